@@ -8,7 +8,6 @@ from typing import Any
 
 import click
 
-from fedboard.cli.completion import completion
 from fedboard.cli.device.board import board
 from fedboard.cli.device.client import client
 from fedboard.cli.device.explain import explain
@@ -124,7 +123,6 @@ for _command in (
     protocols,
     flower,
     data,
-    completion,
 ):
     commands.add_command(_command)
 

@@ -51,14 +51,6 @@ def board() -> None:
 @DAYS
 @_LOG
 @_ASKED
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("mirror", "tuf")),
-    default="mirror",
-    show_default=True,
-    help="tuf: also a repository that clients of The Update Framework read (metadata, targets).",
-)
 @_SIGN_SIMULATION
 def export(
     run_place: Path,
@@ -69,7 +61,6 @@ def export(
     days: float,
     log: Path | None,
     witnesses: Path | None,
-    form: str,
     simulation: bool,
 ) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
@@ -92,7 +83,6 @@ def export(
             days=days,
             roots=roots,
             log=opened,
-            tuf=form == "tuf",
         )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
     if log is not None:

@@ -33,9 +33,7 @@ def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float)
     from fedboard.server.board_service.mirror_files import Mirror
     from fedboard.server.board_service.signing import SigningKey
     from fedboard.server.board_service.upkeep.renewing import renew as sign_again
-    from fedboard.server.board_service.upkeep.renewing import repository_of
     from fedboard.server.board_service.upkeep.signers import Signer, chain_for
-    from fedboard.server.board_service.upkeep.tuf_repository import METADATA
 
     place = Mirror(mirror)
     if not place.versions():
@@ -47,8 +45,6 @@ def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float)
         )
     signer = Signer(key=SigningKey.read(*keys), run=place.run(), days=days, chain=chain_for(mirror, roots))
     newest = sign_again(place, signer, now=True)
-    if (mirror / METADATA).is_dir():
-        repository_of(place, signer).write()
     if newest is not None:
         click.echo(f"version {newest.version} of {newest.run}: good until {newest.expires}")
 

@@ -16,9 +16,8 @@ from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.board_service.log.logged import keep_up, log_board, signed_before
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.board_service.upkeep.renewing import point_at, renew, repository_of
+from fedboard.server.board_service.upkeep.renewing import point_at, renew
 from fedboard.server.board_service.upkeep.signers import USUAL_DAYS, Signer, chain_for
-from fedboard.server.board_service.upkeep.tuf_repository import METADATA
 from fedboard.server.publication import BoardStore
 
 __all__ = ["Mirror", "publish_into"]
@@ -33,7 +32,6 @@ def publish_into(
     simulation: bool = False,
     days: float = USUAL_DAYS,
     roots: Path | None = None,
-    tuf: bool = False,
     clock: Clock = time.time,
     log: BoardLog | None = None,
 ) -> list[int]:
@@ -54,7 +52,6 @@ def publish_into(
         days: how long a manifest is good; in [0.01, 3660].
         roots: folder of the root documents that say who may sign, which are published too; None: those that the
             mirror has, if any.
-        tuf: whether to write a repository for TUF clients beside it; one that is there is kept up to date anyway.
         clock: of this machine.
         log: where a board is written down before it is shown; what is shown already is caught up with, and
             cosignatures that were missing are asked for again.
@@ -79,8 +76,6 @@ def publish_into(
         point_at(mirror, last.version)
     if log is not None:
         _keep_up(mirror, store, log)
-    if tuf or (mirror.folder / METADATA).is_dir():
-        repository_of(mirror, signer).write()
     return new
 
 

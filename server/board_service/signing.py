@@ -8,7 +8,7 @@ from fedboard.common.board_service.board_signature import PinnedKey, SignedManif
 from fedboard.common.board_service.manifest import Manifest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.keys.ed25519_keys import read_private, write_pair
-from fedboard.common.keys.roots import BOARDS, Root, tuf_key_id
+from fedboard.common.keys.roots import BOARDS, Root
 from fedboard.server.board_service.checked_board import CheckedBoard
 
 PRIVATE_NAME = "board-signing.key"
@@ -31,11 +31,6 @@ class SigningKey:
             InputError: no Ed25519 private key there, or others can read it.
         """
         return cls(*(read_private(each, signed="boards") for each in (path, *more)))
-
-    def tuf_signatures(self, message: bytes) -> dict[str, bytes]:
-        """What the keys make of TUF metadata in its canonical form, by the id that TUF gives each key."""
-        keys = (self._key, *self._more)
-        return {tuf_key_id(key.public_key().public_bytes_raw()): key.sign(message) for key in keys}
 
     def require_listed(self, root: Root) -> None:
         """Refuse keys that a root does not name, or too few of those that it names.

@@ -1,1 +1,1 @@
-"""Keeping a mirror up to date: who signs it, what expires, signing again, a repository for TUF beside it."""
+"""Keeping a mirror up to date: who signs it, what expires, signing again."""

@@ -17,7 +17,6 @@ from fedboard.common.protection import Protection
 from fedboard.server.board_service.checked_board import CheckedBoard
 from fedboard.server.board_service.mirror_files import Mirror
 from fedboard.server.board_service.upkeep.signers import Signer
-from fedboard.server.board_service.upkeep.tuf_repository import TufRepository
 
 
 def renew(mirror: Mirror, signer: Signer, *, now: bool = False) -> Manifest | None:
@@ -53,17 +52,6 @@ def renew(mirror: Mirror, signer: Signer, *, now: bool = False) -> Manifest | No
         return None
     point_at(mirror, newest[0].version)
     return signer.own(mirror.folder, mirror.signed(newest[0].version))[0]
-
-
-def repository_of(mirror: Mirror, signer: Signer) -> TufRepository:
-    """The repository for TUF clients beside a mirror."""
-    return TufRepository(
-        mirror=mirror.folder,
-        chain=signer.chain,
-        sign=signer.key.tuf_signatures,
-        days=signer.days,
-        clock=signer.clock,
-    )
 
 
 def point_at(mirror: Mirror, version: int) -> None:

@@ -78,7 +78,7 @@ def _published(drill: Drill, boards: list, name: str) -> None:
     run, mirror = drill.folder / "summer", drill.folder / "mirror"
     write_boards(run / "boards", boards)
     write_ledger(run, boards[-1])
-    options = ("--key", drill.key(name), "--roots", drill.folder / "roots", "--format", "tuf")
+    options = ("--key", drill.key(name), "--roots", drill.folder / "roots")
     done("board", "export", run, "--to", mirror, *options)
     shutil.copytree(mirror, drill.mirror(name))
 
@@ -89,7 +89,7 @@ def _stolen(drill: Drill, boards: list) -> None:
     shutil.copytree(drill.mirror("first"), mirror)
     write_boards(run / "boards", [*boards[:2], another(boards[2])])
     write_ledger(run, boards[2])
-    done("board", "export", run, "--to", mirror, "--key", drill.key("first"), "--format", "tuf")
+    done("board", "export", run, "--to", mirror, "--key", drill.key("first"))
 
 
 def stolen_mirror(drill: Drill, mirror: Path) -> Path:

@@ -185,7 +185,9 @@ def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path
     assert "[board] names no source and public_key" in told[0]
     if certificate.endswith(".pem"):
         assert client.returncode == 0
-        assert out == "0 questions: 0 answered, 0 refused, 0 failed; 0 replies were not taken by the server\n"
+        assert out.startswith(
+            "0 questions: 0 answered, 0 refused, 0 failed; 0 replies were not taken by the server; "
+        )
     else:
         assert client.returncode == 2
         assert "catalogue.csv: --authority and ca_certificate name" in err
