@@ -28,12 +28,11 @@ from fedboard.common.protocols.sums.exact import kept_rows
 from fedboard.simulations.audit.attacks.canaries import canary_rows
 from fedboard.simulations.audit.attacks.course import CourseStep, step_of
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.held import FIRST, centred
 from fedboard.simulations.audit.measures.bounds import Line, bound_of, sharp_bound
-from fedboard.simulations.audit.measures.shifts import shifts
+from fedboard.simulations.audit.measures.shifts import booked_deviations, shifts, unit_noise
 from fedboard.simulations.audit.measures.statistics import uniform_p
-from fedboard.simulations.audit.measures.whitening import booked_deviations, unit_noise
 from fedboard.simulations.audit.pipeline import PlayedRound, play
+from fedboard.simulations.audit.sessions import FIRST, centred
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
