@@ -465,16 +465,15 @@ def test_a_protocol_that_is_named_elsewhere_is_found(tmp_path: Path, planted: st
 
 @pytest.mark.slow
 def test_nothing_that_serves_people_reads_a_card() -> None:
-    """Cards are for tables, cost models and audits; what a guarantee rests on is in the protocol."""
+    """Cards are for tables and audits; what a guarantee rests on is in the protocol."""
     imports = imports_of(ROOT)
     cards = {path for path in imports if path.startswith(PROTOCOLS) and path.endswith("/card.py")}
     assert f"{PROTOCOLS}/shared/card.py" in cards
     readers = {path for path, needed in imports.items() if needed & cards} - cards
     reading = {path for path in imports if "card_of" in names_in(nodes_of(ROOT / path))}
 
-    assert readers == {f"{PROTOCOLS}/registry.py", "simulations/audit/sessions.py"} | {
-        f"simulations/{path}" for path in ("comparing/measuring.py", "sessions/choice.py")
-    }
+    simulations = {f"simulations/{path}" for path in ("audit/sessions.py", "sessions/choice.py")}
+    assert readers == {f"{PROTOCOLS}/registry.py", *simulations}
     assert reading == {f"{PROTOCOLS}/registry.py", "simulations/sessions/choice.py"}
 
 

@@ -1,6 +1,6 @@
 """The comparison as a picture: bytes, seconds and errors of prediction, a line for each protocol."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import EngFormatter, LogLocator, NullLocator
@@ -20,7 +20,7 @@ _SECONDS = (("client_seconds", "a client"), ("server_seconds", "all servers"))
 
 
 def draw(record: Mapping[str, Any]) -> "Figure":
-    """One figure for one algorithm; inside ``house_style``.
+    """One figure for one algorithm; inside ``house_style``. Costs are those of each protocol's largest session.
 
     Args:
         record: an entry of ``algorithms`` of the comparison's record.
@@ -30,16 +30,11 @@ def draw(record: Mapping[str, Any]) -> "Figure":
     figure = new_figure(_WIDTH, _REST + _ROW * len(lines))
     panels = figure.subplots(1, 3 if epsilons else 2, sharey=True)
     _costs(panels[0], list(lines.values()), _BYTES, "Bytes of a user and round", "B")
-    _costs(panels[1], list(lines.values()), _SECONDS, "CPU time of a round", "s")
+    _costs(panels[1], list(lines.values()), _SECONDS, f"CPU time of a round, {_size(lines.values())}", "s")
     if epsilons:
         _errors(panels[2], list(lines.values()), epsilons)
     panels[0].set_yticks(range(len(lines)), list(lines))
     panels[0].set_ylim(len(lines) - 0.5, -0.5)
-    guessed = any(any(line.get("extrapolated", {}).values()) for line in lines.values())
-    if guessed:
-        panels[1].annotate(
-            "open: extrapolated", (1, 0.02), xycoords="axes fraction", ha="right", color=MUTED, fontsize=8
-        )
     return figure
 
 
@@ -52,8 +47,7 @@ def _costs(
 ) -> None:
     for series, (key, name) in enumerate(keys):
         known = [(row, line) for row, line in enumerate(lines) if line[key] is not None]
-        colours = ["none" if line["extrapolated"][key] else SERIES[series] for _, line in known]
-        _dots(axes, [(line[key], row) for row, line in known], series, name, colours)
+        _dots(axes, [(line[key], row) for row, line in known], series, name)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(base=10.0, numticks=6))
     axes.xaxis.set_major_formatter(EngFormatter(unit=unit))
@@ -66,8 +60,7 @@ def _errors(axes: "Axes", lines: Sequence[Mapping[str, Any]], epsilons: Sequence
     for series, epsilon in enumerate(epsilons):
         found = [(line["rmse_by_epsilon"].get(epsilon), row) for row, line in enumerate(lines)]
         known = [(rmse, row) for rmse, row in found if rmse is not None and rmse <= most]
-        colour = SERIES[series % len(SERIES)]
-        _dots(axes, known, series, f"epsilon {epsilon}", [colour] * len(known))
+        _dots(axes, known, series, f"epsilon {epsilon}")
     for row, line in enumerate(lines):
         beyond = [f"{rmse:.2f}" for rmse in line["rmse_by_epsilon"].values() if rmse and rmse > most]
         if beyond:
@@ -81,14 +74,15 @@ def _errors(axes: "Axes", lines: Sequence[Mapping[str, Any]], epsilons: Sequence
     _finish(axes, "Test RMSE")
 
 
-def _dots(
-    axes: "Axes", points: Sequence[tuple[float, int]], series: int, name: str, colours: Sequence[str]
-) -> None:
+def _dots(axes: "Axes", points: Sequence[tuple[float, int]], series: int, name: str) -> None:
     across, down = [x for x, _ in points], [y for _, y in points]
-    edge = SERIES[series % len(SERIES)]
-    marker = MARKERS[series % len(MARKERS)]
-    axes.scatter(across, down, s=_SIZE, marker=marker, c=colours, edgecolors=edge)
-    axes.scatter([], [], s=_SIZE, marker=marker, color=edge, label=name)
+    colour, marker = SERIES[series % len(SERIES)], MARKERS[series % len(MARKERS)]
+    axes.scatter(across, down, s=_SIZE, marker=marker, color=colour, label=name)
+
+
+def _size(lines: Iterable[Mapping[str, Any]]) -> str:
+    sizes = sorted({line["clients"] for line in lines if "clients" in line})
+    return f"{' or '.join(f'{size:,}' for size in sizes)} clients"
 
 
 def _finish(axes: "Axes", title: str) -> None:
