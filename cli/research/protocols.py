@@ -17,7 +17,6 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.protocol import AggregationProtocol
-    from fedboard.simulations.comparing.compare import Comparison
 
 _SAMPLE_FLEET = 1000
 _SYNTHETIC_USERS, _SPARE = 400, 1.25
@@ -109,7 +108,7 @@ Examples:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder of runs, table and plot; give the same to go on.  [default: a new one, runs/protocols]",
+    help="Folder of runs and numbers; give the same to go on.  [default: a new one, runs/protocols]",
 )
 @json_or_file
 def compare(
@@ -136,6 +135,7 @@ def compare(
     from fedboard.cli.research.protocols_text import compared
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
     from fedboard.simulations.comparing.compare import Comparison
+    from fedboard.simulations.comparing.compare import compare as run_comparison
     from fedboard.simulations.runs.folders import RUNS, fresh
 
     if (items is None) == (flags["data"] is None):
@@ -153,25 +153,13 @@ def compare(
         settings=_of_protocols(settings),
     )
     place = out or fresh(RUNS / "protocols")
-    record = _run(wanted, place)
+    with stepping() as on_step:
+        record = run_comparison(wanted, place, on_step)
     if json_file is not None:
         file_document(record, json_file)
     if json_file != STDOUT:
         click.echo("\n\n".join([*(compared(name, line) for name, line in record["algorithms"].items())]))
-        click.echo(f"\nWritten to {place}/ (comparison.json, comparison-*.svg)")
-
-
-def _run(wanted: "Comparison", place: Path) -> dict[str, Any]:
-    from fedboard.simulations.comparing.compare import compare as run_comparison
-    from fedboard.simulations.comparing.figure import draw
-    from fedboard.simulations.drawing.svg import house_style, pictures
-
-    with stepping() as on_step:
-        record = run_comparison(wanted, place, on_step)
-    with house_style():
-        for name, lines in record["algorithms"].items():
-            pictures(draw(lines), place / f"comparison-{name}")
-    return record
+        click.echo(f"\nWritten to {place}/ (comparison.json)")
 
 
 def _made_up(items: int, ratings: float) -> dict[str, Any]:

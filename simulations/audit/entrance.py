@@ -1,6 +1,5 @@
 """The way in: users are written to a file of ratings, and the rows that a run asks are made of it as a run does."""
 
-import copy
 import csv
 import tempfile
 from collections.abc import Callable
@@ -144,13 +143,6 @@ class Entrance:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._folder.cleanup()
-
-    def of_first(self, n_users: int) -> "Entrance":
-        """The same way in, with fewer honest users; it ends with this one."""
-        fewer = copy.copy(self)
-        fewer.honest = self.honest.of(self.honest.ids[:n_users])
-        fewer._cached = lru_cache(maxsize=_KEPT)(fewer._read)
-        return fewer
 
     @property
     def n_items(self) -> int:

@@ -21,7 +21,7 @@ from fedboard.common.arrays import BoolArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu
 from fedboard.common.protocols.sums.exact import kept_rows
@@ -82,11 +82,6 @@ class GameResult:
     def epsilon_lower_bound(self) -> float:
         """Sharp lower bound on epsilon of the whole board."""
         return self.whole.bound.epsilon(self.delta)
-
-    @property
-    def strict_epsilon(self) -> float:
-        """The same at the family-wise confidence."""
-        return epsilon_of(self.delta, mu=self.whole.strict)
 
     @property
     def violated(self) -> bool:

@@ -1,8 +1,11 @@
 """The audit audited: what it says of runs that are broken on purpose, of correct ones, and where no data leave."""
 
+import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
+from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.audit.attacks.course import same_course
 from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import (
@@ -85,7 +88,7 @@ class Examiner:
 
     def two_servers(self, subject: Subject) -> Verdict:
         """A run over two servers, among few users: its noise, and canaries that look at what each server holds."""
-        few = self.entrance.of_first(_FEW_USERS)
+        few = _of_first(self.entrance, _FEW_USERS)
         plan = replace(self.plan, canaries=_FEW_USERS)
         noise = noise_part(subject, few.honest_rows(subject.read).cohort, plan, pool=self.pool)
         game = play_game(subject, few, plan, seed=plan.seed, pool=self.pool)
@@ -99,6 +102,14 @@ class Examiner:
         game = play_game(null_subject(subject), self.entrance, self.plan, seed=self.plan.seed, pool=self.pool)
         shown = [line.name for line in (game.whole, *game.releases) if line.strict > 0.0]
         return _verdict(game, (_canaries(name, False, "shown where there is nothing") for name in shown))
+
+
+def _of_first(entrance: Entrance, n_users: int) -> Entrance:
+    """The same way in, with fewer honest users; it ends with this one."""
+    fewer = copy.copy(entrance)
+    fewer.honest = entrance.honest.of(entrance.honest.ids[:n_users])
+    fewer._cached = lru_cache(maxsize=1)(fewer._read)
+    return fewer
 
 
 def _strict(game: GameResult) -> Sequence[AuditFinding]:
@@ -120,5 +131,5 @@ def _canaries(check: str, passed: bool, detail: str) -> AuditFinding:
 def _verdict(game: GameResult, findings: Iterable[AuditFinding]) -> Verdict:
     return Verdict(
         failed=tuple(finding for finding in findings if not finding.passed),
-        epsilon_lower_bound=game.strict_epsilon,
+        epsilon_lower_bound=epsilon_of(game.delta, mu=game.whole.strict),
     )
