@@ -34,7 +34,7 @@ LONGEST = (
     "server/fleet/test_other_accounts.py",
     "server/fleet/processes/test_full_disk.py",
     "docs/test_site.py",
-    "cli/research/test_audit_controls.py",
+    "simulations/audit/test_controls.py",
     "examples/test_fleet.py",
     "cli/research/test_audit.py",
     "simulations/flower/test_on_ray.py",

@@ -389,9 +389,8 @@ MAY_NAME_A_PROTOCOL = {
     ("client/device/protocol_policy.py", "secure-sum"): "a device decides by the registered name",
     ("client/device/protocol_policy.py", "distributed-dp"): "a device decides by the registered name",
     ("server/helper", "two-server"): "it is the second server",
-    ("simulations/audit/held.py", "secure-sum"): "it writes down what the parties of a session hold",
-    ("simulations/audit/held.py", "two-server"): "it writes down what the parties of a session hold",
-    ("simulations/audit/broken/helpers.py", "two-server"): "it breaks the second server",
+    ("simulations/audit/sessions.py", "secure-sum"): "it writes down what the parties of a session hold",
+    ("simulations/audit/sessions.py", "two-server"): "it writes down what the parties of a session hold",
     ("simulations/flower/on_ray.py", "local"): "Ray's word for a cluster on this machine",
     ("simulations/engine/on_ray/cluster.py", "local"): "Ray's word for a cluster on this machine",
 }
@@ -466,23 +465,22 @@ def test_a_protocol_that_is_named_elsewhere_is_found(tmp_path: Path, planted: st
 
 @pytest.mark.slow
 def test_nothing_that_serves_people_reads_a_card() -> None:
-    """Cards are for tables, cost models and audits; what a guarantee rests on is in the protocol."""
+    """Cards are for tables and audits; what a guarantee rests on is in the protocol."""
     imports = imports_of(ROOT)
     cards = {path for path in imports if path.startswith(PROTOCOLS) and path.endswith("/card.py")}
     assert f"{PROTOCOLS}/shared/card.py" in cards
     readers = {path for path, needed in imports.items() if needed & cards} - cards
     reading = {path for path in imports if "card_of" in names_in(nodes_of(ROOT / path))}
 
-    assert readers == {f"{PROTOCOLS}/registry.py", "simulations/audit/sessions.py"} | {
-        f"simulations/{path}" for path in ("comparing/measuring.py", "sessions/choice.py")
-    }
+    simulations = {f"simulations/{path}" for path in ("audit/sessions.py", "sessions/choice.py")}
+    assert readers == {f"{PROTOCOLS}/registry.py", *simulations}
     assert reading == {f"{PROTOCOLS}/registry.py", "simulations/sessions/choice.py"}
 
 
 @pytest.mark.slow
 def test_there_is_one_loop_over_a_session() -> None:
     """Steps are closed there alone, so that nobody decides anew who is out; the others hand on what it says."""
-    handed_on = {"simulations/audit/held.py", "simulations/sessions/stopwatch.py"}
+    handed_on = {"simulations/audit/sessions.py", "simulations/sessions/stopwatch.py"}
 
     closing = {path for path in imports_of(ROOT) if "proceed" in called_in(nodes_of(ROOT / path))}
 

@@ -17,7 +17,6 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.protocol import AggregationProtocol
-    from fedboard.simulations.comparing.compare import Comparison
 
 _SAMPLE_FLEET = 1000
 _SYNTHETIC_USERS, _SPARE = 400, 1.25
@@ -26,7 +25,7 @@ Examples:
   fedboard protocols list
   fedboard protocols show secure-sum
   fedboard protocols compare --data ml-1m/ --rank 8 --json costs.json
-  fedboard protocols compare --items 20000 --rank 32 --users 1e5        costs alone, on made-up users
+  fedboard protocols compare --items 20000 --rank 32        costs alone, on made-up users
 """
 
 
@@ -73,15 +72,19 @@ def show(name: str, clients: int, as_json: bool) -> None:
     epilog="""\b
 Examples:
   fedboard protocols compare --data ml-1m/ --rank 8 --epsilon 1,5 --json costs.json
-  fedboard protocols compare --items 20000 --rank 32 --ratings 100 --users 1e5
+  fedboard protocols compare --items 20000 --rank 32 --ratings 100 --sessions 40,320
   fedboard protocols compare --data ml-1m/ --protocols trusted,secure-sum --set settings.rounds=4
 """
 )
 @data_options
 @click.option("--items", type=int, help="Instead of --data: size of a catalogue; costs alone.")
 @click.option("--ratings", type=float, default=100.0, show_default=True, help="With --items: a user's.")
-@click.option("--users", type=float, help="Of the fleet.  [default: those of the data, or 1e5]")
-@click.option("--clients", type=float, help="Of the fleet, hosting all users.  [default: one for each user]")
+@click.option("--clients", type=PEOPLE, help="Host all users of the data.  [default: one for each user]")
+@click.option(
+    "--sessions",
+    metavar="N,M",
+    help="Clients of the sessions that are run and timed.  [default: 10,40,160, as far as they fit]",
+)
 @click.option("--algorithm", "algorithms", cls=NamedOption, help="One or two: A,B.", names=default_algorithm)
 @click.option("--epsilon", default="1,5", show_default=True, metavar="E,F", help="Budgets to simulate.")
 @click.option("--protocols", "names", metavar="P,Q", help="Which.  [default: all]")
@@ -105,14 +108,14 @@ Examples:
 @click.option(
     "--out",
     type=click.Path(path_type=Path),
-    help="Folder of runs, table and plot; give the same to go on.  [default: a new one, runs/protocols]",
+    help="Folder of runs and numbers; give the same to go on.  [default: a new one, runs/protocols]",
 )
 @json_or_file
 def compare(
     items: int | None,
     ratings: float,
-    users: float | None,
-    clients: float | None,
+    clients: int | None,
+    sessions: str | None,
     algorithms: str | None,
     epsilon: str,
     names: str | None,
@@ -123,15 +126,16 @@ def compare(
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> None:
-    """Measure what each protocol costs a fleet, and simulate what it leaves of the accuracy.
+    """Measure what each protocol costs, and simulate what it leaves of the accuracy.
 
-    Sessions of few clients are run for real, cryptography included, and timed in CPU seconds; what a larger fleet
-    costs its servers is extrapolated by a cost model that is fitted to them, and marked with ~. Errors of
-    prediction come from runs on the data in which everybody stays and masks are left out, since they cancel.
+    Sessions of the stated numbers of clients are run for real, cryptography included, and timed in CPU seconds.
+    Nothing is extrapolated. Errors of prediction come from runs on the data in which everybody stays and masks are
+    left out, since they cancel.
     """
     from fedboard.cli.research.protocols_text import compared
     from fedboard.common.protocols.registry import PROTOCOL_NAMES
     from fedboard.simulations.comparing.compare import Comparison
+    from fedboard.simulations.comparing.compare import compare as run_comparison
     from fedboard.simulations.runs.folders import RUNS, fresh
 
     if (items is None) == (flags["data"] is None):
@@ -143,31 +147,19 @@ def compare(
         protocols=PROTOCOL_NAMES if names is None else listed(names, str, "--protocols"),
         epsilons=listed(epsilon, float, "--epsilon") if items is None else (),
         ratings=None if items is None else ratings,
-        users=_whole(users, "--users") or (None if items is None else 100_000),
-        clients=_whole(clients, "--clients"),
+        clients=clients,
+        sessions=listed(sessions, int, "--sessions") if sessions else None,
         dropout=dropout,
         settings=_of_protocols(settings),
     )
     place = out or fresh(RUNS / "protocols")
-    record = _run(wanted, place)
+    with stepping() as on_step:
+        record = run_comparison(wanted, place, on_step)
     if json_file is not None:
         file_document(record, json_file)
     if json_file != STDOUT:
         click.echo("\n\n".join([*(compared(name, line) for name, line in record["algorithms"].items())]))
-        click.echo(f"\nWritten to {place}/ (comparison.json, comparison-*.svg)")
-
-
-def _run(wanted: "Comparison", place: Path) -> dict[str, Any]:
-    from fedboard.simulations.comparing.compare import compare as run_comparison
-    from fedboard.simulations.comparing.figure import draw
-    from fedboard.simulations.drawing.svg import house_style, pictures
-
-    with stepping() as on_step:
-        record = run_comparison(wanted, place, on_step)
-    with house_style():
-        for name, lines in record["algorithms"].items():
-            pictures(draw(lines), place / f"comparison-{name}")
-    return record
+        click.echo(f"\nWritten to {place}/ (comparison.json)")
 
 
 def _made_up(items: int, ratings: float) -> dict[str, Any]:
@@ -191,14 +183,6 @@ def _of_protocols(settings: tuple[str, ...]) -> dict[str, dict[str, Any]]:
             )
         found.setdefault(name, {})[parameter] = value
     return found
-
-
-def _whole(number: float | None, option: str) -> int | None:
-    if number is None:
-        return None
-    if number != int(number) or number < 1:
-        raise InputError(f"{option} must be a whole number >= 1, got {number:g}")
-    return int(number)
 
 
 def _sample(name: str, clients: int) -> "AggregationProtocol":

@@ -10,7 +10,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.simulations.sessions.choice import chosen_card
 
 _WIDTH = 100
-_HEAD = ("protocol", "up", "down", "client", "servers", "steps", "needed", "trusted for privacy")
+_HEAD = ("protocol", "clients", "up", "down", "client", "servers", "steps", "needed", "trusted for privacy")
 
 
 def listing(names: Iterable[str]) -> str:
@@ -56,7 +56,7 @@ def compared(algorithm: str, record: Mapping[str, Any]) -> str:
     """The table of one algorithm."""
     lines = record["protocols"]
     epsilons = list(dict.fromkeys(e for line in lines.values() for e in line["rmse_by_epsilon"]))
-    rows = [_row(name, line, epsilons) for name, line in lines.items()]
+    rows = [row for name, line in lines.items() for row in _rows(name, line, epsilons)]
     head = [*_HEAD[:-1], *(f"RMSE at {epsilon}" for epsilon in epsilons), _HEAD[-1]]
     table = aligned(head, rows, right=set(range(1, len(head) - 1)))
     errors = [f"{name}: {line['error']}" for name, line in lines.items() if "error" in line]
@@ -64,40 +64,44 @@ def compared(algorithm: str, record: Mapping[str, Any]) -> str:
 
 
 _NOTE = (
-    "Up and down: a user's bytes of one round, board included. Seconds of CPU on one core of this machine, of one\n"
-    "client and of all servers together; ~ extrapolated by the cost model, everything else measured.\n"
-    "Needed: clients whose contributions make a sum."
+    "Measured in sessions of so many clients, some of whom vanish. Up and down: a user's bytes of one round, the\n"
+    "board included. Seconds of CPU on one core of this machine, of one client and of all servers together.\n"
+    "Needed: clients whose contributions make a sum. Nothing is said of sizes that were not run: --sessions N,M."
 )
 
 
 def _about(algorithm: str, record: Mapping[str, Any]) -> str:
+    hosted = "a user" if record["users_per_client"] == 1 else f"up to {record['users_per_client']:,} users"
+    shown = any(line["rmse_by_epsilon"] for line in record["protocols"].values())
+    errors = f"; errors of prediction are of {record['users']:,} users" if shown else ""
     return (
-        f"{algorithm}: {record['items']:,} items, {record['numbers']:,} numbers a round; {record['users']:,} users "
-        f"as {record['clients']:,} clients,\n{record['dropped']:,} of which vanish; a typical client holds "
-        f"{record['ratings_per_client']:.0f} ratings and takes {_seconds(record['contribute_seconds'])} to compute "
-        "its rows, under any protocol"
+        f"{algorithm}: {record['items']:,} items, {record['numbers']:,} numbers a round; a client hosts {hosted} "
+        f"with {record['ratings_per_client']:.0f} ratings\nand takes {_seconds(record['contribute_seconds'])} to "
+        f"compute its rows, under any protocol{errors}"
     )
 
 
-def _row(name: str, line: Mapping[str, Any], epsilons: list[str]) -> list[str]:
+def _rows(name: str, line: Mapping[str, Any], epsilons: list[str]) -> list[list[str]]:
+    """A row for each session; errors of prediction and trust stand in the first."""
     rmse = [_rounded(line["rmse_by_epsilon"].get(epsilon)) for epsilon in epsilons]
-    if line["client_seconds"] is None:
-        return [name, *["-"] * 6, *rmse, chosen_card(name).trusted]
+    costs = [_costs(session) for session in line["sessions"]] or [["-"] * 7]
+    first, *others = costs
     return [
-        name,
-        _marked(line, "bytes_up_per_user", byte_text),
-        _marked(line, "bytes_down_per_user", byte_text),
-        _marked(line, "client_seconds", _seconds),
-        _marked(line, "server_seconds", _seconds),
-        str(line["steps"]),
-        f"{line['survivors_needed']:,}",
-        *rmse,
-        chosen_card(name).trusted,
+        [name, *first, *rmse, chosen_card(name).trusted],
+        *(["", *other, *[""] * len(rmse), ""] for other in others),
     ]
 
 
-def _marked(line: Mapping[str, Any], key: str, told: Any) -> str:
-    return ("~" if line["extrapolated"][key] else "") + str(told(line[key]))
+def _costs(session: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{session['clients']:,}",
+        byte_text(session["bytes_up_per_user"]),
+        byte_text(session["bytes_down_per_user"]),
+        _seconds(session["client_seconds"]),
+        _seconds(session["server_seconds"]),
+        str(session["steps"]),
+        f"{session['survivors_needed']:,}",
+    ]
 
 
 def _rounded(rmse: float | None) -> str:

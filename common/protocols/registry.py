@@ -37,7 +37,7 @@ def protocol_class(name: str) -> "ProtocolClass":
 
 
 def card_of(name: str) -> "Card":
-    """What the protocol of this name says of itself, for tables, cost models and audits.
+    """What the protocol of this name says of itself, for tables and audits.
 
     Raises:
         InputError: there is none.

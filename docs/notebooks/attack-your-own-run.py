@@ -134,5 +134,5 @@ assert not lie.holds
 print([finding.check for finding in lie.verify() if not finding.passed])
 
 # %% [markdown]
-# **Next:** the real one, about a minute: `fedboard audit --epsilon 1`, and `fedboard audit --controls` for runs that are
-# broken on purpose. [The audit](../guide/audit.md) explains its six attacks.
+# **Next:** the real one, about a minute: `fedboard audit --epsilon 1`. [The audit](../guide/audit.md) explains its five
+# attacks, and how it is tested on runs that are broken on purpose.

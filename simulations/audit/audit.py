@@ -1,34 +1,36 @@
 """All parts of the audit in one go, and what to make of them."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from fedboard.common.board import Board
+from scipy.special import bdtrc
+
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.simulations.audit.attacks.board_games import BoardGame, board_games
 from fedboard.simulations.audit.attacks.canaries import enough_canaries
 from fedboard.simulations.audit.attacks.course import course_test, same_course
 from fedboard.simulations.audit.attacks.file_game import LARGEST_BLOCK, FileGame, file_games
-from fedboard.simulations.audit.attacks.forks import fork_test, stream_test
-from fedboard.simulations.audit.attacks.fuzz import FuzzResult, sensitivity_fuzz
 from fedboard.simulations.audit.attacks.game import Devices, GameResult, canary_game
-from fedboard.simulations.audit.attacks.noise_check import NoiseResult, lattice_test, noise_test
+from fedboard.simulations.audit.attacks.noise_check import (
+    NoiseResult,
+    fork_test,
+    lattice_test,
+    noise_test,
+    stream_test,
+)
 from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases, small_releases
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.findings import AuditFinding
+from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.measures.bounds import Line
-from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import Subject
-from fedboard.simulations.audit.verdicts import game_findings
 from fedboard.simulations.engine import Engine, WorkerPool
 
 CONFIDENCE = 0.95
 FAMILY_ERROR = 1e-3
-_STAGE_USERS, _OWN_CANARIES = 500, 1_000
+_OWN_CANARIES = 1_000
 _CARRIED = 100
 """Numbers of small releases where each run takes sessions of another protocol."""
 
@@ -45,7 +47,6 @@ class Plan:
     """None: enough to see noise that is 20 % too small."""
     repeat: int = 1
     """Canary games, with a seed each."""
-    random_users: int = 20
     small_numbers: int = ENOUGH
     """Numbers of each small release to look at, over as many runs as it takes."""
     file_games: int = 100
@@ -69,7 +70,6 @@ class AuditResult:
 
     noise: NoiseResult
     file: FileGame
-    fuzz: FuzzResult
     games: tuple[GameResult, ...]
     """One for each seed; the first is what the audit reports."""
     ratings: GameResult
@@ -117,8 +117,6 @@ def audit(
     noise = noise_part(subject, cohort, plan, pool=pool)
     tell("file", 0, 1)
     files = file_part(subject, entrance, plan, pool=pool)
-    tell("sensitivity", 0, 1)
-    fuzz = fuzz_stages(subject, cohort, plan, rating_range=entrance.rating_range, pool=pool)
     games, one_of_many = [], replace(plan, family_error=plan.family_error / plan.repeat)
     for number in range(plan.repeat):
         tell("canaries", number, plan.repeat)
@@ -133,7 +131,6 @@ def audit(
         course_test(subject, cohort, seed=plan.seed, pool=pool),
         *noise.findings,
         *stream_findings(subject, plan),
-        *fuzz.findings,
         *game_findings(
             games, ratings, noise.small, confidence=plan.confidence, family_error=plan.family_error
         ),
@@ -142,7 +139,6 @@ def audit(
     return AuditResult(
         noise=noise,
         file=files,
-        fuzz=fuzz,
         games=tuple(games),
         ratings=ratings,
         board=board,
@@ -210,25 +206,94 @@ def play_game(
     )
 
 
-def fuzz_stages(
-    subject: Subject, cohort: Cohort, plan: Plan, *, rating_range: tuple[float, float], pool: WorkerPool
-) -> FuzzResult:
-    """The sensitivity fuzz in a run on a few hundred honest users: at the first board of each kind, and the last.
+def game_findings(
+    games: Sequence[GameResult],
+    ratings: GameResult,
+    small: Sequence[Line],
+    *,
+    confidence: float,
+    family_error: float,
+) -> tuple[AuditFinding, ...]:
+    """What the canary games say: the whole board at its confidence, single releases family-wise.
 
-    Boards are of one kind if they ask for the same sources.
+    A correct run is flagged with probability ``1 - confidence`` in each game, so of many games more must be
+    violated than chance would explain.
+
+    Args:
+        games: of canaries at the bound, with a seed each.
+        ratings: one of canaries whose own devices answer.
+        small: what canaries showed on releases of few numbers.
+        confidence: of each bound.
+        family_error: probability that anything else of a correct run is flagged.
     """
-    few = cohort.rows(0, min(_STAGE_USERS, cohort.n_users))
-    with Engine(subject.task, few, protocol=subject.protocol, pool=pool) as engine:
-        first: dict[tuple[SumSource, ...], Board] = {}
-        for played in play(subject, engine, seed=plan.seed):
-            last = played.before
-            first.setdefault(tuple(request.source for request in played.requests), last)
-    stages = {board.version: board for board in (*first.values(), last)}
-    return sensitivity_fuzz(
-        subject,
-        few,
-        list(stages.values()),
-        rating_range=rating_range,
-        seed=plan.seed,
-        n_random=plan.random_users,
+    first = games[0]
+    violated = sum(game.violated for game in games)
+    allowed = 0 if len(games) == 1 else _by_chance(len(games), 1.0 - confidence, family_error)
+    lower, claimed = first.epsilon_lower_bound, first.claimed
+    told = f"epsilon at least {lower:.4g} shown, {claimed:.4g} claimed"
+    if len(games) > 1:
+        told += f"; {violated} of {len(games)} games above the claim, up to {allowed} by chance"
+    dropped = sum(game.rejected for game in games)
+    own = ratings.whole
+    return (
+        _canaries("the whole board keeps its claim", violated <= allowed, told),
+        _canaries(
+            "the whole board keeps its claim to users in the file",
+            own.strict <= own.mu,
+            f"epsilon at least {ratings.epsilon_lower_bound:.4g} shown by ratings alone, {claimed:.4g} claimed",
+        ),
+        single_finding([*games, ratings], small),
+        _canaries(
+            "canaries at the bound are accepted",
+            dropped == 0,
+            f"{dropped} of {len(games) * first.n_canaries} dropped by the aggregator",
+        ),
+        explained_finding([*games, ratings]),
+        *uniform_findings([*games, ratings], family_error),
     )
+
+
+def single_finding(games: Sequence[GameResult], small: Sequence[Line]) -> AuditFinding:
+    """Single releases, and what parties of a protocol hold, against their own claims."""
+    above = {line.name for game in games for line in game.violated_releases}
+    above |= {line.name for line in small if line.strict > line.mu}
+    first = games[0]
+    told = f"{len(first.releases)} releases, {len(small)} small ones over many runs"
+    if first.parties:
+        told += f", {', '.join(line.name for line in first.parties)}"
+    if above:
+        told = f"broken by {', '.join(sorted(above))}"
+    return _canaries("each release keeps its claim", not above, told)
+
+
+def explained_finding(games: Sequence[GameResult]) -> AuditFinding:
+    """Whether everybody's sums are what they are by themselves, however many canaries are in the file."""
+    changed = {name: most for game in games for name, most in game.unexplained.items()}
+    told = "the same sums of others to the last bit"
+    if changed:
+        told = (
+            f"sums of others change by up to {max(changed.values())} grid units: {', '.join(sorted(changed))}"
+        )
+    return _canaries("canaries in the file change their own rows alone", not changed, told)
+
+
+def uniform_findings(games: Sequence[GameResult], family_error: float) -> tuple[AuditFinding, ...]:
+    """Whether masked numbers and single shares look like nothing at all; nothing is said where there are none."""
+    found = [p for game in games for p in game.uniform]
+    if not found:
+        return ()
+    told = f"{len(found)} vectors, smallest p {min(found):.1e}"
+    return (
+        _canaries(
+            "masked numbers and single shares are uniform", min(found) * len(found) >= family_error, told
+        ),
+    )
+
+
+def _canaries(check: str, passed: bool, detail: str) -> AuditFinding:
+    return AuditFinding(part=Part.CANARIES, check=check, passed=passed, detail=detail)
+
+
+def _by_chance(n_games: int, probability: float, error: float) -> int:
+    """The number of violations that chance exceeds with at most this probability."""
+    return next(number for number in range(n_games + 1) if bdtrc(number, n_games, probability) <= error)

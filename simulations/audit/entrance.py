@@ -1,6 +1,5 @@
 """The way in: users are written to a file of ratings, and the rows that a run asks are made of it as a run does."""
 
-import copy
 import csv
 import tempfile
 from collections.abc import Callable
@@ -16,7 +15,6 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.simulations.audit.measures.supports import random_supports
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.problem import Problem, load_problem
@@ -146,13 +144,6 @@ class Entrance:
     ) -> None:
         self._folder.cleanup()
 
-    def of_first(self, n_users: int) -> "Entrance":
-        """The same way in, with fewer honest users; it ends with this one."""
-        fewer = copy.copy(self)
-        fewer.honest = self.honest.of(self.honest.ids[:n_users])
-        fewer._cached = lru_cache(maxsize=_KEPT)(fewer._read)
-        return fewer
-
     @property
     def n_items(self) -> int:
         """Size of the catalogue."""
@@ -229,6 +220,20 @@ class Entrance:
             items=items.ravel(),
             values=values.astype(np.float32).ravel(),
         )
+
+
+def random_supports(n_rows: int, size: int, n_items: int, rng: np.random.Generator) -> IndexArray:
+    """Distinct items for each row, ascending, int32, shape (n_rows, size), each set equally likely."""
+    if size == 0:
+        return np.empty((n_rows, 0), dtype=np.int32)
+    if size * size > n_items:  # drawing again until all are distinct would take for ever
+        rows = [rng.permutation(n_items)[:size] for _ in range(n_rows)]
+        return np.sort(np.array(rows, dtype=np.int32).reshape(n_rows, size), axis=1)
+    # Drawn with repetition, and again where an item repeats: what remains is equally likely in every order.
+    drawn = np.sort(rng.integers(0, n_items, (n_rows, size)), axis=1)
+    while (clash := (np.diff(drawn, axis=1) == 0).any(axis=1)).any():
+        drawn[clash] = np.sort(rng.integers(0, n_items, (int(clash.sum()), size)), axis=1)
+    return drawn.astype(np.int32)
 
 
 def _write(crowd: Crowd, path: Path, items: list[str]) -> None:

@@ -18,11 +18,10 @@ from fedboard.simulations.drawing.svg import (
     SERIES,
     house_style,
     new_figure,
-    settle,
+    pictures,
 )
 from fedboard.simulations.drawing.wording import setting
 
-_PNG_DOTS_PER_INCH = 160
 _SMALLEST_RATE = 1e-3
 
 
@@ -37,13 +36,8 @@ def write_audit_figure(result: AuditResult, out_dir: Path) -> list[Path]:
         Paths of the two files.
     """
     out_dir.mkdir(parents=True, exist_ok=True)
-    paths = [out_dir / "audit.svg", out_dir / "audit.png"]
     with house_style():
-        figure = audit_figure(result)
-        settle(figure)
-        figure.savefig(paths[0], facecolor="white", metadata={"Date": None})
-        figure.savefig(paths[1], facecolor="white", dpi=_PNG_DOTS_PER_INCH)
-    return paths
+        return pictures(audit_figure(result), out_dir / "audit")
 
 
 def audit_figure(result: AuditResult) -> Figure:

@@ -8,7 +8,6 @@ from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.audit.attacks.board_games import QUESTIONS, BoardGame
 from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import AuditResult, Plan
-from fedboard.simulations.audit.controls import Control, ControlsResult
 from fedboard.simulations.audit.findings import AuditFinding
 from fedboard.simulations.audit.measures.bounds import Line
 
@@ -55,14 +54,6 @@ def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict
                 for line in result.noise.lines
             ],
         },
-        "sensitivity": {
-            "clients": result.fuzz.n_tried,
-            "refused": result.fuzz.n_refused,
-            "releases": [
-                {"name": line.name, "largest_share_of_bound": line.share, "by": line.by}
-                for line in result.fuzz.lines
-            ],
-        },
         "board_only": [_board_game(played) for played in result.board],
         "repeat": _repeat(result.games),
         "findings": _findings(result.findings),
@@ -73,21 +64,6 @@ def stopped_record(finding: AuditFinding, budget: Budget, about: dict[str, Any])
     """What is known of a run that broke a check of its own: that it is not as it should be."""
     claimed = {"epsilon_claimed": budget.epsilon, "delta": budget.delta}
     return {**about, **claimed, "violated": True, "starts_at": "file", "findings": _findings([finding])}
-
-
-def controls_record(result: ControlsResult, about: dict[str, Any]) -> dict[str, Any]:
-    """What the controls said; ``controls.missed`` and ``controls.false_alarms``."""
-    return {
-        **about,
-        "starts_at": "file",
-        "controls": {
-            "missed": result.missed,
-            "false_alarms": result.false_alarms,
-            "mutants": [_control(control) for control in result.mutants],
-            "correct": [_control(control) for control in result.correct],
-            "null": [_control(control) for control in result.null],
-        },
-    }
 
 
 def _line(line: Line, delta: float) -> dict[str, Any]:
@@ -128,15 +104,3 @@ def _repeat(games: Iterable[GameResult]) -> dict[str, Any]:
 
 def _findings(findings: Iterable[AuditFinding]) -> list[dict[str, Any]]:
     return [{"part": str(f.part), "check": f.check, "passed": f.passed, "detail": f.detail} for f in findings]
-
-
-def _control(control: Control) -> dict[str, Any]:
-    return {
-        "name": control.name,
-        "what": control.what,
-        "seed": control.seed,
-        "judged_rightly": control.right,
-        "caught_by": list(control.caught_by),
-        "epsilon_lower_bound": control.epsilon_lower_bound,
-        "failed_checks": _findings(control.caught),
-    }

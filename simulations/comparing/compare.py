@@ -1,8 +1,12 @@
-"""One table of all protocols: what each costs a fleet, what it leaves of the accuracy, and whom it trusts."""
+"""One table of all protocols: what each cost in real sessions, what it leaves of the accuracy, whom it trusts."""
 
 import math
+import os
+import platform
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +17,8 @@ from fedboard.common.files import write_atomically
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, says
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.tasks.registry import named
-from fedboard.simulations.comparing.measuring import FleetSize, fleet_settings, measure_costs
-from fedboard.simulations.comparing.record import Found, record_of
-from fedboard.simulations.comparing.workload import workload_of
+from fedboard.simulations.comparing.measuring import Measured, bearing, measure, sizes_within
+from fedboard.simulations.comparing.workload import Workload, workload_of
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
 from fedboard.simulations.runs.directory import RunDirectory
@@ -25,9 +28,11 @@ from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cell, share
 RECORD = "comparison.json"
 _PLAN = "plan.json"
 _MANY = 1000
-"""Users of a fleet whose size the data will tell, to try settings on."""
+"""Clients, to try settings on whose number the data will tell."""
 _TYPICAL = 7
 """Typical clients whose parts are carried."""
+_COSTS = ("bytes_up_per_user", "bytes_down_per_user", "client_seconds", "server_seconds", "steps")
+_PACKAGES = ("fedboard", "numpy", "cryptography")
 
 Progress = Callable[[str, int, int], None]
 """(phase, steps done, steps in all)"""
@@ -43,10 +48,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     protocols: tuple[str, ...] = PROTOCOL_NAMES
     epsilons: tuple[float, ...] = (1.0, 5.0)
     """Empty: costs alone."""
-    users: int | None = None
-    """Of the fleet; None: those of the data."""
     clients: int | None = None
-    """Of the fleet; None: one for each user."""
+    """Host all users of the data; None: one for each user."""
+    sessions: tuple[int, ...] | None = None
+    """Clients of the sessions that are run and timed, ascending; None: ``USUAL_SIZES``, as far as they fit."""
     ratings: float | None = None
     """Of the users whose sessions are run; None: those of the median user."""
     dropout: float = 0.2
@@ -73,8 +78,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         unused = sorted(set(self.settings) - set(self.protocols))
         if unused:
             raise InputError(f"settings of {', '.join(unused)} are given, which is not compared")
-        if self.clients is not None and self.users is not None and self.clients > self.users:
-            raise InputError(f"{self.clients} clients cannot host {self.users} users; at least one each")
+        if self.sessions is not None and (not self.sessions or min(self.sessions) < 1):
+            raise InputError(f"sessions must be numbers of clients >= 1, got {self.sessions}")
 
 
 def compare(comparison: Comparison, out: Path, on_progress: Progress) -> dict[str, Any]:
@@ -94,7 +99,7 @@ def compare(comparison: Comparison, out: Path, on_progress: Progress) -> dict[st
     _prepare(comparison, out)
     found = {name: _of_algorithm(comparison, name, out, on_progress) for name in comparison.algorithms}
     settings = msgspec.to_builtins(comparison)
-    record = record_of(found, settings=settings)
+    record = _record(found, settings)
     write_atomically(out / RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
     return record
 
@@ -109,24 +114,58 @@ def _prepare(comparison: Comparison, out: Path) -> None:
     write_atomically(plan, wanted)
 
 
-def _of_algorithm(comparison: Comparison, algorithm: str, out: Path, on_progress: Progress) -> Found:
+@dataclass(slots=True, kw_only=True)
+class _Found:
+    """What came of one algorithm."""
+
+    workload: Workload
+    users: int
+    clients: int
+    sessions: dict[str, list[Measured]] = field(default_factory=dict)
+    """By protocol, the smallest first."""
+    rmse: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    """By protocol and epsilon."""
+    errors: dict[str, str] = field(default_factory=dict)
+    """By protocol: why a session was not run, or there is no error of prediction."""
+
+    @property
+    def users_per_client(self) -> int:
+        """Users that a client hosts, at most."""
+        return -(-self.users // self.clients)
+
+
+def _of_algorithm(comparison: Comparison, algorithm: str, out: Path, on_progress: Progress) -> _Found:
     names = comparison.protocols
     _require_sound(comparison, algorithm)
     on_progress(f"{algorithm}: a typical round", 0, 1)
     found = _start(comparison, algorithm, out)
+    sizes = sizes_within(comparison.sessions, found.workload.numbers)
     for place, name in enumerate(names):
         on_progress(f"{algorithm}: sessions", place, len(names))
-        try:
-            settings = comparison.settings.get(name, {})
-            found.costs[name] = measure_costs(name, found.workload, found.fleet, settings)
-        except FedboardError as error:
-            found.errors[name] = str(error)
-    if len(found.errors) == len(names):
-        raise InputError(f"no protocol can serve this fleet: {found.errors[names[0]]}")
+        for size in sizes:
+            try:
+                ran = measure(
+                    name,
+                    found.workload,
+                    clients=size,
+                    users_per_client=found.users_per_client,
+                    dropout=comparison.dropout,
+                    settings=comparison.settings.get(name, {}),
+                )
+            except FedboardError as error:
+                found.errors[name] = str(error)
+            else:
+                found.sessions.setdefault(name, []).append(ran)
+    if not found.sessions:
+        raise InputError(f"no protocol can serve such sessions: {found.errors[names[0]]}")
     cells = [(name, epsilon) for name in names for epsilon in comparison.epsilons]
     for place, (name, epsilon) in enumerate(cells):
         on_progress(f"{algorithm}: runs", place, len(cells))
-        outcome = run_cell(_cell(comparison, algorithm, name, epsilon, found.fleet), out / "cells")
+        try:
+            outcome = run_cell(_cell(comparison, algorithm, name, epsilon, found), out / "cells")
+        except InputError as error:  # it cannot serve so many clients
+            found.errors.setdefault(name, str(error))
+            continue
         if outcome.error is not None:
             found.errors.setdefault(name, outcome.error)
         found.rmse.setdefault(name, {})[f"{epsilon:g}"] = _rmse(outcome)
@@ -134,20 +173,19 @@ def _of_algorithm(comparison: Comparison, algorithm: str, out: Path, on_progress
 
 
 def _require_sound(comparison: Comparison, algorithm: str) -> None:
-    """Refuse what no fleet could be served with, before anything is measured.
+    """Refuse what could not be run, before anything is measured.
 
     Raises:
         InputError: names the setting.
     """
     parse_config(overlay(msgspec.to_builtins(comparison.config), {"algorithm": algorithm}))
     chosen_algorithm(algorithm)
-    users = comparison.users or comparison.clients or _MANY
-    fleet = FleetSize(clients=comparison.clients or users, users=users, dropout=comparison.dropout)
+    clients = comparison.clients or _MANY
     for name, settings in comparison.settings.items():
-        fleet_settings(name, fleet, settings)
+        bearing(name, clients=clients, users=clients, dropout=comparison.dropout, settings=settings)
 
 
-def _start(comparison: Comparison, algorithm: str, out: Path) -> Found:
+def _start(comparison: Comparison, algorithm: str, out: Path) -> _Found:
     """A run of one round, whose board is what sessions ask about."""
     config = parse_config(
         overlay(
@@ -164,37 +202,41 @@ def _start(comparison: Comparison, algorithm: str, out: Path) -> Found:
     if outcome.error is not None:
         raise InputError(outcome.error)
     problem = shared_problem(config)
-    users = comparison.users or problem.train.n_users
+    users = problem.train.n_users
     clients = comparison.clients or users
-    fleet = FleetSize(clients=clients, users=users, dropout=comparison.dropout)
+    if clients > users:
+        raise InputError(f"{clients:,} clients cannot host {users:,} users; at least one each")
     workload = workload_of(
         config,
         RunDirectory(out / "cells" / cell.name),
         problem,
-        users_per_client=fleet.users_per_client,
+        users_per_client=-(-users // clients),
         ratings=comparison.ratings,
         clients=_TYPICAL,
     )
-    return Found(workload=workload, fleet=fleet)
+    return _Found(workload=workload, users=users, clients=clients)
 
 
-def _cell(comparison: Comparison, algorithm: str, protocol: str, epsilon: float, fleet: FleetSize) -> Cell:
+def _cell(comparison: Comparison, algorithm: str, protocol: str, epsilon: float, found: _Found) -> Cell:
     """A run under one protocol; all share seed, and with it first factors and, at the server, the noise."""
     changes = {
         "algorithm": algorithm,
         "privacy": {"epsilon": epsilon},
-        "run": {"baselines": False, "evaluate_rounds": False, **_of_run(comparison, protocol, fleet)},
+        "run": {"baselines": False, "evaluate_rounds": False, **_of_run(comparison, protocol, found)},
     }
     config = parse_config(overlay(msgspec.to_builtins(comparison.config), changes))
     return Cell(name=f"{label_of(algorithm)}-{_plain(protocol)}-eps{epsilon:g}", config=config)
 
 
-def _of_run(comparison: Comparison, protocol: str, fleet: FleetSize) -> dict[str, Any]:
+def _of_run(comparison: Comparison, protocol: str, found: _Found) -> dict[str, Any]:
     if says(protocol, shows_rows):  # rows are summed where they are, without sessions
         return {}
+    settings = comparison.settings.get(protocol, {})
     return {
         "protocol": protocol,
-        "protocol_settings": fleet_settings(protocol, fleet, comparison.settings.get(protocol, {})),
+        "protocol_settings": bearing(
+            protocol, clients=found.clients, users=found.users, dropout=comparison.dropout, settings=settings
+        ),
         "clients": comparison.clients,
         "masks": "real" if chosen_card(protocol).without_messages is None else "cancelled",
     }
@@ -207,3 +249,69 @@ def _plain(choice: str) -> str:
 
 def _rmse(outcome: CellOutcome) -> float | None:
     return None if outcome.final is None else outcome.final["metrics"].get("test_rmse")
+
+
+def _record(found: Mapping[str, _Found], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole record; the first algorithm's protocols stand at the top level."""
+    algorithms = {name: _record_of(each) for name, each in found.items()}
+    first = next(iter(algorithms))
+    return {
+        "algorithm": first,
+        "protocols": algorithms[first]["protocols"],
+        "algorithms": algorithms,
+        "settings": dict(settings),
+        "versions": {name: version(name) for name in _PACKAGES} | {"python": platform.python_version()},
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "load": list(os.getloadavg())},
+    }
+
+
+def _record_of(found: _Found) -> dict[str, Any]:
+    workload = found.workload
+    return {
+        "items": workload.board.catalogue.n_items,
+        "users": found.users,
+        "clients": found.clients,
+        "users_per_client": found.users_per_client,
+        "numbers": workload.numbers,
+        "ratings_per_client": workload.ratings,
+        "board_bytes": workload.board_bytes,
+        "contribute_seconds": workload.contribute_seconds(),
+        "protocols": {name: _line(name, found) for name in {**found.sessions, **found.rmse, **found.errors}},
+    }
+
+
+def _line(name: str, found: _Found) -> dict[str, Any]:
+    """One protocol: its largest session, all of them, and what it leaves of the accuracy."""
+    rmse, ran = found.rmse.get(name, {}), found.sessions.get(name, [])
+    largest = max(rmse, key=float, default=None)
+    sessions = [_session(each, found) for each in ran]
+    line: dict[str, Any] = {
+        "rmse": None if largest is None else rmse[largest],
+        "rmse_epsilon": None if largest is None else float(largest),
+        "rmse_by_epsilon": rmse,
+        "sessions": sessions,
+    }
+    if not ran:
+        line |= dict.fromkeys(_COSTS)
+    else:
+        protocol = ran[-1].protocol
+        line |= {**sessions[-1], "noise_at": str(protocol.noise_at), "trust": asdict(protocol.trust)}
+    if name in found.errors:
+        line["error"] = found.errors[name]
+    return line
+
+
+def _session(ran: Measured, found: _Found) -> dict[str, Any]:
+    hosted, client = found.users_per_client, ran.client
+    return {
+        "clients": ran.clients,
+        "dropped": ran.dropped,
+        "neighbours": ran.neighbours,
+        "survivors_needed": int(ran.protocol.parameters.get("survivors", 1)),
+        "steps": client.steps,
+        "bytes_up_per_user": client.up / hosted,
+        "bytes_down_per_user": (client.down + found.workload.board_bytes) / hosted,
+        "client_seconds": client.seconds,
+        "server_seconds": ran.server_seconds,
+        "parameters": dict(ran.protocol.parameters),
+    }

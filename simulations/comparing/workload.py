@@ -1,7 +1,7 @@
 """What a comparison of protocols carries: the item round of a real board, and typical users of the data set."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import process_time
 
 import numpy as np
@@ -17,8 +17,6 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.directory import RunDirectory
-
-_PER_ITEM = {SumSource.ITEM_LINEAR, SumSource.ITEM_QUADRATIC}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +41,6 @@ class Workload:
         """Ratings that a client hosts, on average."""
         return float(np.mean([cohort.n_ratings for cohort in self.clients]))
 
-    @property
-    def width(self) -> int:
-        """Numbers of all releases for one item."""
-        return sum(request.release.width for request in self.requests if request.source in _PER_ITEM)
-
     def given(self) -> tuple[Given, ...]:
         """What each of the clients gives."""
         return tuple(
@@ -66,12 +59,6 @@ class Workload:
             self.task.contribute(cohort, self.board, self.requests)
             taken.append(process_time() - began)
         return float(np.median(taken))
-
-    def small(self) -> "Workload":
-        """The same clients with a handful of numbers: the total counts of the first round of all."""
-        first = self.task.first_board(self.board.catalogue)
-        totals = tuple(r for r in self.task.requests(first) if r.source is SumSource.TOTAL)
-        return replace(self, board=first, requests=totals, board_bytes=0)
 
 
 def workload_of(

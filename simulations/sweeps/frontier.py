@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fedboard.simulations.drawing.figures import Plot, finish
 from fedboard.simulations.drawing.rendering import render
-from fedboard.simulations.drawing.svg import house_style, settle
+from fedboard.simulations.drawing.svg import house_style, pictures
 from fedboard.simulations.drawing.wording import fixed, metric_label, setting
 from fedboard.simulations.sweeps.frontier_data import (
     Result,
@@ -30,8 +30,6 @@ from fedboard.simulations.sweeps.frontier_tables import (
     metric_rows,
     slice_rows,
 )
-
-_PNG_DOTS_PER_INCH = 160
 
 
 def frontier_table(results: Sequence[dict[str, Any]], *, metric: str | None = None) -> str:
@@ -74,8 +72,7 @@ def write_frontier(
     out_dir.mkdir(parents=True, exist_ok=True)
     with house_style():
         figure = frontier_figure(read, chosen)
-        settle(figure)
-        pictures = _write_pictures(figure, out_dir)
+        drawn = pictures(figure, out_dir / "frontier")
         plot = _plot(figure, read, chosen)
     texts = {
         "frontier.md": _markdown(read, chosen),
@@ -84,14 +81,7 @@ def write_frontier(
     }
     for name, text in texts.items():
         (out_dir / name).write_text(text, encoding="utf-8")
-    return [*pictures, *(out_dir / name for name in texts)]
-
-
-def _write_pictures(figure: Figure, out_dir: Path) -> list[Path]:
-    paths = [out_dir / "frontier.svg", out_dir / "frontier.png"]
-    figure.savefig(paths[0], facecolor="white", metadata={"Date": None})
-    figure.savefig(paths[1], facecolor="white", dpi=_PNG_DOTS_PER_INCH)
-    return paths
+    return [*drawn, *(out_dir / name for name in texts)]
 
 
 def _plot(figure: Figure, results: Sequence[Result], metric: str) -> Plot:

@@ -22,7 +22,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server import runtime as runtime_module
 from fedboard.server.runtime import Gathered, NoisedSums
-from fedboard.simulations.audit.recording import Recorder, RecordingSums
+from fedboard.simulations.audit.pipeline import Recorder, RecordingSums
 from fedboard.simulations.engine import Engine, WorkerPool
 from tests.common.tasks.conftest import a_prepared_board, a_task, population
 

@@ -1,7 +1,6 @@
 """``fedboard audit``: attack the guarantee of a run, and say what came of it."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL, names_where, says
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import Plan
@@ -23,8 +22,6 @@ if TYPE_CHECKING:
 
 _SYNTHETIC = {"n_users": 4_000, "n_items": 3_000, "mean_ratings_per_user": 40}
 """Made for the purpose: few users, so that it is quick, many items, so that canaries do not meet."""
-_CONTROL_SYNTHETIC = {"n_users": 800, "n_items": 1_000, "mean_ratings_per_user": 40}
-_CONTROL_SEEDS = 5
 
 _EXAMPLES = """\b
 Examples:
@@ -32,8 +29,6 @@ Examples:
   fedboard audit --data ml-1m/ --epsilon 5 --workers 2 --json audit.json
   fedboard audit --epsilon 20 --repeat 60
   fedboard audit --protocol distributed-dp --algorithm residual
-  fedboard audit --controls
-  fedboard audit --broken 'noise x 0.8' --epsilon 5
 """
 
 
@@ -49,19 +44,13 @@ Examples:
 )
 @click.option("--seed", type=int, help="Run, canaries and their coins, seeded noise.")
 @click.option("--canaries", type=click.IntRange(10, 1_000_000), help="Planted users.  [default: by epsilon]")
-@click.option("--repeat", type=REPETITIONS, help="Games with a seed each.  [default: 1, controls 5]")
+@click.option("--repeat", type=REPETITIONS, help="Games with a seed each.  [default: 1]")
 @click.option("--workers", type=WORKERS, help="Worker processes.  [default: 2]")
-@click.option(
-    "--controls", is_flag=True, help="Audit runs that are broken on purpose, instead of a real one."
-)
-@click.option("--broken", metavar="NAME", help="Audit a run with this bug, by its name in --controls.")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory for plot and JSON.")
 @json_or_file
 def audit(
     canaries: int | None,
     repeat: int | None,
-    controls: bool,
-    broken: str | None,
     out: Path | None,
     json_file: Path | None,
     assignments: tuple[str, ...],
@@ -70,44 +59,26 @@ def audit(
 ) -> int:
     """Attack the privacy guarantee of real runs.
 
-    Tests the noise of every release, how far hostile clients can move the sums, what an adversary who sees
-    everything learns about planted users (a lower bound on epsilon, to hold beside the claim), and what the final
-    board alone gives away. The exit code is 1 if anything exceeds what is claimed.
+    Tests what one user of the file changes, the noise of every release, what an adversary who sees everything
+    learns about planted users (a lower bound on epsilon, to hold beside the claim), and what the final board alone
+    gives away. The exit code is 1 if anything exceeds what is claimed.
 
     Nothing that is printed is private: audits are for test data and simulations.
     """
     from fedboard.cli.research.auditing.progress import stepping
-    from fedboard.common.protocols.shared.properties import shows_rows
     from fedboard.simulations.audit.audit import Plan
 
     workers = flags.pop("workers") or 2
-    config = configure(
-        _base(flags, controls=controls), {**flags, "workers": workers}, assignments, source="the flags"
-    )
-    plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat or (_CONTROL_SEEDS if controls else 1))
-    if not says(config.run.protocol, shows_rows) and (controls or broken is not None):
-        raise InputError(
-            f"runs that are broken on purpose are audited under protocol '{names_where(shows_rows)}' only"
-        )
-    about = _about(config, noise or "seeded", broken)
-    with stepping(1 if controls else plan.repeat) as on_step:
-        if controls:
-            record, text, failed = _controls(config, plan, about, on_step)
-        else:
-            record, text, failed = _audit(config, plan, about, on_step, out)
+    base = {} if flags.get("data") is not None else {"data": {"source": "synthetic", "synthetic": _SYNTHETIC}}
+    config = configure(base, {**flags, "workers": workers}, assignments, source="the flags")
+    plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat or 1)
+    with stepping(plan.repeat) as on_step:
+        record, text = _audit(config, plan, _about(config, noise or "seeded"), on_step, out)
     if json_file is not None:
         file_document(record, json_file)
     if json_file != STDOUT:
         click.echo(text)
-    return 1 if failed else 0
-
-
-def _base(flags: Mapping[str, Any], *, controls: bool) -> dict[str, Any]:
-    """Without --data: a set that suits the purpose."""
-    if flags.get("data") is not None:
-        return {}
-    synthetic = _CONTROL_SYNTHETIC if controls else _SYNTHETIC
-    return {"data": {"source": "synthetic", "synthetic": synthetic}}
+    return 1 if record["violated"] else 0
 
 
 def _entered(config: "SimulationConfig") -> "Entrance":
@@ -132,7 +103,7 @@ def _subject(config: "SimulationConfig", entrance: "Entrance", noise: str) -> "S
     return subject_of(config, entrance.problem(entrance.honest), noise=noise)
 
 
-def _about(config: "SimulationConfig", noise: str, broken: str | None) -> dict[str, Any]:
+def _about(config: "SimulationConfig", noise: str) -> dict[str, Any]:
     return {
         "algorithm": config.algorithm,
         "protocol": config.run.protocol,
@@ -141,16 +112,14 @@ def _about(config: "SimulationConfig", noise: str, broken: str | None) -> dict[s
         "adjacency": str(config.privacy.adjacency),
         "seed": config.seed,
         "noise_source": noise,
-        "broken": broken,
     }
 
 
 def _audit(
     config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any, out: Path | None
-) -> tuple[dict[str, Any], str, bool]:
+) -> tuple[dict[str, Any], str]:
     from fedboard.cli.research.auditing.text import audit_text, checks_text
     from fedboard.simulations.audit.audit import audit as run_audit
-    from fedboard.simulations.audit.broken.mutants import mutant_named
     from fedboard.simulations.audit.figures import write_audit_figure
     from fedboard.simulations.audit.findings import broken_check
     from fedboard.simulations.audit.record import audit_record, stopped_record
@@ -160,8 +129,6 @@ def _audit(
     place = out or fresh(RUNS / f"audit-{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}")
     with _entered(config) as entrance, _workers(config) as pool:
         subject = _subject(config, entrance, about["noise_source"])
-        if about["broken"] is not None:
-            subject = mutant_named(about["broken"]).break_it(subject)
         about |= {"users": int(entrance.honest.ids.size), "items": subject.catalogue.n_items}
         try:
             result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
@@ -174,17 +141,4 @@ def _audit(
             record, text = stopped_record(finding, subject.budget, about), checks_text([finding])
     place.mkdir(parents=True, exist_ok=True)
     (place / "audit.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    return record, text, record["violated"]
-
-
-def _controls(
-    config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any
-) -> tuple[dict[str, Any], str, bool]:
-    from fedboard.cli.research.auditing.text import controls_text
-    from fedboard.simulations.audit.controls import run_controls
-    from fedboard.simulations.audit.record import controls_record
-
-    with _entered(config) as entrance, _workers(config) as pool:
-        subject = _subject(config, entrance, about["noise_source"])
-        result = run_controls(subject, entrance, plan, pool=pool, on_step=on_step)
-    return controls_record(result, about), controls_text(result), bool(result.missed + result.false_alarms)
+    return record, text

@@ -11,12 +11,10 @@ import click
 _PHASES = {
     "noise": "noise of every release, no users",
     "file": "one user more or less in the file",
-    "sensitivity": "hostile clients, no noise",
     "canaries": "canary games",
     "board": "board-only games",
-    "controls": "broken and correct runs",
 }
-_BEFORE = {"noise": 0.0, "file": 0.6, "sensitivity": 0.8, "canaries": 0.83, "board": 0.9}
+_BEFORE = {"noise": 0.0, "file": 0.6, "canaries": 0.83, "board": 0.9}
 _A_GAME = 0.06
 """Of the time of an audit with one canary game, what is gone when a phase begins, and what that game takes."""
 

@@ -8,7 +8,6 @@ from fedboard.cli.text import aligned
 if TYPE_CHECKING:
     from fedboard.simulations.audit.attacks.board_games import BoardGame
     from fedboard.simulations.audit.audit import AuditResult, Plan
-    from fedboard.simulations.audit.controls import Control, ControlsResult
     from fedboard.simulations.audit.findings import AuditFinding
 
 
@@ -19,33 +18,20 @@ def audit_text(result: "AuditResult", plan: "Plan") -> str:
     )
 
 
-def controls_text(result: "ControlsResult") -> str:
-    """Which broken run was caught by what, and what correct runs looked like."""
-    headers = ("run", "what is broken", "caught by", "epsilon shown", "")
-    rows = [_control_row(control) for control in (*result.mutants, *result.correct, *result.null)]
-    told = (
-        f"{result.missed} of {len(result.mutants)} broken runs missed, {result.false_alarms} false alarms in "
-        f"{len(result.correct) + len(result.null)} runs without fault."
-    )
-    return f"{aligned(headers, rows, right=(3,))}\n\n{told}"
-
-
 def _releases(result: "AuditResult") -> str:
     noise = {line.name: f"{line.ratio:.4f}" for line in result.noise.lines}
-    moved = {line.name: f"{line.share:.4f}" for line in result.fuzz.lines}
     rows = [
         (
             line.name,
             noise.get(line.name, "-"),
-            moved.get(line.name, "-"),
             f"{line.mu:.4f}",
             f"{line.bound.sharp:.4f}",
             f"{line.bound.split:.4f}",
         )
         for line in (*result.releases, *result.game.parties, result.game.whole)
     ]
-    headers = ("release", "noise / booked", "change / bound", "mu claimed", "mu shown", "mu by counting")
-    return aligned(headers, rows, right=(1, 2, 3, 4, 5))
+    headers = ("release", "noise / booked", "mu claimed", "mu shown", "mu by counting")
+    return aligned(headers, rows, right=(1, 2, 3, 4))
 
 
 def _games(games: Sequence["BoardGame"]) -> str:
@@ -81,10 +67,3 @@ def _verdict(result: "AuditResult", plan: "Plan") -> str:
             "chance goes beyond it: see the checks that failed, and decide with --repeat 60."
         )
     return f"{told}\nNothing exceeds what is claimed. An audit can refute a guarantee, not prove one."
-
-
-def _control_row(control: "Control") -> tuple[str, ...]:
-    caught = ", ".join(control.caught_by) or "nothing"
-    name = control.name if control.broken else f"{control.name}, seed {control.seed}"
-    verdict = "ok" if control.right else ("MISSED" if control.broken else "FALSE ALARM")
-    return name, control.what, caught, f"{control.epsilon_lower_bound:.3g}", verdict

@@ -6,10 +6,7 @@ from fedboard.common.protocols.secure_sum.card import (
     AUDITED_WITH,
     MEANINGS,
     OPTIONAL,
-    crowd,
-    masking,
     neighbours,
-    unmasked,
 )
 from fedboard.common.protocols.shared.card import Card
 from fedboard.common.protocols.shared.sums_left import SumsLeft
@@ -39,10 +36,7 @@ CARD = Card(
         "most_clients": "Most clients of a round, whose noise the sums have room for.",
     },
     optional=OPTIONAL,
-    server_terms=unmasked,
-    client_terms=masking,
     neighbours=neighbours,
-    crowd=crowd,
     without_messages=_left,
     audited_with={**AUDITED_WITH, "honest": AUDITED_WITH["survivors"]},
 )

@@ -5,7 +5,6 @@ import math
 from fedboard.common.privacy.releases.noise_shares import NoiseShares
 from fedboard.common.protocols.local.protocol import Local
 from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.costs import added
 from fedboard.common.protocols.shared.sums_left import SumsLeft
 
 
@@ -30,7 +29,6 @@ CARD = Card(
     meanings={
         "most_users": "Users whose contributions the sums have room for: more make the packing coarser."
     },
-    server_terms=added,
     without_messages=_left,
     audited_clients=1,
 )

@@ -7,21 +7,10 @@ import numpy as np
 
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.costs import SessionSize, Terms
 from fedboard.common.protocols.shared.sums_left import SumsLeft
 from fedboard.common.protocols.two_server.noise import NOISE_RATIO, helper_noise
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.shares import Layout, kept_entries
-
-
-def evaluated(size: SessionSize) -> Terms:
-    """Servers: each client's keys are read, and evaluated on all items of their bins."""
-    return {
-        "session": 1.0,
-        "client": size.stayed,
-        "read": size.stayed * size.slots,
-        "evaluated": size.stayed * size.numbers,
-    }
 
 
 def _left(protocol: TwoServer) -> SumsLeft:
@@ -67,6 +56,5 @@ CARD = Card(
         "most_items": "Public maximum of items of a user; every message is padded to it.",
         "survivors": "Fewest clients whose contributions make a sum; with fewer the round is given up.",
     },
-    server_terms=evaluated,
     without_messages=_left,
 )

@@ -11,7 +11,7 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import symmetric_rank
-from fedboard.simulations.audit.measures.supports import random_supports
+from fedboard.simulations.audit.entrance import random_supports
 
 _ITEMS_EACH = 4
 """A power of four, so that equal weights 1 / sqrt k lie on the grid and reach the bound exactly."""

@@ -21,19 +21,18 @@ from fedboard.common.arrays import BoolArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu
 from fedboard.common.protocols.sums.exact import kept_rows
 from fedboard.simulations.audit.attacks.canaries import canary_rows
 from fedboard.simulations.audit.attacks.course import CourseStep, step_of
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.held import FIRST, centred
 from fedboard.simulations.audit.measures.bounds import Line, bound_of, sharp_bound
-from fedboard.simulations.audit.measures.shifts import shifts
+from fedboard.simulations.audit.measures.shifts import booked_deviations, shifts, unit_noise
 from fedboard.simulations.audit.measures.statistics import uniform_p
-from fedboard.simulations.audit.measures.whitening import booked_deviations, unit_noise
 from fedboard.simulations.audit.pipeline import PlayedRound, play
+from fedboard.simulations.audit.sessions import FIRST, centred
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
@@ -83,11 +82,6 @@ class GameResult:
     def epsilon_lower_bound(self) -> float:
         """Sharp lower bound on epsilon of the whole board."""
         return self.whole.bound.epsilon(self.delta)
-
-    @property
-    def strict_epsilon(self) -> float:
-        """The same at the family-wise confidence."""
-        return epsilon_of(self.delta, mu=self.whole.strict)
 
     @property
     def violated(self) -> bool:

@@ -14,11 +14,10 @@ from fedboard.common.privacy.events import event_mu
 from fedboard.common.protocols.sums.exact import kept_rows
 from fedboard.simulations.audit.attacks.canaries import canary_rows
 from fedboard.simulations.audit.attacks.course import within
-from fedboard.simulations.audit.held import under_noise
 from fedboard.simulations.audit.measures.bounds import Line, bound_of, sharp_bound
-from fedboard.simulations.audit.measures.shifts import shifts
-from fedboard.simulations.audit.measures.whitening import booked_deviations, unit_noise
+from fedboard.simulations.audit.measures.shifts import booked_deviations, shifts, unit_noise
 from fedboard.simulations.audit.pipeline import PlayedRound, play
+from fedboard.simulations.audit.sessions import under_noise
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 

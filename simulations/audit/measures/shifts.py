@@ -1,12 +1,70 @@
-"""How far each row of a contribution moves a release: one sparse vector a row, in units of the noise."""
+"""Releases in units of the noise that was booked: what is left without the exact sum, and what each row adds."""
+
+import math
 
 import numpy as np
 from scipy.sparse import csr_array
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import InputError
-from fedboard.common.privacy.events import symmetric_rank
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.events import Event, symmetric_rank
+
+
+def diagonal_places(width: int) -> IntArray:
+    """Where the diagonal lies in a packed upper triangle of ``width`` numbers, row-major; int64, shape (d,).
+
+    Raises:
+        PrivacyError: ``width`` is not d (d + 1) / 2.
+    """
+    rank = symmetric_rank(width)
+    if rank is None:
+        raise PrivacyError(f"a packed symmetric matrix has d (d + 1) / 2 numbers, not {width}")
+    rows = np.arange(rank, dtype=np.int64)
+    places: IntArray = rows * rank - rows * (rows - 1) // 2
+    return places
+
+
+def isometric_square(request: Request, change: IntArray) -> int:
+    """Squared norm of a change in isometric coordinates, exact: a Python integer, grid units."""
+    numbers = change.reshape(-1, request.release.width)
+    places = np.nonzero(numbers)
+    weights = np.ones(places[1].size, dtype=np.int64)
+    if request.release.layout == "symmetric":
+        weights[~np.isin(places[1], diagonal_places(request.release.width))] = 2
+    pairs = zip(numbers[places].tolist(), weights.tolist(), strict=True)
+    return sum(weight * number * number for number, weight in pairs)
+
+
+def booked_deviations(event: Event) -> FloatArray:
+    """Noise deviation of each column that an event promises, grid units, float64, shape (width,).
+
+    Read off the event alone, not off the object that draws, so that a draw that differs shows. Symmetric
+    matrices: s on the diagonal, s / sqrt 2 off it; dividing a packed upper triangle by these gives coordinates
+    in which the noise is standard normal and distances are those of the isometric coordinates, in units of s.
+    """
+    width, deviation = int(event["width"]), float(event["noise_stddev"])
+    if event["layout"] != "symmetric":
+        return np.full(width, deviation)
+    deviations = np.full(width, deviation / math.sqrt(2.0))
+    deviations[diagonal_places(width)] = deviation
+    return deviations
+
+
+def unit_noise(event: Event, released: FloatArray, exact: IntArray) -> FloatArray:
+    """The noise of a release in units of what was booked: standard normal where all is well.
+
+    ``(released / grid_step - exact) / deviation``. The low bits that publishing drops are put at their middle,
+    2^-21 deviations.
+
+    Args:
+        event: what was booked. Public.
+        released: float64, shape (rows, width), real units. Public.
+        exact: int64, same shape, the sum without noise, grid units. Private.
+    """
+    dropped = (math.ldexp(1.0, int(event["release_shift"])) - 1.0) / 2.0
+    noise = released / float(event["grid_step"]) - exact + dropped
+    return np.asarray(noise / booked_deviations(event), dtype=np.float64)
 
 
 def shifts(request: Request, rows: Contribution, deviations: FloatArray) -> csr_array:

@@ -15,7 +15,9 @@ import pytest
 from fedboard.common.contribution import Contribution
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.simulations.audit.audit import Plan
+from fedboard.simulations.audit.subject import subject_of
 from tests.cli.conftest import Command
+from tests.simulations.audit.broken.mutants import mutant_named
 
 pytestmark = pytest.mark.slow
 
@@ -29,13 +31,13 @@ FEW_ITEMS = (
     "data.synthetic.n_users=80",
 )
 
-QUICK = partial(Plan, small_numbers=60, file_games=40, random_users=8, block=2_000)
+QUICK = partial(Plan, small_numbers=60, file_games=40, block=2_000)
 """A plan of the same parts with less of each than the command's own. How much a part notices with how much is said
 where the parts are tested.
 """
 
 
-QUICKEST = partial(Plan, small_numbers=10, file_games=4, random_users=2, block=0)
+QUICKEST = partial(Plan, small_numbers=10, file_games=4, block=0)
 """Where the numbers of large releases and the canaries are what is looked at."""
 
 
@@ -76,9 +78,12 @@ def test_a_violation_is_said_and_is_the_exit_code(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICKEST)
-    arguments = ("--broken", "no noise", "--out", tmp_path, "--json", "-")
+    monkeypatch.setattr(
+        "fedboard.simulations.audit.subject.subject_of",
+        lambda *given, **choices: mutant_named("no noise").break_it(subject_of(*given, **choices)),
+    )
 
-    result = fedboard("audit", "--epsilon", "5", *SMALL, *FEW_ITEMS, *arguments)
+    result = fedboard("audit", "--epsilon", "5", *SMALL, *FEW_ITEMS, "--out", tmp_path, "--json", "-")
 
     record = json.loads(result.stdout)
     assert result.exit_code == 1
@@ -127,7 +132,6 @@ def test_a_check_of_the_runs_own_that_fails_is_a_failed_check_and_no_usage_error
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--broken", "nothing"), "a broken run must be one of"),
         (("--algorithm", "als"), "algorithm must be one of"),
         (("--set", "privacy.participation={kind='poisson', probability=0.5}"), "everybody takes part"),
     ],

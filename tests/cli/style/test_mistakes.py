@@ -58,7 +58,6 @@ FEW = ("--set", "data.synthetic.n_users=50")
         (["simulate", "--data", "sinthetic"], "a zip archive of ratings; did you mean 'synthetic'?"),
         (["sweep", "--algorithms", "residul"], "got 'residul'; did you mean 'residual'?"),
         (["tune", "--metric", "rsme"], "got 'rsme'; did you mean 'validation_rmse'?"),
-        (["audit", "--broken", "noise x 0.9"], "got 'noise x 0.9'; did you mean 'noise x 0.8'?"),
         (["protocols", "show", "secur-sum"], "got 'secur-sum'; did you mean 'secure-sum'?"),
         (
             ["size", "--users", "9", "--items", "999", "--algorithm", "residul"],

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import PrivacyError
-from fedboard.simulations.audit.recording import Recorder
+from fedboard.simulations.audit.pipeline import Recorder
 
 NAME = "round-1/linear"
 

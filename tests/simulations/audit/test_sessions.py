@@ -12,13 +12,19 @@ from fedboard.common.protocol import Given
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.audit.attacks.game import BLIND, canary_game
-from fedboard.simulations.audit.broken.helpers import silent_helper
+from fedboard.simulations.audit.audit import uniform_findings
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.held import AGGREGATOR, FIRST, SECOND, Held, centred
 from fedboard.simulations.audit.measures.statistics import uniform_p
-from fedboard.simulations.audit.sessions import Sessions, honest_noise
+from fedboard.simulations.audit.sessions import (
+    AGGREGATOR,
+    FIRST,
+    SECOND,
+    Held,
+    Sessions,
+    centred,
+    honest_noise,
+)
 from fedboard.simulations.audit.subject import Subject
-from fedboard.simulations.audit.verdicts import uniform_findings
 from fedboard.simulations.engine import WorkerPool
 from tests.common.protocols.meetings import SilentNoise
 from tests.common.tasks.conftest import N_ITEMS, a_prepared_board, a_task, population
@@ -93,20 +99,6 @@ def test_what_the_adversary_takes_off_is_the_whole_sum_of_honest_users(protocol:
     assert board.catalogue.n_items == N_ITEMS
     for name, sums in whole_sums(carried, requests).items():
         np.testing.assert_array_equal(sums, known[name])
-
-
-def test_a_second_server_that_adds_nothing_is_noticed_by_what_the_first_one_holds() -> None:
-    subject, entrance = a_subject("two-server")
-
-    with WorkerPool() as pool:
-        result = noise_of(silent_helper(subject), entrance, pool, small_numbers=FEW)
-        game = canary_game(silent_helper(subject), entrance, seed=1, n_canaries=40, pool=pool)
-
-    details = {finding.check: finding.detail for finding in result.findings if not finding.passed}
-    (first,) = (line for line in game.parties if line.name == FIRST)
-    assert "the first server's" in details[SIZE]
-    assert first.strict > first.mu
-    assert FIRST in {line.name for line in game.violated_releases}
 
 
 @pytest.mark.parametrize("protocol", ["two-server", "secure-sum"])

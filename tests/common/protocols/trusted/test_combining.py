@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
-from fedboard.simulations.audit.attacks.hostile import hostile_messages
 from tests.common.tasks.conftest import (
     N_ITEMS,
     N_USERS,
@@ -22,6 +21,7 @@ from tests.common.tasks.conftest import (
     population,
     residual_boards,
 )
+from tests.simulations.audit.attacks.hostile import hostile_messages
 from tests.thorough import examples
 
 pytestmark = pytest.mark.slow

@@ -17,7 +17,6 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.server.fleet.rounds.admission import Admission, fresh_question
-from fedboard.simulations.audit.attacks.hostile import hostile_messages
 from tests.client.asking import asking, reply_to, sealed, signed
 from tests.common.tasks.conftest import N_ITEMS, population
 from tests.server.fleet.local_fleet import (
@@ -35,6 +34,7 @@ from tests.server.fleet.local_fleet import (
     with_rows,
     with_sums,
 )
+from tests.simulations.audit.attacks.hostile import hostile_messages
 
 pytestmark = pytest.mark.slow
 

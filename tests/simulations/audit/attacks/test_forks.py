@@ -3,7 +3,7 @@
 from typing import Any
 
 from fedboard.common.privacy.releases.noise import SecretStream, SecureNoise
-from fedboard.simulations.audit.attacks.forks import fork_test
+from fedboard.simulations.audit.attacks.noise_check import fork_test
 
 
 class _Buffered:

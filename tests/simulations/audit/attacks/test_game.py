@@ -5,9 +5,9 @@ import pytest
 
 from fedboard.simulations.audit.attacks.canaries import enough_canaries
 from fedboard.simulations.audit.attacks.game import Devices, GameResult, canary_game
-from fedboard.simulations.audit.broken.mutants import mutant_named, null_subject
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import WorkerPool
+from tests.simulations.audit.broken.mutants import mutant_named, null_subject
 from tests.simulations.audit.conftest import audited, configuration, entered, noise_of
 
 N_CANARIES = 1000
@@ -58,15 +58,6 @@ def test_a_fifth_less_noise_is_above_the_claim(pool: WorkerPool) -> None:
     assert result.epsilon_lower_bound > result.claimed
 
 
-def test_exact_sums_are_far_above_the_claim(pool: WorkerPool) -> None:
-    subject, _ = audited()
-
-    result = played(pool, mutant_named("no noise").break_it(subject))
-
-    assert result.epsilon_lower_bound > 2 * result.claimed
-    assert {"counts", "round-1/linear"} <= {line.name for line in result.violated_releases}
-
-
 @pytest.mark.parametrize("kind", ["explicit", "implicit", "replace"])
 def test_where_no_data_is_released_nothing_shows(kind: str, pool: WorkerPool) -> None:
     subject, _ = audited(kind)
@@ -74,7 +65,6 @@ def test_where_no_data_is_released_nothing_shows(kind: str, pool: WorkerPool) ->
     result = played(pool, null_subject(subject), kind=kind)
 
     assert result.whole.strict == 0.0
-    assert result.strict_epsilon == 0.0
     assert all(line.strict == 0.0 for line in result.releases)
 
 
@@ -113,11 +103,10 @@ def test_canaries_in_the_file_change_nobody_elses_part(kind: str, devices: Devic
     assert played(pool, kind=kind, devices=devices).unexplained == {}
 
 
-@pytest.mark.parametrize("kind", ["explicit", "implicit"])
-def test_a_split_by_one_generator_changes_everybodys_part(kind: str, pool: WorkerPool) -> None:
-    subject, _ = audited(kind)
+def test_a_split_by_one_generator_changes_everybodys_part(pool: WorkerPool) -> None:
+    subject, _ = audited("implicit")
 
-    result = played(pool, mutant_named("one generator for the split").break_it(subject), kind=kind)
+    result = played(pool, mutant_named("one generator for the split").break_it(subject), kind="implicit")
 
     assert "counts" in result.unexplained
 

@@ -10,7 +10,6 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.simulations.audit.attacks.noise_check import NoiseResult
 from fedboard.simulations.audit.attacks.small_releases import ENOUGH
-from fedboard.simulations.audit.broken.mutants import mutant_named
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited, noise_of
@@ -54,21 +53,6 @@ def test_a_correct_run_passes_and_wrong_claims_about_it_would_not(
     assert all(abs(line.ratio - 1) < 0.04 for line in result.lines if line.n_numbers >= 8192)
     assert all(abs(line.ratio - 1) < 5 / np.sqrt(2 * line.n_numbers) for line in result.lines)
     assert all(line.n_numbers >= small_numbers for line in result.lines)
-
-
-@pytest.mark.parametrize(
-    ("name", "check"),
-    [
-        ("noise x 0.8", "noise has the size that is booked"),
-        ("no noise", "noise has the size that is booked"),
-        ("count released twice", "noise has the size that is booked"),
-        ("same noise in two rounds", "noise repeats nowhere"),
-    ],
-)
-def test_broken_noise_is_noticed_for_what_it_is(name: str, check: str, pool: WorkerPool) -> None:
-    subject, _ = audited()
-
-    assert check in failed(outcome(pool, mutant_named(name).break_it(subject), small_numbers=FEW))
 
 
 class _TooMuch(BookedRelease):

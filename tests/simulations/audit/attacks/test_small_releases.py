@@ -6,10 +6,10 @@ import pytest
 
 from fedboard.simulations.audit.attacks.noise_check import twins_of
 from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases, small_releases
-from fedboard.simulations.audit.broken.mutants import mutant_named
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import WorkerPool
-from tests.simulations.audit.conftest import audited, noise_of
+from tests.simulations.audit.broken.mutants import mutant_named
+from tests.simulations.audit.conftest import audited
 
 pytestmark = pytest.mark.slow
 
@@ -64,16 +64,6 @@ def test_a_number_without_noise_is_all_about_its_canary(pool: WorkerPool) -> Non
     assert by_name["mean/number"].strict > 10 * by_name["mean/number"].mu
     assert by_name["mean/sum"].strict <= by_name["mean/sum"].mu
     assert abs(found.noise["mean/number"]).max() < 1e-3
-
-
-def test_one_exact_number_is_seen_by_the_noise_test_where_it_is(pool: WorkerPool) -> None:
-    subject, entrance = audited()
-
-    broken = mutant_named("mean over the exact number").break_it(subject)
-    result = noise_of(broken, entrance, pool, small_numbers=FEW)
-    failed = {finding.check: finding.detail for finding in result.findings if not finding.passed}
-
-    assert "(mean/number" in failed["noise has the size that is booked"]
 
 
 def test_fewer_numbers_tell_coarser_claims_apart() -> None:

@@ -11,16 +11,17 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, TrustedMessage
-from fedboard.simulations.audit.attacks.hostile import HostileUser, hostile_messages, hostile_users
 from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.measures.whitening import diagonal_places
+from fedboard.simulations.audit.measures.shifts import isometric_square
+from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import Engine, WorkerPool
+from tests.simulations.audit.attacks.hostile import HostileUser, hostile_messages, hostile_users
 
 Sums = Mapping[str, IntArray]
 _HONEST_USERS = 60
@@ -84,6 +85,36 @@ def sensitivity_fuzz(
         _try_messages(stage, hostile_messages(stage.requests, cohort.n_items, rng), tally)
         _try_users(stage, users, tally)
     return tally.result()
+
+
+def fuzz_stages(
+    subject: Subject,
+    cohort: Cohort,
+    *,
+    rating_range: tuple[float, float],
+    seed: int,
+    n_random: int,
+    pool: WorkerPool,
+) -> FuzzResult:
+    """The sensitivity fuzz in a run on a few honest users: at the first board of each kind, and the last.
+
+    Boards are of one kind if they ask for the same sources.
+    """
+    few = cohort.rows(0, min(_HONEST_USERS, cohort.n_users))
+    with Engine(subject.task, few, protocol=subject.protocol, pool=pool) as engine:
+        first: dict[tuple[SumSource, ...], Board] = {}
+        for played in play(subject, engine, seed=seed):
+            last = played.before
+            first.setdefault(tuple(request.source for request in played.requests), last)
+    stages = {board.version: board for board in (*first.values(), last)}
+    return sensitivity_fuzz(
+        subject,
+        few,
+        list(stages.values()),
+        rating_range=rating_range,
+        seed=seed,
+        n_random=n_random,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,17 +209,6 @@ class _Tally:
             n_refused=self.n_refused,
             findings=tuple(found),
         )
-
-
-def isometric_square(request: Request, change: IntArray) -> int:
-    """Squared norm of a change in isometric coordinates, exact: a Python integer, grid units."""
-    numbers = change.reshape(-1, request.release.width)
-    places = np.nonzero(numbers)
-    weights = np.ones(places[1].size, dtype=np.int64)
-    if request.release.layout == "symmetric":
-        weights[~np.isin(places[1], diagonal_places(request.release.width))] = 2
-    pairs = zip(numbers[places].tolist(), weights.tolist(), strict=True)
-    return sum(weight * number * number for number, weight in pairs)
 
 
 def _try_messages(stage: _Stage, messages: Iterator[tuple[str, Contribution]], tally: _Tally) -> None:

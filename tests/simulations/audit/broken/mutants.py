@@ -1,16 +1,17 @@
 """Runs that are broken on purpose, each in one place: an audit that does not notice them is worth nothing.
 
-All of them keep books as if they were right: what they state, book and claim is what the real run does.
+All of them keep books as if they were right: what they state, book and claim is what the real run does. What
+notices each of them stands in ``test_controls.py``.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from fedboard.common.checks import require_one_of
 from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.releases.gaussian import BookedRelease
-from fedboard.simulations.audit.broken.draws import (
+from fedboard.simulations.audit.subject import Subject
+from tests.simulations.audit.broken.draws import (
     Empty,
     OverlappingNoise,
     Quiet,
@@ -19,15 +20,14 @@ from fedboard.simulations.audit.broken.draws import (
     Twice,
     as_kind,
 )
-from fedboard.simulations.audit.broken.paths import exact_cell, exact_smallest, one_generator, skipping
-from fedboard.simulations.audit.broken.rows import (
+from tests.simulations.audit.broken.paths import exact_cell, exact_smallest, one_generator, skipping
+from tests.simulations.audit.broken.rows import (
     labels_unclipped,
     scaled_by_all,
     vectors_unclipped,
     weights_whole,
 )
-from fedboard.simulations.audit.broken.tampering import Lenient, Tamper, TamperedTask
-from fedboard.simulations.audit.subject import Subject
+from tests.simulations.audit.broken.tampering import Lenient, Tamper, TamperedTask
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +54,7 @@ def mutants() -> tuple[Mutant, ...]:
         Mutant(
             name="noise x 0.8",
             what="the draw has 0.8 of the deviation that is booked",
-            break_it=with_little_noise,
+            break_it=partial(_publishing, kind=Quiet),
         ),
         Mutant(name="no noise", what="exact sums are published", break_it=partial(_publishing, kind=Silent)),
         Mutant(
@@ -105,24 +105,13 @@ def _beside_the_draws() -> tuple[Mutant, ...]:
 
 
 def mutant_named(name: str) -> Mutant:
-    """A bug by its name.
-
-    Raises:
-        InputError: there is none of that name.
-    """
-    known = {mutant.name: mutant for mutant in mutants()}
-    require_one_of("a broken run", name, known)
-    return known[name]
+    """A bug by its name."""
+    return {mutant.name: mutant for mutant in mutants()}[name]
 
 
 def null_subject(subject: Subject) -> Subject:
     """A run whose releases are noise without data: whatever it claims, there is nothing to learn from it."""
     return _publishing(subject, kind=Empty)
-
-
-def with_little_noise(subject: Subject) -> Subject:
-    """A run with 0.8 of the noise that it books."""
-    return _publishing(subject, kind=Quiet)
 
 
 def _sending(name: str, what: str, tamper: Tamper, overlooked: str) -> Mutant:

@@ -1,1 +1,0 @@
-"""What is broken on purpose in runs that an audit must notice."""
