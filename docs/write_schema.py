@@ -35,7 +35,7 @@ _DIGEST = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _ADJACENCY = {"enum": [str(adjacency) for adjacency in Adjacency]}
 _CURVE = {"delta": _SHARE, "epsilon": _BOUND, "epsilon_rdp": _BOUND, "epsilon_zcdp": _BOUND}
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
-    "Certificate": {"format": {"enum": [2, 3, 4, 5]}, "digest": _DIGEST},
+    "Certificate": {"format": {"enum": [4, 5]}, "digest": _DIGEST},
     "Guarantee": {"epsilon": _BOUND, "delta": _SHARE, "adjacency": _ADJACENCY, "unit": {"const": "user"}},
     "Composition": {"mu": _BOUND, "rho": _BOUND} | {key: _BOUND for key in _CURVE if key != "delta"},
     "CurvePoint": _CURVE,
@@ -163,17 +163,13 @@ def _deployment(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _by_format() -> list[dict[str, Any]]:
-    """A certificate has what its format has: nothing of a later one, and from 4 on what is claimed and why."""
-    at_least = {
-        "if": {"properties": {"format": {"minimum": 4}}},
-        "then": {"required": ["commitment"], "properties": {"commitment": {"type": "object"}}},
-    }
+    """A certificate has what its format has."""
     newest = {
         "if": {"properties": {"format": {"const": 5}}},
         "then": {"required": ["deployment"], "properties": {"deployment": {"type": "object"}}},
         "else": {"properties": {"deployment": {"type": "null"}}},
     }
-    return [at_least, newest]
+    return [newest]
 
 
 def main() -> int:

@@ -18,7 +18,7 @@ def mechanisms_of(certificate: Certificate) -> str:
         f"{kinds.count(kind)} by the {_MECHANISMS[kind]} mechanism" for kind in sorted(set(kinds))
     )
     held = certificate.commitment
-    planned = "" if held is None or held.plan is None else f"; {len(held.plan)} planned in all"
+    planned = "" if held.plan is None else f"; {len(held.plan)} planned in all"
     sampled = (
         "; who takes part is drawn by secret coins" if any(map(is_amplified, certificate.releases)) else ""
     )

@@ -4,8 +4,6 @@ import copy
 import json
 import subprocess
 import sys
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,25 +22,10 @@ from tests.common.certificates import SAID, certificate_of, questions
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "certificate.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
-ARCHIVES = sorted((ROOT / "tests" / "earlier_formats").glob("*.tar.xz"))
 
 
 def faults(plain: dict[str, Any]) -> list[str]:
     return [f"{error.json_path}: {error.message[:100]}" for error in VALIDATOR.iter_errors(plain)]
-
-
-def earlier() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Certificates that earlier releases wrote."""
-    for archive in ARCHIVES:
-        with tarfile.open(archive) as packed:
-            for member in packed:
-                name = Path(member.name)
-                if name.name == "certificate.json" or (
-                    name.parent.name == "questions" and name.suffix == ".json"
-                ):
-                    content = packed.extractfile(member)
-                    assert content is not None
-                    yield member.name, json.load(content)
 
 
 def test_the_file_is_what_the_types_and_rules_say() -> None:
@@ -62,14 +45,6 @@ def test_certificates_of_every_algorithm_protocol_and_promise_fit() -> None:
 
     assert [fault for plain in made.values() for fault in faults(json.loads(json.dumps(plain)))] == []
     assert (made["residual"]["format"], made["stated"]["format"]) == (4, 5)
-
-
-def test_certificates_of_earlier_releases_fit() -> None:
-    found = dict(earlier())
-
-    assert {plain["format"] for plain in found.values()} == {3, 4}
-    assert len(found) >= 30
-    assert [(name, fault) for name, plain in found.items() for fault in faults(plain)] == []
 
 
 def changed(change: Any) -> dict[str, Any]:

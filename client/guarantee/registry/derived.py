@@ -26,7 +26,7 @@ def publications(certificate: Certificate) -> int:
     if certificate.rounds is not None:
         return max(certificate.rounds.planned, 1)
     held = certificate.commitment
-    return len(certificate.releases if held is None or held.plan is None else held.plan)
+    return len(certificate.releases if held.plan is None else held.plan)
 
 
 def model_name(certificate: Certificate) -> str:
