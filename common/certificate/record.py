@@ -23,18 +23,14 @@ from fedboard.common.privacy.claim_checks import (
     same_numbers,
 )
 from fedboard.common.privacy.commitment import PLAN, Commitment
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.events import Event, canonical_json, digest
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.protection import protection_of
 from fedboard.common.privacy.shown import shown_number, table_html
 from fedboard.common.rounds_made import RoundsMade
 
-FORMAT = 5
-"""Of a certificate with what people say of a deployment."""
-COMMITTED = 4
-"""Of every other certificate."""
-_OTHER = f"this certificate has format {{!r}}; this version reads formats {COMMITTED} and {FORMAT}"
+FORMAT = 4
+_OTHER = f"this certificate has format {{!r}}; this version reads format {FORMAT}"
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
 _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
@@ -86,9 +82,7 @@ class Certificate:
     """What all runs on the same users cost together, where an account of them is kept."""
     rounds: RoundsMade | None = None
     """How many rounds were planned, made and lost by then; None where nobody counted."""
-    deployment: Deployment | None = None
-    """What only people can say, where they said it; covered by the digest, and by nothing that is recomputed."""
-    format: int = COMMITTED
+    format: int = FORMAT
     """Version of this layout."""
     digest: str = ""
     """SHA-256 of all other fields, so that an edit shows."""
@@ -99,10 +93,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON object, as a board carries it."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        if self.deployment is None:
-            del plain["deployment"]
-        return plain
+        return dict(msgspec.to_builtins(self))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Certificate":
@@ -128,10 +119,10 @@ class Certificate:
             made = msgspec.convert(plain, type=cls)
         except msgspec.ValidationError as error:
             other = plain.get("format", FORMAT)
-            if other not in (COMMITTED, FORMAT):
+            if other != FORMAT:
                 raise InputError(_OTHER.format(other)) from None
             raise InputError(f"not a certificate: {error}") from None
-        if made.format not in (COMMITTED, FORMAT):
+        if made.format != FORMAT:
             raise InputError(_OTHER.format(made.format))
         wrong = next(_otherwise(plain, made.to_dict(), "$"), None)
         if wrong is not None:
@@ -262,8 +253,8 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
         unchanged = False
     checks = {
         "format": (
-            certificate.format == (COMMITTED if certificate.deployment is None else FORMAT),
-            f"this version reads formats {COMMITTED} and {FORMAT}, each with its own fields",
+            certificate.format == FORMAT,
+            f"this version reads format {FORMAT}",
         ),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
         "statements": (

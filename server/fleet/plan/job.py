@@ -8,7 +8,6 @@ import msgspec
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.files import write_atomically
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.server.run_spec import (
     Promise,
     ProtocolChoice,
@@ -58,8 +57,6 @@ class Job(Section, frozen=True, kw_only=True):
     """Kernels of the server."""
     features: str | None = None
     """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
-    deployment: Deployment | None = None
-    """What people say of it, for the certificates; public."""
     nodes: dict[str, int] | None = None
     """Public key (PEM) of each node of the settings -> most users that it may host; None in simulations."""
     enrolled: EnrolledDevices | None = None

@@ -19,7 +19,6 @@ from fedboard.common.errors import (
     PrivacyError,
     TooFewAnswersError,
 )
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.rounds.answer import refusal
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
@@ -49,7 +48,7 @@ PLAN = [[request.name for request in requests] for requests in TASK.plan()]
 def calm(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An undisturbed run with seeded noise. To be read only."""
     folder = tmp_path_factory.mktemp("calm") / "run"
-    Fleet(folder, settings={"deployment": Deployment(name="Films of a trial")}).run()
+    Fleet(folder).run()
     return folder
 
 
@@ -87,7 +86,6 @@ def test_a_run_publishes_every_board_with_its_certificate(calm: Path) -> None:
         assert after.previous_digest == before
         assert certificate.holds
         assert certificate.board_digest == after.digest
-        assert certificate.deployment == Deployment(name="Films of a trial")
     assert booked(calm) == [name for names in PLAN for name in names]
     last = Certificate.from_json((calm / "certificate.json").read_text())
     assert last.board_digest == store.latest().digest
