@@ -39,7 +39,6 @@ _EXTRAS = frozenset(
         "rich",
         "threadpoolctl",
         "uvicorn",
-        "yaml",
     }
 )
 

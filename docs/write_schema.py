@@ -18,7 +18,6 @@ import msgspec
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import FILTER, PLAN
-from fedboard.common.privacy.deployment import MOST_NAME, MOST_NAMES, MOST_TEXT, SECTORS
 from fedboard.common.privacy.events import LAPLACE_GRID, PARTICIPATION, STATED, Rule
 
 PLACE = Path(__file__).with_name("certificate.schema.json")
@@ -35,7 +34,7 @@ _DIGEST = {"type": "string", "pattern": "^[0-9a-f]{64}$"}
 _ADJACENCY = {"enum": [str(adjacency) for adjacency in Adjacency]}
 _CURVE = {"delta": _SHARE, "epsilon": _BOUND, "epsilon_rdp": _BOUND, "epsilon_zcdp": _BOUND}
 _FIELDS: Mapping[str, Mapping[str, Any]] = {
-    "Certificate": {"format": {"enum": [2, 3, 4, 5]}, "digest": _DIGEST},
+    "Certificate": {"format": {"const": 4}, "digest": _DIGEST},
     "Guarantee": {"epsilon": _BOUND, "delta": _SHARE, "adjacency": _ADJACENCY, "unit": {"const": "user"}},
     "Composition": {"mu": _BOUND, "rho": _BOUND} | {key: _BOUND for key in _CURVE if key != "delta"},
     "CurvePoint": _CURVE,
@@ -80,9 +79,7 @@ def schema() -> dict[str, Any]:
     whole = kinds.pop("Certificate")
     whole["properties"]["releases"]["items"] = {"$ref": "#/$defs/Release"}
     whole["required"] = [*whole["required"], "format", "digest"]
-    whole["properties"]["deployment"]["description"] = "What people say of it; recomputed by nobody."
     kinds["Commitment"]["properties"]["plan"] = _plan()
-    kinds["Deployment"]["properties"] |= _deployment(kinds["Deployment"]["properties"])
     kinds["Release"] = _release()
     kinds["Participation"] = {"oneOf": [_participation(kind, rules) for kind, rules in PARTICIPATION.items()]}
     return {
@@ -90,7 +87,6 @@ def schema() -> dict[str, Any]:
         "title": TITLE,
         "description": DESCRIPTION,
         **{key: value for key, value in whole.items() if key not in ("title", "description")},
-        "allOf": _by_format(),
         "$defs": dict(sorted(kinds.items())),
     }
 
@@ -142,38 +138,6 @@ def _event(mechanism: str, rules: Mapping[str, Rule]) -> dict[str, Any]:
 def _participation(kind: str, rules: Mapping[str, Rule]) -> dict[str, Any]:
     must = {"kind": {"const": kind}, **{key: rule.schema for key, rule in rules.items()}}
     return {"type": "object", "properties": must, "required": list(must), "additionalProperties": False}
-
-
-def _deployment(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """The texts, with how long they may be."""
-    found: dict[str, Any] = {}
-    for key, value in fields.items():
-        if value.get("type") == "array":
-            found[key] = {
-                **value,
-                "items": {"type": "string", "pattern": r"\S", "maxLength": MOST_NAME},
-                "maxItems": MOST_NAMES,
-            }
-        elif value.get("type") == "string":
-            found[key] = {**value, "maxLength": MOST_TEXT}
-    found["sector"] = {"enum": ["", *SECTORS], "default": ""}
-    found["published"] = {"type": "string", "pattern": r"^(\d{4}-\d{2}-\d{2})?$", "default": ""}
-    found["audit"] = {"type": "string", "pattern": "^([0-9a-f]{64})?$", "default": ""}
-    return found
-
-
-def _by_format() -> list[dict[str, Any]]:
-    """A certificate has what its format has: nothing of a later one, and from 4 on what is claimed and why."""
-    at_least = {
-        "if": {"properties": {"format": {"minimum": 4}}},
-        "then": {"required": ["commitment"], "properties": {"commitment": {"type": "object"}}},
-    }
-    newest = {
-        "if": {"properties": {"format": {"const": 5}}},
-        "then": {"required": ["deployment"], "properties": {"deployment": {"type": "object"}}},
-        "else": {"properties": {"deployment": {"type": "null"}}},
-    }
-    return [at_least, newest]
 
 
 def main() -> int:

@@ -6,7 +6,6 @@ from pathlib import Path
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import Trust
 from fedboard.common.rounds_made import RoundsMade
@@ -69,7 +68,6 @@ class BoardStore:
         dataset: str,
         assumptions: Sequence[str] = (),
         rounds: RoundsMade | None = None,
-        deployment: Deployment | None = None,
     ) -> Board:
         """Certify everything booked so far and write the board; durable on return.
 
@@ -80,7 +78,6 @@ class BoardStore:
             dataset: public description of the data.
             assumptions: what this run takes for granted beyond ``ASSUMPTIONS``; public facts only.
             rounds: planned, made and lost by then.
-            deployment: what people say of the run; public.
 
         Raises:
             PrivacyError: the ledger does not support the budget's claim; nothing is written.
@@ -92,7 +89,6 @@ class BoardStore:
             dataset=dataset,
             assumptions=assumptions,
             rounds=rounds,
-            deployment=deployment,
         )
         published = board.with_certificate(certificate.to_dict())
         published.save(self.path(board.version))
@@ -123,7 +119,6 @@ def certificate_for(
     dataset: str,
     assumptions: Sequence[str] = (),
     rounds: RoundsMade | None = None,
-    deployment: Deployment | None = None,
 ) -> Certificate:
     """The certificate of a board: all that the ledger holds, which is at least what the board is made of."""
     return certify(
@@ -136,7 +131,6 @@ def certificate_for(
         ledger_head=ledger.head,
         population=ledger.population_total(),
         rounds=rounds,
-        deployment=deployment,
     )
 
 

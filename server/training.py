@@ -11,7 +11,6 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import FullParticipation, Participation
 from fedboard.common.privacy.accounting.guarantee import Guarantee
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Trust
@@ -63,8 +62,6 @@ class Training:
     assumptions: Sequence[str] = ()
     """What this run takes for granted beyond every run's; public facts."""
     participation: Participation = _EVERYBODY
-    deployment: Deployment | None = None
-    """What people say of the run, for its certificates; public."""
     part: str = ""
     """Put before the names of its releases in a ledger that pays for several runs; whoever opened that ledger ends
     it. Public."""
@@ -122,7 +119,6 @@ class Training:
             dataset=self.dataset,
             assumptions=self.assumptions,
             rounds=rounds,
-            deployment=self.deployment,
         )
 
     def _require_newest(self, board: Board) -> None:

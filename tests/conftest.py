@@ -91,7 +91,7 @@ IN_A_BROWSER = frozenset(
     f"tests/{name}"
     for name in (
         "cli/test_live.py",
-        "client/guarantee/label/test_files.py",
+        "client/guarantee/test_label_page.py",
         "client/page/test_page_in_browser.py",
         "client/page/test_refused_in_browser.py",
         "client/page/test_seal_in_browser.py",

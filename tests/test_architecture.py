@@ -41,7 +41,7 @@ EXTRAS = {
         "ray",
         "rich",
     },
-    "cli": {"rich", "yaml"},
+    "cli": {"rich"},
     "api": set(),
 }
 FLOWER = (
@@ -65,7 +65,7 @@ NEEDED_BY = {
     "api": ("sim",),
 }
 """Which extra installs what a place imports beyond the base install; the first that fits counts."""
-DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio", "yaml": "pyyaml"}
+DISTRIBUTIONS = {"google": "protobuf", "grpc": "grpcio"}
 """Distributions that are not called as what is imported."""
 KNOWN_BAD_BELOW = {
     "cryptography": (50,),

@@ -2,8 +2,8 @@
 
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from threading import Event
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.live_page import LIVE, TRACK, serving, tracking
+from fedboard.cli.live_page import LIVE, serving
 from fedboard.cli.style.documents import JSON, document
 from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
@@ -51,7 +51,6 @@ Examples:
 )
 @JSON
 @LIVE
-@TRACK
 def server(
     config: Path,
     check: bool,
@@ -59,7 +58,6 @@ def server(
     status: bool,
     as_json: bool,
     live: str | None,
-    trackers: tuple[str, ...],
 ) -> None:
     """Run the server of a fleet: SuperLink, the proxy that devices reach, the board service, the training.
 
@@ -75,10 +73,8 @@ def server(
     from fedboard.server.fleet.questions.account import require_counted
 
     settings = read_settings(config)
-    if (live is not None or trackers) and (status or check):
-        raise InputError(
-            "--live and --track go with a server that runs: leave them out, or --status and --check"
-        )
+    if live is not None and (status or check):
+        raise InputError("--live goes with a server that runs: leave it out, or --status and --check")
     if status:
         _tell_status(settings, as_json=as_json)
         return
@@ -110,7 +106,7 @@ def server(
     supervisor = Supervisor(settings, config.absolute(), say=_say)
     lives_on()
     try:
-        with _watched(settings, live, trackers):
+        with _watched(settings, live):
             signal.signal(signal.SIGHUP, supervisor.reload)
             supervisor.run(Event(), until_trained=until_trained)
     except KeyboardInterrupt:
@@ -124,22 +120,19 @@ def _and_invited(settings: "FleetSettings") -> str:
 
 
 @contextmanager
-def _watched(settings: "FleetSettings", address: str | None, trackers: Sequence[str]) -> Iterator[None]:
-    """Serve the page of the training where there is an address, and tell trackers, while the block runs.
+def _watched(settings: "FleetSettings", address: str | None) -> Iterator[None]:
+    """Serve the page of the training where there is an address, while the block runs.
 
     Raises:
-        InputError: the address cannot be used, or a tracker is not installed.
+        InputError: the address cannot be used.
     """
-    if address is None and not trackers:
+    if address is None:
         yield
         return
-    from fedboard.common.wire.live.place import RUN_PORT, USUAL, place_of
+    from fedboard.common.wire.live.place import RUN_PORT, place_of
 
-    place = place_of(address or USUAL, port=RUN_PORT)
-    with ExitStack() as stack:
-        stack.enter_context(tracking(_source(settings, place), trackers))
-        if address is not None:
-            stack.enter_context(serving(place, _source(settings, place)))
+    place = place_of(address, port=RUN_PORT)
+    with serving(place, _source(settings, place)):
         yield
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.guarantee.label import label
-from fedboard.cli.guarantee.registry import registry
+from fedboard.cli.guarantee.promises import label, registry
 from fedboard.cli.style.colours import bad
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
@@ -16,7 +15,7 @@ from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.client.guarantee.evidence import Evidence
-    from fedboard.common.certificate import Certificate, Finding
+    from fedboard.common.certificate import Finding
     from fedboard.common.protection import Protection
 
 _TARGET = click.argument("target", type=click.Path(path_type=Path))
@@ -142,18 +141,4 @@ def _print(evidence: "Evidence", failed: "Sequence[Finding]") -> None:
         click.echo(f"\n{heading}:")
         for sentence in sentences:
             click.echo(f"- {sentence}")
-    _print_said(held)
     click.echo(f"\nData: {held.dataset}\nSoftware: {held.software}\nBoard digest: {held.board_digest}")
-
-
-def _print_said(held: "Certificate") -> None:
-    """What people say of the deployment, where they do: a line each, whatever is in it."""
-    import msgspec
-
-    from fedboard.client.guarantee.label.plain_text import as_line
-
-    if held.deployment is None:
-        return
-    click.echo("\nThe publisher says (recomputed by nobody):")
-    for key, said in msgspec.to_builtins(held.deployment).items():
-        click.echo(f"- {key}: {as_line(said if isinstance(said, str) else '; '.join(said))}")

@@ -1,15 +1,15 @@
 """``fedboard live``: a run as a page, while it runs (here or in another process) or afterwards."""
 
 import shlex
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.live_page import serving, tracking
+from fedboard.cli.live_page import serving
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -78,38 +78,31 @@ def _pinned(path: Path) -> "PinnedKey":
 
 
 @contextmanager
-def watched(
-    config: "SimulationConfig", run: Path, address: str | None, trackers: Sequence[str] = ()
-) -> Iterator[None]:
-    """Serve the page of a run that this process makes, and tell trackers, while the block runs.
+def watched(config: "SimulationConfig", run: Path, address: str | None) -> Iterator[None]:
+    """Serve the page of a run that this process makes while the block runs.
 
     Args:
         config: of the run.
         run: its folder, which need not be there yet.
         address: as given to ``--live``; None: no page.
-        trackers: as given to ``--track``.
 
     Raises:
-        InputError: the address cannot be used, a tracker is missing, or the algorithm has no guarantee to show.
+        InputError: the address cannot be used, or the algorithm has no guarantee to show.
     """
-    if address is None and not trackers:
+    if address is None:
         yield
         return
-    from fedboard.common.wire.live.place import RUN_PORT, USUAL, place_of
+    from fedboard.common.wire.live.place import RUN_PORT, place_of
     from fedboard.server.operating.live.run_files import RunFiles
     from fedboard.simulations.runs.without_privacy import is_reference
 
     if is_reference(config.algorithm):
         raise InputError(
-            f"--live and --track tell of budget and rounds, and {config.algorithm} has neither: it is fitted to "
-            "the raw ratings; leave them out"
+            f"--live tells of budget and rounds, and {config.algorithm} has neither: it is fitted to the raw "
+            "ratings; leave it out"
         )
-    place, files = place_of(address or USUAL, port=RUN_PORT), RunFiles(folder=run)
-    with ExitStack() as stack:
-        stack.enter_context(tracking(source_of(files, place, simulated=True), trackers))
-        if address is not None:
-            stack.enter_context(serving(place, source_of(files, place, simulated=True)))
+    place, files = place_of(address, port=RUN_PORT), RunFiles(folder=run)
+    with serving(place, source_of(files, place, simulated=True)):
         yield
-    if address is not None:
-        again = f"fedboard live {shlex.quote(str(run))}"
-        click.echo(f"the live page ended with the run; to look at it again: {again}", err=True)
+    again = f"fedboard live {shlex.quote(str(run))}"
+    click.echo(f"the live page ended with the run; to look at it again: {again}", err=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.failures import InterruptedRunError
-from fedboard.cli.live_page import LIVE, TRACK
+from fedboard.cli.live_page import LIVE
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import POPULATION, configure, data_options, model_options
 from fedboard.cli.research.run_folder import run_place
@@ -107,7 +107,6 @@ def _algorithms() -> str:
 @click.option("--no-report", is_flag=True, help="Draw no report.html.")
 @JSON
 @LIVE
-@TRACK
 def simulate(
     config_file: Path | None,
     out: Path | None,
@@ -117,7 +116,6 @@ def simulate(
     no_report: bool,
     as_json: bool,
     live: str | None,
-    trackers: tuple[str, ...],
     assignments: tuple[str, ...],
     **flags: Any,
 ) -> None:
@@ -139,7 +137,7 @@ def simulate(
         place = run_place(None, None, default=name_of(config), resume=resume)
     if resume and config.privacy.noise == "secure" and config.privacy.population is None:
         click.echo(_COPIES, err=True)
-    with watched(config, place, live, trackers):
+    with watched(config, place, live):
         told = run(config, place, resume=resume, report=not no_report)
     if as_json:
         document(told.record)

@@ -201,7 +201,7 @@ def _added_up(run: "RunConfig") -> str:
 
 def _composed(certificate: "Certificate") -> str:
     number = len(certificate.releases)
-    if certificate.commitment is not None and certificate.commitment.plan is None:
+    if certificate.commitment.plan is None:
         return f"the budget that {number} releases were held against, each before it was made."
     if certificate.composition.exact:
         return f"exact composition of {number} releases."

@@ -52,7 +52,7 @@ def newest_seen(folder: Path, keys: PinnedKey) -> Manifest | None:
     if not path.exists():
         return None
     try:
-        return keys.recall(SignedManifest.from_bytes(path.read_bytes()))
+        return keys.open(SignedManifest.from_bytes(path.read_bytes()))
     except FeedRefusedError:
         return None
 
@@ -130,7 +130,7 @@ class BoardFeed:
                 newest one.
 
         Raises:
-            FeedRefusedError: ``bad-signature``, ``old-format``, ``malformed``, ``too-large``, ``out-of-date``,
+            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, ``out-of-date``,
                 ``root-expired``, ``simulation``, ``wrong-run``, ``rollback`` or ``broken-chain``.
         """
         keys = self._trust.keys
@@ -181,7 +181,7 @@ class BoardFeed:
     def _until_expiry(self) -> float:
         """How long to wait for news before asking again."""
         seen = self.seen()
-        if seen is None or seen.expires is None:
+        if seen is None:
             return _WATCH_SECONDS
         return min(max(utc_seconds(seen.expires) - self._clock(), 1.0), _WATCH_SECONDS)
 

@@ -137,9 +137,8 @@ def _dated(found: Found, newest: Manifest, keys: PinnedKey, clock: Clock) -> Fou
         return replace(found, passed=False, detail=str(FeedRefusedError(FeedCode.ROOT_EXPIRED)))
     if not newest.is_current(clock):
         return replace(found, passed=False, detail=str(FeedRefusedError(FeedCode.OUT_OF_DATE)))
-    until = f"good until {newest.expires}" if newest.expires else "of the format before, which never expires"
     by = f", root {root.version} until {root.expires}" if root.expires else ""
-    return replace(found, detail=f"{found.detail}; {until}{by}")
+    return replace(found, detail=f"{found.detail}; good until {newest.expires}{by}")
 
 
 def protection_of_source(findings: Iterable[Found]) -> Protection:

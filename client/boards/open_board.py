@@ -100,7 +100,7 @@ def out_of_date(cache: Path, *, clock: Clock = time.time) -> str | None:
         return None
     if seen.is_current(clock):
         return None
-    if seen.signed is not None and clock() < utc_seconds(seen.signed):
+    if clock() < utc_seconds(seen.signed):
         now = utc_text(clock())
         return f"{cache}: the newest board was signed at {seen.signed}; set this clock, which says {now}"
     return (

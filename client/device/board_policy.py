@@ -39,7 +39,7 @@ def require_certified(board: Board, plan: Iterable[Iterable[Request]], policy: P
     if board.version == 0:
         return
     planned = {request.name: request.release.noise_multiplier for asked in plan for request in asked}
-    certificate = _verified(board, planned)
+    certificate = _verified(board)
     if certificate.claim.adjacency != policy.adjacency:
         raise RefusedError(Refusal.OTHER_ADJACENCY)
     if not (_keeps_to(certificate.releases, planned) and _claims_all_of(certificate, planned)):
@@ -48,14 +48,12 @@ def require_certified(board: Board, plan: Iterable[Iterable[Request]], policy: P
         raise RefusedError(Refusal.NOT_PRIVATE)
 
 
-def _verified(board: Board, planned: Mapping[str, float]) -> Certificate:
+def _verified(board: Board) -> Certificate:
     try:
         certificate = Certificate.from_dict(dict(board.certificate or {}))
-        terms = certificate.commitment
-        affordable = _is_affordable(certificate.releases) and _is_short((terms and terms.plan) or {})
-        older = dict(planned) if terms is None else None
+        affordable = _is_affordable(certificate.releases) and _is_short(certificate.commitment.plan or {})
         about_it = certificate.board_digest == board.digest and affordable
-        holds = about_it and all(finding.passed for finding in certificate.verify(plan=older))
+        holds = about_it and all(finding.passed for finding in certificate.verify())
     except (FedboardError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise RefusedError(Refusal.BAD_BOARD) from None
     if not holds:
@@ -81,7 +79,7 @@ def _is_short(plan: Mapping[str, Any]) -> bool:
 def _claims_all_of(certificate: Certificate, planned: Mapping[str, float]) -> bool:
     """Whether a claim of a plan is of all that the board's configuration will ask for: never of a part."""
     terms = certificate.commitment
-    if terms is None or terms.plan is None:
+    if terms.plan is None:
         return True
     claimed = planned_events(terms.plan, Adjacency(terms.adjacency))
     least = {event["name"]: event["noise_multiplier"] for event in claimed}

@@ -80,11 +80,6 @@ def read_account(place: Path, adjacency: Adjacency) -> Account:
     if place.suffix == ".toml" or _is_json_plan(place):
         return plan_account(_read_plan(place), adjacency, label=f"the plan {place}")
     certificate = read_evidence(place).certificate
-    if certificate.commitment is None and not certificate.planned:
-        raise InputError(
-            f"{place}: this certificate (format {certificate.format}) states neither a plan nor a budget, so what "
-            "its releases cost is promised to nobody; ask whoever keeps the ledger for a newer one"
-        )
     return Account(
         label=f"the certificate in {place}",
         adjacency=parse_adjacency(certificate.claim.adjacency),

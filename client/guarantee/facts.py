@@ -1,9 +1,18 @@
-"""What releases say of themselves, in experts' words, for labels and records."""
+"""What releases say of themselves, in words of experts, for labels and records; and others' text there."""
+
+import re
+import unicodedata
 
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.accounting.grouping import mechanisms_of as grouped
 from fedboard.common.privacy.events import is_amplified
 
+_SPACE = re.compile(r"\s+")
+_JOINERS = "\u200c\u200d"
+"""Signs without width that scripts of India and Iran need."""
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn")
+_MOST_MARKS = 4
+"""Combining marks in a row; real scripts need no more, and a pile of them leaves its line."""
 _MECHANISMS = {"gaussian": "Gaussian", "laplace": "Laplace", "exponential": "exponential"}
 
 
@@ -18,7 +27,7 @@ def mechanisms_of(certificate: Certificate) -> str:
         f"{kinds.count(kind)} by the {_MECHANISMS[kind]} mechanism" for kind in sorted(set(kinds))
     )
     held = certificate.commitment
-    planned = "" if held is None or held.plan is None else f"; {len(held.plan)} planned in all"
+    planned = "" if held.plan is None else f"; {len(held.plan)} planned in all"
     sampled = (
         "; who takes part is drawn by secret coins" if any(map(is_amplified, certificate.releases)) else ""
     )
@@ -46,3 +55,20 @@ def is_by_curve(certificate: Certificate) -> bool:
 def least_shares(certificate: Certificate) -> int:
     """Of how many honest devices the noise must come at least; 0 where a server adds it to any release."""
     return min(int(event["shares"]["least"]) if "shares" in event else 0 for event in certificate.releases)
+
+
+def as_line(text: str) -> str:
+    """The text as one line, without control characters, without those that change the direction of others."""
+    kept, marks = [], 0
+    for sign in _SPACE.sub(" ", text).strip():
+        marks = marks + 1 if unicodedata.combining(sign) else 0
+        if (unicodedata.category(sign) in _HIDDEN and sign not in _JOINERS) or marks > _MOST_MARKS:
+            continue
+        kept.append(sign)
+    return "".join(kept)
+
+
+def cut(text: str, most: int) -> str:
+    """The line, at most so many signs long, with an ellipsis where something was left out."""
+    line = as_line(text)
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"

@@ -131,12 +131,9 @@ def account_findings(
 
 
 def commitment_finding(certificate: Certificate, ledger: Ledger) -> Finding:
-    """Whether a certificate claims what its ledger was made with: its plan, or its budget.
-
-    Older formats do not state it; ``Certificate.verify`` holds their claim against the ledger's plan.
-    """
+    """Whether a certificate claims what its ledger was made with: its plan, or its budget."""
     held, own = certificate.commitment, ledger.commitment
-    same = held is None or canonical_json(asdict(held)) == canonical_json(asdict(own))
+    same = canonical_json(asdict(held)) == canonical_json(asdict(own))
     stated = "its plan" if own.plan is not None else "its budget and no plan"
     detail = f"the ledger was made with {stated}, epsilon {own.epsilon:.6g} at delta {own.delta:g}"
     return _finding(

@@ -1,6 +1,5 @@
 """Checking a certificate against itself, the board that carries it and the ledger that paid for it."""
 
-from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,22 +32,14 @@ def verify_evidence(evidence: Evidence) -> list[Finding]:
 
 
 def _plan_of(evidence: Evidence) -> Plan | None:
-    """The plan that the ledger of a run shows, or for an older certificate its board; None where nothing does."""
+    """The plan that the ledger of a run shows; None where nothing does."""
     if evidence.ledger is None:
-        return _stated_by(evidence.board) if evidence.certificate.commitment is None else None
+        return None
     try:
         with Ledger.open(evidence.ledger, read_only=True) as ledger:
             return ledger.plan
     except FedboardError:
         return None
-
-
-def _stated_by(board: Board | None) -> Plan | None:
-    """The noise of every release of the run, as a board's configuration states it; it is part of its digest."""
-    stated = None if board is None else board.config.get("noise_multipliers")
-    if not isinstance(stated, Mapping) or not all(isinstance(z, float) and z > 0 for z in stated.values()):
-        return None
-    return {str(name): z for name, z in stated.items()}
 
 
 def _board_findings(certificate: Certificate, board: Board) -> list[Finding]:

@@ -6,28 +6,18 @@ board can come from any mirror: whoever stands between can withhold it, and cann
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedboard.common.board_service.manifest import (
-    FORMAT,
-    FORMAT_BEFORE,
-    FORMAT_UNDATED,
-    Manifest,
-    Record,
-)
+from fedboard.common.board_service.manifest import FORMAT, Manifest, Record
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.ed25519_keys import key_id, read_public
 from fedboard.common.keys.roots import BOARDS, MAX_ROOT_BYTES, Root, RootError
 from fedboard.common.keys.validity import Clock
-from fedboard.common.protection import Protection
 
-_DOMAIN, _DOMAIN_UNDATED, _DOMAIN_BEFORE = (
-    name.encode() + b"\0" for name in (FORMAT, FORMAT_UNDATED, FORMAT_BEFORE)
-)
+_DOMAIN = FORMAT.encode() + b"\0"
 MAX_MANIFEST_BYTES = 1 << 18
 """Most bytes of a manifest that a reader takes."""
 
@@ -127,21 +117,15 @@ class PinnedKey:
     def open(self, signed: SignedManifest) -> Manifest:
         """Verify the signatures, then read the manifest; whether it has expired is another question.
 
-        A manifest of the format before, which never expires, is taken from a key that was pinned by itself, and
-        where a root was pinned from nobody.
+        One of another format is ``bad-signature``: the name of the format is signed with it.
 
         Raises:
-            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, or ``old-format``.
+            FeedRefusedError: ``bad-signature``, ``malformed``, or ``too-large``.
         """
         content = _bounded(signed)
-        if self._signed(signed, _DOMAIN + content):
-            return _of_format(content, FORMAT)
-        if self._signed(signed, _DOMAIN_UNDATED + content):
-            if self.root.content is not None:
-                raise FeedRefusedError(FeedCode.OLD_FORMAT)
-            return _of_format(content, FORMAT_UNDATED)
-        before = self._signed(signed, _DOMAIN_BEFORE + content)
-        raise FeedRefusedError(FeedCode.OLD_FORMAT if before else FeedCode.BAD_SIGNATURE)
+        if not self._signed(signed, _DOMAIN + content):
+            raise FeedRefusedError(FeedCode.BAD_SIGNATURE)
+        return Manifest.from_bytes(content)
 
     def open_newest(self, signed: SignedManifest, *, clock: Clock) -> Manifest:
         """The same for a manifest that is offered as the newest one: neither it nor the root may have expired.
@@ -156,37 +140,12 @@ class PinnedKey:
             raise FeedRefusedError(FeedCode.OUT_OF_DATE)
         return manifest
 
-    def recall(self, signed: SignedManifest) -> Manifest:
-        """Read a manifest that was verified here before, also one of the first format: its board's place in the
-        chain still counts, so that an update forgets no rollback. For nothing that is offered.
-
-        Raises:
-            FeedRefusedError: as for ``open``, but for ``old-format``.
-        """
-        content = _bounded(signed)
-        if self._signed(signed, _DOMAIN_UNDATED + content):
-            return _of_format(content, FORMAT_UNDATED)
-        if not self._signed(signed, _DOMAIN_BEFORE + content):
-            return self.open(signed)
-        try:
-            stated = {"format": FORMAT_UNDATED, "protection": Protection.UNSTATED}
-            return msgspec.convert(msgspec.json.decode(content, type=dict[str, Any]) | stated, type=Manifest)
-        except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-            raise FeedRefusedError(FeedCode.MALFORMED) from error
-
     def _signed(self, signed: SignedManifest, message: bytes) -> bool:
         try:
             signatures = tuple(bytes.fromhex(one) for one in (signed.signature, *signed.more))
         except ValueError:
             return False
         return self._role.has_signed(signatures, message)
-
-
-def _of_format(content: bytes, form: str) -> Manifest:
-    manifest = Manifest.from_bytes(content)
-    if manifest.format != form:
-        raise FeedRefusedError(FeedCode.MALFORMED)
-    return manifest
 
 
 def _bounded(signed: SignedManifest) -> bytes:

@@ -7,7 +7,6 @@ whoever publishes signs it again before that (``renewal``), so a reader who is s
 import hashlib
 import time
 from enum import StrEnum
-from typing import Any
 
 import msgspec
 
@@ -16,10 +15,6 @@ from fedboard.common.keys.validity import Clock, is_current, is_utc_text
 from fedboard.common.protection import Protection
 
 FORMAT = "fedboard-manifest-3"
-FORMAT_UNDATED = "fedboard-manifest-2"
-"""The format before: it never expires. Taken from a key that was pinned by itself, see ``PinnedKey``."""
-FORMAT_BEFORE = "fedboard-manifest-1"
-"""The format before that: nothing in it says whether the noise on the board is a simulation's."""
 _MOST_VERSIONS = 1 << 31
 _HEX = frozenset("0123456789abcdef")
 
@@ -88,10 +83,10 @@ class Manifest(Record, frozen=True, kw_only=True):
     """What its noise is, worked out by the signer from the releases; a reader works it out again."""
     published: str
     """When the board was published: UTC, ISO 8601, to the second."""
-    signed: str | None = None
-    """When this was signed, in the same form; None in the format before."""
-    expires: str | None = None
-    """Until when it may be taken for the newest, in the same form; None in the format before."""
+    signed: str
+    """When this was signed, in the same form."""
+    expires: str
+    """Until when it may be taken for the newest, in the same form."""
     renewal: int = 0
     """How often the manifest of this version was signed again."""
     key_id: str
@@ -107,12 +102,12 @@ class Manifest(Record, frozen=True, kw_only=True):
         """Read a manifest strictly; whether it is signed is not looked at.
 
         Raises:
-            FeedRefusedError: ``malformed``, or ``old-format`` where it calls itself so.
+            FeedRefusedError: ``malformed``, also where it is of another format.
         """
         try:
             manifest = msgspec.json.decode(content, type=cls)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise FeedRefusedError(_why_unread(content)) from error
+            raise FeedRefusedError(FeedCode.MALFORMED) from error
         if not manifest._sound():
             raise FeedRefusedError(FeedCode.MALFORMED)
         return manifest
@@ -126,23 +121,14 @@ class Manifest(Record, frozen=True, kw_only=True):
             digests += [file.sha256, file.board_sha256, file.board_digest]
             sizes += [file.size, file.board_size]
         return (
-            self._dated()
+            self.format == FORMAT
             and self.protection is not Protection.UNSTATED
             and 0 <= self.version < _MOST_VERSIONS
-            and min(sizes) > 0
-            and all(is_sha256(digest) for digest in digests)
-        )
-
-    def _dated(self) -> bool:
-        if self.format == FORMAT_UNDATED:
-            return self.signed is None and self.expires is None and self.renewal == 0
-        return (
-            self.format == FORMAT
-            and self.signed is not None
-            and self.expires is not None
             and is_utc_text(self.signed)
             and is_utc_text(self.expires)
             and 0 <= self.renewal < _MOST_VERSIONS
+            and min(sizes) > 0
+            and all(is_sha256(digest) for digest in digests)
         )
 
     @property
@@ -151,12 +137,12 @@ class Manifest(Record, frozen=True, kw_only=True):
         return self.version, self.renewal
 
     def is_current(self, clock: Clock = time.time) -> bool:
-        """Whether it may be taken for the newest one now; in the format before, for ever.
+        """Whether it may be taken for the newest one now.
 
         Args:
             clock: of this machine; it may differ by ``CLOCK_SECONDS`` from the publisher's.
         """
-        return self.expires is None or is_current(signed=self.signed, expires=self.expires, clock=clock)
+        return is_current(signed=self.signed, expires=self.expires, clock=clock)
 
     def file(self, encoding: Encoding, base: int | None = None) -> BoardFile | None:
         """The smallest file in this encoding for a reader who has a board of version ``base``, if there is one."""
@@ -166,14 +152,6 @@ class Manifest(Record, frozen=True, kw_only=True):
             if file.encoding is encoding and (not file.bases or base in file.bases)
         ]
         return min(fitting, key=lambda file: file.size, default=None)
-
-
-def _why_unread(content: bytes) -> FeedCode:
-    try:
-        before = msgspec.json.decode(content, type=dict[str, Any]).get("format") == FORMAT_BEFORE
-    except (msgspec.DecodeError, RecursionError):
-        return FeedCode.MALFORMED
-    return FeedCode.OLD_FORMAT if before else FeedCode.MALFORMED
 
 
 def is_sha256(text: str) -> bool:

@@ -23,7 +23,6 @@ class FeedCode(StrEnum):
     ROOT_EXPIRED = "root-expired"
     BROKEN_CHAIN = "broken-chain"
     WRONG_DIGEST = "wrong-digest"
-    OLD_FORMAT = "old-format"
     SIMULATION = "simulation"
     NOT_AS_STATED = "not-as-stated"
     NOT_WITNESSED = "not-witnessed"
@@ -54,8 +53,8 @@ _SENTENCES = {
         "keys rotate), or somebody keeps it back, or the clock of this machine is wrong"
     ),
     FeedCode.BAD_SIGNATURE: (
-        "the manifest is not signed by the pinned key, or by enough of the keys that the newest root names; it was "
-        "dropped"
+        "the manifest is not signed by the pinned key, or by enough of the keys that the newest root names, or it "
+        "is of another format than this version reads; it was dropped"
     ),
     FeedCode.WRONG_RUN: "the manifest is of another run than the one that is followed; it was dropped",
     FeedCode.ROLLBACK: (
@@ -68,10 +67,6 @@ _SENTENCES = {
     ),
     FeedCode.BROKEN_CHAIN: "the board does not continue the one that was seen before; it was dropped",
     FeedCode.WRONG_DIGEST: "the file is not the one that was signed; it was dropped",
-    FeedCode.OLD_FORMAT: (
-        "the manifest is of the format before, which does not say whether the noise is a simulation's; whoever "
-        "publishes the boards signs them again, with this version, into a new folder"
-    ),
     FeedCode.SIMULATION: (
         "the board's noise can be reproduced from its seed: a simulation, not a private release; --simulation "
         "takes it, or seeded_noise in [policy] of device.toml"

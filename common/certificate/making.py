@@ -5,8 +5,6 @@ from dataclasses import replace
 from importlib.metadata import version
 
 from fedboard.common.certificate.record import (
-    COMMITTED,
-    FORMAT,
     Certificate,
     content_of,
     noise_of,
@@ -16,7 +14,6 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.guarantee import Finding, Guarantee
 from fedboard.common.privacy.claim_checks import claim_findings, release_findings
 from fedboard.common.privacy.commitment import Commitment
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.events import Event, digest
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.rounds_made import RoundsMade
@@ -34,7 +31,6 @@ def certify(
     ledger_head: str | None = None,
     population: PopulationTotal | None = None,
     rounds: RoundsMade | None = None,
-    deployment: Deployment | None = None,
 ) -> Certificate:
     """Make the certificate of everything booked so far.
 
@@ -49,7 +45,6 @@ def certify(
         ledger_head: ``ledger.head``.
         population: ``ledger.population_total()``.
         rounds: planned, made and lost.
-        deployment: what people say of it.
 
     Raises:
         PrivacyError: the commitment does not support the claim, or does not allow the events.
@@ -81,8 +76,6 @@ def certify(
         commitment=commitment,
         population=population,
         rounds=rounds,
-        deployment=deployment,
-        format=COMMITTED if deployment is None else FORMAT,
         statements=(),
     )
     certificate = replace(certificate, statements=statements_of(certificate))

@@ -12,7 +12,6 @@ from fedboard.common.privacy.accounting.guarantee import (
     CurvePoint,
     Finding,
     Guarantee,
-    composition_sentences,
 )
 from fedboard.common.privacy.accounting.plan import Plan
 from fedboard.common.privacy.accounting.rating_level import Implied, implied_sentences
@@ -23,30 +22,15 @@ from fedboard.common.privacy.claim_checks import (
     release_findings,
     same_numbers,
 )
-from fedboard.common.privacy.commitment import PLAN, Commitment, numbers_of
-from fedboard.common.privacy.deployment import Deployment
-from fedboard.common.privacy.events import (
-    LIBRARY_TOLERANCE,
-    RELATIVE_TOLERANCE,
-    Event,
-    canonical_json,
-    digest,
-)
+from fedboard.common.privacy.commitment import PLAN, Commitment
+from fedboard.common.privacy.events import Event, canonical_json, digest
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
-from fedboard.common.privacy.older_claims import older_findings
 from fedboard.common.privacy.releases.protection import protection_of
 from fedboard.common.privacy.shown import shown_number, table_html
 from fedboard.common.rounds_made import RoundsMade
 
-FORMAT = 5
-"""The newest. A certificate has the oldest format that has all its fields, so that more readers know it."""
-COMMITTED = 4
-_PLANNED = 3
-"""An older format: it says whether there was a plan, but not which, and claims what had been spent by then."""
-_OLDEST = 2
-"""It does not even say whether there was a plan."""
-_SINCE = {"planned": _PLANNED, "commitment": COMMITTED, "rounds": COMMITTED, "deployment": FORMAT}
-"""Fields that not every format has, and the first that has them."""
+FORMAT = 4
+_OTHER = f"this certificate has format {{!r}}; this version reads format {FORMAT}"
 _SIMULATED = " Whoever knows the seed can remove it: this is a simulation, not a private release."
 DOES_NOT_HOLD = "NOT PROVEN: this certificate does not hold; `fedboard certificate verify` says why"
 _NEIGHBOURS = {str(adjacency): adjacency.sentence for adjacency in Adjacency}
@@ -92,15 +76,13 @@ class Certificate:
     """The promise in sentences, derived from the numbers."""
     planned: bool = False
     """Whether a plan fixed all releases before the first was made."""
-    commitment: Commitment | None = None
-    """What is claimed and why: the whole plan, or the budget that was kept to. None in older formats only."""
+    commitment: Commitment
+    """What is claimed and why: the whole plan, or the budget that was kept to."""
     population: PopulationTotal | None = None
     """What all runs on the same users cost together, where an account of them is kept."""
     rounds: RoundsMade | None = None
     """How many rounds were planned, made and lost by then; None where nobody counted."""
-    deployment: Deployment | None = None
-    """What only people can say, where they said it; covered by the digest, and by nothing that is recomputed."""
-    format: int = COMMITTED
+    format: int = FORMAT
     """Version of this layout."""
     digest: str = ""
     """SHA-256 of all other fields, so that an edit shows."""
@@ -111,10 +93,7 @@ class Certificate:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON object, as a board carries it."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        if self.deployment is None:
-            del plain["deployment"]  # so that older readers find what they know
-        return plain
+        return dict(msgspec.to_builtins(self))
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "Certificate":
@@ -140,14 +119,12 @@ class Certificate:
             made = msgspec.convert(plain, type=cls)
         except msgspec.ValidationError as error:
             other = plain.get("format", FORMAT)
-            if other not in range(_OLDEST, FORMAT + 1):
-                raise InputError(
-                    f"this certificate has format {other!r}; this version reads formats {_OLDEST} to {FORMAT}"
-                ) from None
+            if other != FORMAT:
+                raise InputError(_OTHER.format(other)) from None
             raise InputError(f"not a certificate: {error}") from None
-        read = made.to_dict()
-        absent = {name: read[name] for name, since in _SINCE.items() if name in read and made.format < since}
-        wrong = next(_otherwise({**absent, **plain}, read, "$"), None)
+        if made.format != FORMAT:
+            raise InputError(_OTHER.format(made.format))
+        wrong = next(_otherwise(plain, made.to_dict(), "$"), None)
         if wrong is not None:
             raise InputError(
                 f"not a certificate: {wrong} is a member that a certificate of format {made.format} does not have, "
@@ -164,14 +141,13 @@ class Certificate:
         and the digest. Whether that was the plan, or the budget, only the ledger shows.
 
         Args:
-            plan: what a ledger or a board shows of it. An older certificate (format 3) says that there was a plan
-                and not which, so without this nothing shows that it claims the whole of it.
+            plan: what a ledger shows of it; None: nothing does.
 
         Returns:
             One finding per check, passed or not. The certificate holds if all passed.
         """
         findings = [*claim_findings(self.claim), *release_findings(self.releases, claim=self.claim)]
-        if self.format < COMMITTED or all(finding.passed for finding in findings):
+        if all(finding.passed for finding in findings):
             findings += _commitment_findings(self, plan)
         if all(finding.passed for finding in findings):
             findings += _number_findings(self)
@@ -239,9 +215,7 @@ def _otherwise(stated: Any, read: Any, place: str) -> Iterator[str]:
 def _commitment_findings(certificate: Certificate, plan: Plan | None) -> list[Finding]:
     """Whether what is claimed was fixed before the first release."""
     held, claim = certificate.commitment, certificate.claim
-    if certificate.format < COMMITTED:
-        return older_findings(claim, certificate.releases, planned=certificate.planned, plan=plan)
-    if held is None or certificate.planned != (held.rule == PLAN) or held.adjacency != claim.adjacency:
+    if certificate.planned != (held.rule == PLAN) or held.adjacency != claim.adjacency:
         detail = "the plan or the budget that is claimed must be stated, for the claim's adjacency"
         return [Finding(check="commitment", passed=False, detail=detail)]
     findings = held.findings(certificate.releases)
@@ -254,11 +228,7 @@ def _commitment_findings(certificate: Certificate, plan: Plan | None) -> list[Fi
 def _number_findings(certificate: Certificate) -> list[Finding]:
     """Recompute the numbers of a commitment that was found sound."""
     claim, held = certificate.claim, certificate.commitment
-    if held is None:
-        expected = numbers_of(certificate.releases, claim.delta)
-        tolerance = RELATIVE_TOLERANCE if expected.composition.exact else LIBRARY_TOLERANCE
-    else:
-        expected, tolerance = held.numbers(claim.delta), held.tolerance
+    expected, tolerance = held.numbers(claim.delta), held.tolerance
     needed = expected.composition.epsilon
     detail = f"epsilon {claim.epsilon!r} is claimed, " + (
         f"the releases cost {needed!r}"
@@ -283,14 +253,12 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
         unchanged = False
     checks = {
         "format": (
-            _OLDEST <= certificate.format <= FORMAT
-            and all(_states(certificate, field) for field in _SINCE)
-            and (certificate.format < FORMAT or certificate.deployment is not None),
-            f"this version reads formats {_OLDEST} to {FORMAT}, each with its own fields",
+            certificate.format == FORMAT,
+            f"this version reads format {FORMAT}",
         ),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
         "statements": (
-            certificate.statements == statements_of(certificate) or _says_nothing_proven(certificate),
+            certificate.statements == statements_of(certificate),
             "must follow from the numbers",
         ),
         "rounds made": (
@@ -300,11 +268,6 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
         "digest": (unchanged, "must be the SHA-256 of all other fields"),
     }
     return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
-
-
-def _says_nothing_proven(certificate: Certificate) -> bool:
-    """Whether it has failed for what it claims; its sentences are those of numbers that are recomputed no more."""
-    return certificate.format < COMMITTED and not certificate.planned
 
 
 def noise_of(releases: Iterable[Event]) -> tuple[str, bool]:
@@ -332,30 +295,21 @@ def statements_of(certificate: Certificate) -> tuple[str, ...]:
 
 
 def _is_private(certificate: Certificate) -> bool:
-    """Whether no seed has to be warned of; formats before the present one warned where nothing was released too."""
-    return certificate.private or (certificate.format >= COMMITTED and not certificate.releases)
+    """Whether no seed has to be warned of."""
+    return certificate.private or not certificate.releases
 
 
 def _composed(certificate: Certificate) -> tuple[str, ...]:
-    n_releases = len(certificate.releases)
-    if certificate.commitment is None:
-        return composition_sentences(certificate.composition, f"Its {n_releases} releases together")
-    return certificate.commitment.sentences(certificate.composition, n_releases)
+    return certificate.commitment.sentences(certificate.composition, len(certificate.releases))
 
 
 def _of_population(certificate: Certificate) -> tuple[str, ...]:
     total = certificate.population
     if total is None:
         return ()
-    return (total.sentence() if certificate.format >= COMMITTED else total.sentence_before(),)
+    return (total.sentence(),)
 
 
 def content_of(certificate: Certificate) -> dict[str, Any]:
-    """What the digest covers: all that the format has."""
-    left_out = {"digest", *(field for field, since in _SINCE.items() if certificate.format < since)}
-    return {key: value for key, value in certificate.to_dict().items() if key not in left_out}
-
-
-def _states(certificate: Certificate, field: str) -> bool:
-    """Whether a field that its format does not have is left empty."""
-    return certificate.format >= _SINCE[field] or not getattr(certificate, field)
+    """What the digest covers: all but itself."""
+    return {key: value for key, value in certificate.to_dict().items() if key != "digest"}

@@ -32,7 +32,7 @@ class Question:
 
     KIND: ClassVar[str] = "question"
     VERSION: ClassVar[int] = 2
-    """Of the message; replies to version 1 were sealed by a key schedule of our own, which is not read any more."""
+    """Of the message."""
     MAX_BYTES: ClassVar[int] = 1 << 31
     MAX_BOARD_HEADER: ClassVar[int] = 1 << 22
     """Configuration and certificate of a board; reading more would cost a device too much."""

@@ -47,7 +47,7 @@ class StepMessage:
 
     KIND: ClassVar[str] = "step"
     VERSION: ClassVar[int] = 2
-    """Of the message; replies to version 1 were sealed by a key schedule of our own, which is not read any more."""
+    """Of the message."""
     MAX_BYTES: ClassVar[int] = 1 << 24
 
     run: str

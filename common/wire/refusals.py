@@ -33,7 +33,7 @@ class Refusal(StrEnum):
     """The transport reports a failure in the place of an answer."""
 
     UNSIGNED = "unsigned"
-    """A question without a signature, as earlier versions of this package sent it."""
+    """A question without a signature."""
     BAD_SIGNATURE = "bad-signature"
     """A question that the server whose key is pinned has not signed."""
     EXPIRED = "expired"

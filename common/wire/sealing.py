@@ -11,10 +11,9 @@ where its library offers it. A key and a sealed reply each begin by saying their
 
 * a key: the suite (1 byte), then 32 bytes, or 1184 of ML-KEM and 32 of X25519;
 * a sealed reply: ``FBSEAL02``, the suite (1 byte), then HPKE's ``enc`` (32 or 1120 bytes) and its ciphertext.
-
-``FBSEAL01`` was a key schedule of our own; it is not read any more.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
@@ -35,7 +34,8 @@ from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _X25519_BYTES = 32
 _MLKEM_BYTES = 1184
-_MAGIC, _EARLIER = b"FBSEAL02", b"FBSEAL01"
+_MAGIC = b"FBSEAL02"
+_ANY_VERSION = re.compile(rb"FBSEAL\d\d")
 _PREFIX = len(_MAGIC) + 1
 _INFO = b"fedboard reply 2\0"
 
@@ -117,7 +117,7 @@ class ReplyKey:
             RefusedError: it is not sealed to this key, not about this question, or was changed; ``wrong-version``
                 where it is sealed as another version of this package seals.
         """
-        if sealed[: len(_MAGIC)] == _EARLIER:
+        if is_sealed(sealed) and not sealed.startswith(_MAGIC):
             raise RefusedError(Refusal.WRONG_VERSION)
         if not is_sealed(sealed) or len(sealed) < _PREFIX or sealed[len(_MAGIC)] != self._suite:
             raise RefusedError(Refusal.MALFORMED)
@@ -162,8 +162,8 @@ class Envelope:
 
 
 def is_sealed(content: bytes) -> bool:
-    """Whether this looks like a sealed reply, of this version or of the one before."""
-    return content[: len(_MAGIC)] in (_MAGIC, _EARLIER)
+    """Whether this looks like a sealed reply, of this version or of another."""
+    return _ANY_VERSION.match(content) is not None
 
 
 def _public_key(suite: KeySuite, content: bytes) -> _PublicKey:

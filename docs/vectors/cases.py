@@ -19,8 +19,6 @@ from fedboard.client.boards.retrying import Patience
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import SignedManifest, message_to_sign
 from fedboard.common.board_service.manifest import (
-    FORMAT_BEFORE,
-    FORMAT_UNDATED,
     BoardFile,
     Manifest,
 )
@@ -118,14 +116,6 @@ def rewritten(told: SignedManifest, change: Callable[[dict[str, Any]], Any]) -> 
     return by_hand(json.dumps(content, sort_keys=True, separators=(",", ":")).encode())
 
 
-def _undated(told: SignedManifest) -> SignedManifest:
-    """The same as it was signed before manifests expired."""
-    later = ("signed", "expires", "renewal")
-    plain_manifest = {name: value for name, value in json.loads(told.content).items() if name not in later}
-    content = json.dumps(plain_manifest | {"format": FORMAT_UNDATED}).encode()
-    return by_hand(content, message=FORMAT_UNDATED.encode() + b"\0" + content)
-
-
 def resigned(board: Board, **changes: Any) -> tuple[SignedManifest, bytes]:
     """Any board, signed by hand, with its packed file."""
     contents, files = forms_of(board)
@@ -173,8 +163,10 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
     yield replace(
         sound, name="signed without the name of the format", signed=by_hand(content, message=content)
     )
-    before = FORMAT_BEFORE.encode() + b"\0" + content
-    yield replace(sound, name="a format before", signed=by_hand(content, message=before))
+    other = b"fedboard-manifest-4\0" + content
+    yield replace(sound, name="signed as another format", signed=by_hand(content, message=other))
+    named = rewritten(told, lambda plain: plain.update(format="fedboard-manifest-4"))
+    yield replace(sound, name="a name of another format", signed=named)
     changes: Mapping[str, Callable[[dict[str, Any]], Any]] = {
         "an unknown member": lambda plain: plain.update(note="hello"),
         "a missing member": lambda plain: plain.pop("protection"),
@@ -203,11 +195,6 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
     renewed = by_hand(manifest_of(board, files, renewal=2).to_bytes())
     yield replace(sound, name="an older signature than before", seen=renewed)
     yield replace(sound, name="a newer signature than before", signed=renewed, seen=told)
-    undated = _undated(told)
-    yield replace(sound, name="of the format that never expires", signed=undated)
-    yield replace(
-        sound, name="of the format that never expires, after a newer one", signed=undated, seen=renewed
-    )
     other = by_hand(manifest_of(board, files, board_digest="0" * 64).to_bytes())
     yield replace(sound, name="another board of the same version", seen=other)
     forked = by_hand(manifest_of(made[-2], forms_of(made[-2])[1], board_digest="0" * 64).to_bytes())

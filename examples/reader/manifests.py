@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-FORMAT, UNDATED, FORMAT_BEFORE = "fedboard-manifest-3", "fedboard-manifest-2", "fedboard-manifest-1"
-DATES = {"signed": None, "expires": None, "renewal": 0}
+FORMAT = "fedboard-manifest-3"
 LARGEST_MANIFEST, MOST_SIGNATURES = 2**18, 16
 CLOCKS = 300
 RULES = {
@@ -24,10 +23,8 @@ RULES = {
     ),
     "digest?": lambda value: value is None or RULES["digest"](value),
     "object?": lambda value: value is None or isinstance(value, dict),
-    "format": lambda value: value in (FORMAT, UNDATED),
+    "format": lambda value: value == FORMAT,
     "time": lambda value: isinstance(value, str) and seconds(value) is not None,
-    "nothing": lambda value: value is None,
-    "zero": lambda value: value == 0,
     "protection": lambda value: value in ("private", "simulation", "no-data"),
     "encoding": lambda value: value in ("exact", "packed", "float16", "int8"),
 }
@@ -46,7 +43,6 @@ MANIFEST = {
     "key_id": "text",
     "files": "list",
 }
-NEVER_EXPIRES = MANIFEST | {"signed": "nothing", "expires": "nothing", "renewal": "zero"}
 FILE = {
     "encoding": "encoding",
     "size": "count",
@@ -72,21 +68,14 @@ def need(holds, code):
 def opened(signed, pinned):
     """The manifest that was signed by a key (32 bytes), or by enough keys of a root [3, 3.3]."""
     role = {"keys": [pinned], "threshold": 1} if isinstance(pinned, bytes) else pinned["roles"]["targets"]
-    undated = isinstance(pinned, bytes) or not pinned["document"]
     pair = isinstance(signed, dict) and set(signed) - {"more"} == {"content", "signature"}
     need(pair and all(RULES["text"](signed[name]) for name in ("content", "signature")), "malformed")
     content = signed["content"].encode()
     need(len(content) <= LARGEST_MANIFEST, "too-large")
     signatures = [signed["signature"], *signed.get("more", [])]
-    form = next((form for form in (FORMAT, UNDATED) if signs(role, signatures, form, content)), None)
-    if form is None:
-        need(signs(role, signatures, FORMAT_BEFORE, content), "bad-signature")
-        raise RefusedError("old-format")
-    need(form == FORMAT or undated, "old-format")
-    manifest = {"format": FORMAT} | DATES | json.loads(content)
-    need(manifest["format"] != FORMAT_BEFORE, "old-format")
-    need(manifest["format"] == form, "malformed")
-    need(fits(MANIFEST if form == FORMAT else NEVER_EXPIRES, manifest), "malformed")
+    need(signs(role, signatures, FORMAT, content), "bad-signature")
+    manifest = {"format": FORMAT, "renewal": 0} | json.loads(content)
+    need(fits(MANIFEST, manifest), "malformed")
     need(all(fits(FILE, {"bases": [], "deviation": None} | file) for file in manifest["files"]), "malformed")
     return manifest
 
@@ -129,9 +118,8 @@ def seconds(text):
 def require_current(manifest, now=None):
     """Refuse what may no longer be taken for the newest manifest, or not yet [3.1]."""
     now = time.time() if now is None else now
-    dated = manifest["expires"] is not None
-    need(not dated or seconds(manifest["signed"]) <= now + CLOCKS, "out-of-date")
-    need(not dated or now <= seconds(manifest["expires"]) + CLOCKS, "out-of-date")
+    need(seconds(manifest["signed"]) <= now + CLOCKS, "out-of-date")
+    need(now <= seconds(manifest["expires"]) + CLOCKS, "out-of-date")
 
 
 def fits(rules, value):

@@ -38,7 +38,7 @@ def checked_strictly(certificate):
     """The same, for a certificate that may hold anything."""
     content = {name: value for name, value in certificate.items() if name != "digest"}
     holds(sha256(canonical(content, ascii_only=True)) == certificate["digest"])
-    holds(certificate["format"] in range(2, 6))
+    holds(certificate["format"] == 4)
     claim, terms, releases = (certificate[name] for name in ("claim", "commitment", "releases"))
     holds(0 <= claim["epsilon"] < math.inf and 0 < claim["delta"] < 1 and claim["unit"] == "user")
     holds(claim["adjacency"] in ADJACENCIES and claim["adjacency"] == terms["adjacency"])
@@ -50,7 +50,7 @@ def checked_strictly(certificate):
         for name, entry in (terms["plan"] or {}).items()
     }
     coins = any(kind_of(one) == "poisson" for one in (*releases, *plan.values()))
-    if certificate["format"] not in (4, 5) or terms["plan"] is None or coins:
+    if terms["plan"] is None or coins:
         return "open"
     if any(release["mechanism"] != "gaussian" for release in releases):
         return "open"
@@ -159,7 +159,6 @@ def require_record(certificate, made_mu):
         holds(
             min(rounds["made"], rounds["lost"]) >= 0 and rounds["made"] + rounds["lost"] <= rounds["planned"]
         )
-    holds((certificate["format"] == 5) == (certificate.get("deployment") is not None))
     if total is not None:
         holds(total["adjacency"] == certificate["claim"]["adjacency"] and 0 < total["delta"] < 1)
         limits = [

@@ -229,19 +229,13 @@ def _publisher(settings: ServiceSettings, resources: ExitStack) -> Publisher | N
 
 
 def _require_offered(settings: ServiceSettings) -> None:
-    """Refuse a mirror that is to be handed out and holds simulations, or manifests that readers refuse."""
+    """Refuse a mirror that is to be handed out and holds simulations."""
     shelf = Shelf(Mirror(settings.mirror), simulation=settings.simulation)
     shelf.reload()
     if shelf.withheld:
         raise PrivacyError(
             f"{settings.mirror}: version {min(shelf.withheld)} is a simulation: its noise can be reproduced from "
             "its seed. It is not served; --simulation serves it, marked as what it is"
-        )
-    if shelf.outdated:
-        raise InputError(
-            f"{settings.mirror}: its manifests are of the format before, which does not say whether the noise is a "
-            "simulation's, and readers refuse them; sign the boards again into a new folder (of a fleet: move "
-            "the folder `mirror` of its state away)"
         )
 
 

@@ -52,8 +52,6 @@ class Shelf:
         self._room = cached_bytes
         self.damaged: set[int] = set()
         """Versions whose manifest cannot be read; they are not offered."""
-        self.outdated: set[int] = set()
-        """Versions whose manifest is of the format before, which readers refuse; they are not offered."""
         self.withheld: set[int] = set()
         """Versions that are simulations, where none are to be offered."""
 
@@ -90,12 +88,12 @@ class Shelf:
 
     def _take(self, version: int) -> bool:
         """Read one manifest; whether it is offered now."""
-        for kept in (self.damaged, self.outdated, self.withheld):
+        for kept in (self.damaged, self.withheld):
             kept.discard(version)
         try:
             offer = self._read(version)
-        except FeedRefusedError as error:
-            (self.outdated if error.code is FeedCode.OLD_FORMAT else self.damaged).add(version)
+        except FeedRefusedError:
+            self.damaged.add(version)
             self._offers.pop(version, None)
             return False
         if offer.manifest.protection is Protection.SIMULATION and not self._simulation:

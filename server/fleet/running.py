@@ -13,7 +13,6 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted.protocol import Trusted
@@ -126,7 +125,6 @@ def _training(
         stack,
         dataset=job.dataset,
         assumptions=job.assumptions,
-        deployment=job.deployment,
     )
 
 
@@ -140,7 +138,6 @@ def training_in(
     *,
     dataset: str,
     assumptions: Sequence[str],
-    deployment: Deployment | None = None,
 ) -> tuple[Training, OfRuntime]:
     """A training in its folder, to begin or to go on with.
 
@@ -153,7 +150,6 @@ def training_in(
         stack: closes the ledger.
         dataset: public description, for certificates.
         assumptions: what the run takes for granted beyond every run's; public.
-        deployment: what people say of the run; public.
 
     Returns:
         It, and its runtime.
@@ -181,7 +177,6 @@ def training_in(
         dataset=dataset,
         assumptions=assumptions,
         participation=participation,
-        deployment=deployment,
     )
     return training, runtime
 

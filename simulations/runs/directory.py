@@ -9,8 +9,7 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.shared.tuned import TUNED
-from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
+from fedboard.simulations.config import SimulationConfig
 
 _BARE = frozenset({"boards", "config.json.part"})
 """What a run that was killed while it made its directory leaves behind."""
@@ -73,11 +72,8 @@ class RunDirectory:
         stored, asked = self.read_json(self.config), msgspec.json.decode(msgspec.json.encode(config))
         for config_of in (stored, asked):  # where the account is; its id is in the ledger
             config_of["privacy"].pop("population", None)
-        stored = {"recipe": TUNED, **stored}  # nor had it another's settings to choose
-        stored["split"] = msgspec.to_builtins(SplitConfig()) | stored["split"]  # a run of before had no folds
-        defaults = msgspec.to_builtins(RunConfig())
-        stored["run"] = {key: stored["run"].get(key, defaults[key]) for key in _DECISIVE}
-        asked["run"] = {key: asked["run"].get(key) for key in _DECISIVE}
+        for config_of in (stored, asked):
+            config_of["run"] = {key: config_of["run"].get(key) for key in _DECISIVE}
         if asked["run"]["kernels"] == "auto":
             asked["run"]["kernels"] = stored["run"]["kernels"]
         different = sorted(k for k in {*stored, *asked} if stored.get(k) != asked.get(k))

@@ -12,7 +12,7 @@ SCRIPT = """
 import sys
 
 EXTRAS = {"dp_accounting", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba"}
-EXTRAS |= {"prometheus_client", "pyarrow", "rich", "threadpoolctl", "yaml"}
+EXTRAS |= {"prometheus_client", "pyarrow", "rich", "threadpoolctl"}
 
 
 class BaseInstall:
@@ -42,7 +42,7 @@ for arguments in (
     ["certificate", "show", run],
     ["certificate", "verify", run],
     ["certificate", "verify", run, "--simulation"],
-    ["certificate", "label", run, "--out", "label.svg", "--simulation"],
+    ["certificate", "label", run, "--out", "label.html", "--simulation"],
     ["simulate", "--data", "synthetic"],
 ):
     result = CliRunner().invoke(commands, arguments)
@@ -107,7 +107,7 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
 def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "absent = 'dp_accounting flwr httpx jinja2 llvmlite matplotlib numba pyarrow rich threadpoolctl yaml'\n"
+        "absent = 'dp_accounting flwr httpx jinja2 llvmlite matplotlib numba pyarrow rich threadpoolctl'\n"
         "sys.modules.update(dict.fromkeys(absent.split()))\n"
         "from fedboard.cli.main import commands\n"
         "commands(sys.argv[1:])"

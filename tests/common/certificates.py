@@ -8,7 +8,6 @@ from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.exponential import ExponentialRelease
@@ -23,25 +22,6 @@ from fedboard.server.publication import ASSUMPTIONS, sentences
 from fedboard.server.run_spec import Promise
 from tests.common.privacy.commitments import planned
 
-SAID = Deployment(
-    name="Film lists of the Example Library",
-    curators=("Example Library",),
-    description="Lists of films for members, made on their own devices from a published board.",
-    intended_use="Members find films that they may like.",
-    region="Norway",
-    sector="Education",
-    published="2026-05-04",
-    unprotected="The number of loans of each film of a year, rounded to thousands, from another system.",
-    refresh="Trained once a year on the same members; the account of all runs is never begun anew.",
-    data_source="dynamic",
-    actors="The library runs the server; members run the app, which the library builds from public source.",
-    access="Anybody: the mirror is public.",
-    preparation="Epsilon and settings were chosen on MovieLens 1M, which has no member of the library in it.",
-    justification="Epsilon 5 halves the error above item means; the audit of the same settings found no violation.",
-    audit="ab" * 32,
-    authors=("Kari Nordmann",),
-)
-"""A statement in which nothing is missing."""
 ACCOUNT = PopulationTotal(
     population="12" * 16,
     head="ef" * 32,
@@ -77,7 +57,6 @@ def certificate_of(
     *,
     protocol: str = "trusted",
     noise: NoiseSource | None = None,
-    deployment: Deployment | None = None,
     events: Sequence[Event] | None = None,
     **changes: Any,
 ) -> Certificate:
@@ -93,7 +72,6 @@ def certificate_of(
         "dataset": "300 made-up films, ratings from 1 to 5",
         "board_digest": "cd" * 32,
         "rounds": RoundsMade(planned=7, made=7, lost=0),
-        "deployment": deployment,
     }
     return certify(events, **{**options, **changes})
 

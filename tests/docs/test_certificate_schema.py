@@ -4,8 +4,6 @@ import copy
 import json
 import subprocess
 import sys
-import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,30 +17,15 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from fedboard.common.tasks.registry import ALGORITHMS
 from tests.client.page.certificates import sound
-from tests.common.certificates import SAID, certificate_of, questions
+from tests.common.certificates import certificate_of, questions
 
 ROOT = Path(__file__).parent.parent.parent
 SCHEMA = json.loads((ROOT / "docs" / "certificate.schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
-ARCHIVES = sorted((ROOT / "tests" / "earlier_formats").glob("*.tar.xz"))
 
 
 def faults(plain: dict[str, Any]) -> list[str]:
     return [f"{error.json_path}: {error.message[:100]}" for error in VALIDATOR.iter_errors(plain)]
-
-
-def earlier() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Certificates that earlier releases wrote."""
-    for archive in ARCHIVES:
-        with tarfile.open(archive) as packed:
-            for member in packed:
-                name = Path(member.name)
-                if name.name == "certificate.json" or (
-                    name.parent.name == "questions" and name.suffix == ".json"
-                ):
-                    content = packed.extractfile(member)
-                    assert content is not None
-                    yield member.name, json.load(content)
 
 
 def test_the_file_is_what_the_types_and_rules_say() -> None:
@@ -57,19 +40,10 @@ def test_certificates_of_every_algorithm_protocol_and_promise_fit() -> None:
     made |= {name: certificate_of(protocol=name).to_dict() for name in PROTOCOL_NAMES}
     made |= {f"page: {name}": plain for name, plain in sound().items()}
     made["seeded"] = certificate_of(noise=SeededNoise(3)).to_dict()
-    made["stated"] = certificate_of(deployment=SAID).to_dict()
     made["questions"] = questions().to_dict()
 
     assert [fault for plain in made.values() for fault in faults(json.loads(json.dumps(plain)))] == []
-    assert (made["residual"]["format"], made["stated"]["format"]) == (4, 5)
-
-
-def test_certificates_of_earlier_releases_fit() -> None:
-    found = dict(earlier())
-
-    assert {plain["format"] for plain in found.values()} == {3, 4}
-    assert len(found) >= 30
-    assert [(name, fault) for name, plain in found.items() for fault in faults(plain)] == []
+    assert made["residual"]["format"] == 4
 
 
 def changed(change: Any) -> dict[str, Any]:
@@ -78,7 +52,7 @@ def changed(change: Any) -> dict[str, Any]:
     return plain
 
 
-PLAIN = json.loads(json.dumps(certificate_of(deployment=SAID).to_dict()))
+PLAIN = json.loads(json.dumps(certificate_of().to_dict()))
 WRONG = {
     "a bound is missing": lambda plain: plain["releases"][0].pop("l2_bound"),
     "the noise is missing": lambda plain: plain["releases"][0].pop("noise_multiplier"),
@@ -90,7 +64,6 @@ WRONG = {
     "an unknown key of a release": lambda plain: plain["releases"][0].update(epsilon=0.1),
     "an unknown key": lambda plain: plain.update(certified_by="nobody"),
     "an unknown key of the claim": lambda plain: plain["claim"].update(rho=1.0),
-    "an unknown key of a statement": lambda plain: plain["deployment"].update(audited=True),
     "epsilon is text": lambda plain: plain["claim"].update(epsilon="5"),
     "epsilon is negative": lambda plain: plain["claim"].update(epsilon=-0.1),
     "delta is 1": lambda plain: plain["claim"].update(delta=1),
@@ -98,12 +71,9 @@ WRONG = {
     "another adjacency": lambda plain: plain["claim"].update(adjacency="none"),
     "no claim": lambda plain: plain.pop("claim"),
     "no format": lambda plain: plain.pop("format"),
-    "a format to come": lambda plain: plain.update(format=6),
+    "a format to come": lambda plain: plain.update(format=5),
     "no commitment": lambda plain: plain.pop("commitment"),
     "no noise in the plan": lambda plain: plain["commitment"]["plan"].update({"counts": 0}),
-    "statements of format 5 in format 4": lambda plain: plain.update(format=4),
-    "format 5 without statements": lambda plain: plain.pop("deployment"),
-    "an unknown sector": lambda plain: plain["deployment"].update(sector="Espionage"),
     "rounds are a number": lambda plain: plain.update(rounds=7),
     "no digest": lambda plain: plain.pop("digest"),
 }

@@ -146,7 +146,7 @@ def test_every_code_that_a_file_or_manifest_can_be_refused_with_has_a_case() -> 
 
     assert sorted(code for code in told if f"`{code}`" not in specification) == []
     assert told == {
-        *("malformed", "bad-signature", "old-format", "wrong-run", "rollback", "broken-chain", "simulation"),
+        *("malformed", "bad-signature", "wrong-run", "rollback", "broken-chain", "simulation"),
         *("out-of-date", "too-large", "unreachable", "wrong-digest", "not-as-stated", "bad-certificate"),
         *("not-witnessed", "split-view", "ledger-changed"),
     }

@@ -68,17 +68,6 @@ class PopulationTotal:
             f"{self.lineage_spent:.6g}.{simulated}"
         )
 
-    def sentence_before(self) -> str:
-        """The total as certificates before format 4 put it, where the part that was spent sounds like a promise."""
-        reserved = "" if self.committed <= self.spent else f" ({self.committed:.6g} with what is reserved)"
-        limit = "" if self.lineage_budget is None else f" of {self.lineage_budget:.6g}"
-        simulated = "" if self.private or not self.releases else " Some of its noise is a simulation's."
-        return (
-            f"All {self.runs} runs on this population (account {self.population[:_SHOWN]}) have spent epsilon "
-            f"{self.spent:.6g}{reserved} of {self.budget:.6g} at delta {self.delta:g}; "
-            f"the lineage of this board {self.lineage_spent:.6g}{limit}.{simulated}"
-        )
-
     def findings(self, releases: Sequence[Event], *, adjacency: str) -> list[Finding]:
         """Check what can be checked without the account: that the numbers are possible.
 

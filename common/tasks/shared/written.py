@@ -1,7 +1,6 @@
 """How an algorithm's configuration is written: on boards and in files its keys stand side by side, without parts.
 
-So a board of before a configuration had parts is read as it is, and one of today has the digest that it would have
-had then; whoever sets a key need not know which part it is of.
+Whoever sets a key need not know which part it is of.
 """
 
 from collections.abc import Mapping

@@ -9,7 +9,7 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.board_service.board_signature import SignedManifest
 from fedboard.common.board_service.layout import LATEST
-from fedboard.common.board_service.manifest import FORMAT, Encoding, Manifest
+from fedboard.common.board_service.manifest import Encoding, Manifest
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.validity import utc_text
@@ -38,7 +38,7 @@ def renew(mirror: Mirror, signer: Signer, *, now: bool = False) -> Manifest | No
         PrivacyError: a board's certificate does not hold.
     """
     versions, written = mirror.versions(), dict[int, SignedManifest]()
-    newest = None if not versions else signer.own(mirror.folder, mirror.signed(versions[-1]))
+    newest = None if not versions else signer.own(mirror.signed(versions[-1]))
     if newest is not None:
         last, taken = newest
         if not taken:
@@ -51,7 +51,7 @@ def renew(mirror: Mirror, signer: Signer, *, now: bool = False) -> Manifest | No
     if newest is None:
         return None
     point_at(mirror, newest[0].version)
-    return signer.own(mirror.folder, mirror.signed(newest[0].version))[0]
+    return signer.own(mirror.signed(newest[0].version))[0]
 
 
 def point_at(mirror: Mirror, version: int) -> None:
@@ -64,7 +64,7 @@ def point_at(mirror: Mirror, version: int) -> None:
 
 def _history(mirror: Mirror, signer: Signer, versions: list[int]) -> dict[int, SignedManifest]:
     """Earlier manifests whose keys were replaced, signed again as expired: nobody may show them as the newest."""
-    found = {version: signer.own(mirror.folder, mirror.signed(version)) for version in versions}
+    found = {version: signer.own(mirror.signed(version)) for version in versions}
     return {
         version: _again(mirror, signer, manifest, newest=False)
         for version, (manifest, taken) in found.items()
@@ -76,7 +76,6 @@ def _again(mirror: Mirror, signer: Signer, manifest: Manifest, *, newest: bool) 
     now = utc_text(signer.clock())
     renewed = msgspec.structs.replace(
         manifest,
-        format=FORMAT,
         signed=now,
         expires=signer.expiry() if newest else now,
         renewal=manifest.renewal + 1,

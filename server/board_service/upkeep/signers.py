@@ -8,12 +8,11 @@ from typing import Final
 from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
 from fedboard.common.board_service.layout import ROOTS
 from fedboard.common.board_service.manifest import Manifest
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.board_service.refusals import FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import Root
 from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_seconds, utc_text
-from fedboard.common.protection import Protection
 from fedboard.server.board_service.signing import SigningKey
 
 USUAL_DAYS: Final = 30.0
@@ -75,40 +74,34 @@ class Signer:
         """Whether the newest manifest is to be signed again: half of its time is over, or it was signed by a clock
         that was ahead.
         """
-        if manifest.expires is None or not manifest.is_current(self.clock):
+        if not manifest.is_current(self.clock):
             return True
         return utc_seconds(manifest.expires) - self.clock() < self.days * DAY_SECONDS / 2
 
-    def own(self, folder: Path, signed: SignedManifest) -> tuple[Manifest, bool]:
+    def own(self, signed: SignedManifest) -> tuple[Manifest, bool]:
         """A manifest of the mirror, and whether readers take its signatures: not where an earlier root's keys made
         them.
 
         Raises:
-            InputError: it is of another run or key, or of the first format.
+            InputError: it is of another run, key or format.
         """
-        manifest, taken = self._recalled(folder, signed)
-        if manifest.protection is Protection.UNSTATED:
-            raise InputError(
-                f"{folder}: its manifests are of the format before, which does not say whether the noise is a "
-                "simulation's; sign the boards again into a new folder (of a fleet: move the "
-                "folder `mirror` of its state away)"
-            )
+        manifest, taken = self._opened(signed)
         if manifest.run != self.run:
             raise InputError(
                 f"the mirror holds boards of the run {manifest.run!r}, not of {self.run!r}; use another folder"
             )
         return manifest, taken
 
-    def _recalled(self, folder: Path, signed: SignedManifest) -> tuple[Manifest, bool]:
+    def _opened(self, signed: SignedManifest) -> tuple[Manifest, bool]:
         earlier = (PinnedKey(root) for root in reversed(self.chain[:-1]))
         for place, keys in enumerate((self.keys, *earlier, self.key.public)):
             try:
                 return keys.open(signed), place == 0
-            except FeedRefusedError as error:
-                if error.code is FeedCode.OLD_FORMAT:
-                    return keys.recall(signed), False
+            except FeedRefusedError:
+                continue
         raise InputError(
-            "the mirror's boards are signed by another key, or damaged; sign with that key, or use another folder"
+            "the mirror's boards are signed by another key, of another format, or damaged; sign with that key, or "
+            "sign the boards again into another folder"
         )
 
 

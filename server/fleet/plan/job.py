@@ -8,8 +8,6 @@ import msgspec
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.files import write_atomically
-from fedboard.common.privacy.deployment import Deployment
-from fedboard.server.fleet.plan.former_job import in_sections
 from fedboard.server.run_spec import (
     Promise,
     ProtocolChoice,
@@ -22,7 +20,7 @@ from fedboard.server.run_spec import (
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
 FORMAT = 2
-"""Of the file; one without a number is of the first format, which had no sections."""
+"""Of the file."""
 
 
 class EnrolledDevices(Section, frozen=True, kw_only=True):
@@ -59,8 +57,6 @@ class Job(Section, frozen=True, kw_only=True):
     """Kernels of the server."""
     features: str | None = None
     """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
-    deployment: Deployment | None = None
-    """What people say of it, for the certificates; public."""
     nodes: dict[str, int] | None = None
     """Public key (PEM) of each node of the settings -> most users that it may host; None in simulations."""
     enrolled: EnrolledDevices | None = None
@@ -125,21 +121,20 @@ class Job(Section, frozen=True, kw_only=True):
 
     @staticmethod
     def load(path: Path) -> "Job":
-        """Read a job, also one of the former format.
+        """Read a job.
 
         Raises:
-            InputError: no such file, not a job, or one of a format that is not known here.
+            InputError: no such file, not a job, or one of another format.
         """
         try:
             plain = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
             written = plain.pop("format", None)
-            if written not in (None, FORMAT):
+            if written != FORMAT:
                 raise SettingError(
-                    f"a job of format {written!r}, and this version of fedboard reads {FORMAT} and the one before; "
-                    "start its server with the version that wrote it"
+                    f"a job of format {written!r}, and this version of fedboard reads {FORMAT}; start its server "
+                    "with the version that wrote it"
                 )
-            stated = plain if written == FORMAT else in_sections(plain)
-            return msgspec.convert(stated, Job, dec_hook=lambda _, text: Path(text))
+            return msgspec.convert(plain, Job, dec_hook=lambda _, text: Path(text))
         except OSError as error:
             raise InputError(f"{path}: no job can be read there ({error.strerror})") from error
         except (msgspec.DecodeError, ValueError) as error:

@@ -139,7 +139,6 @@ def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
         "protocol": settings.protocol,
         "rounds": settings.rounds,
         "dataset": settings.catalogue.statement,
-        "deployment": None if settings.deployment is None else settings.deployment.stated(),
         "nodes": {key: node.max_users for key, node in settings.public_keys.items()},
         "enrolled": _enrolled(settings, state),
         "line": str(state.line),

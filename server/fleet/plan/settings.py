@@ -9,7 +9,6 @@ import msgspec
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.keys.node_keys import public_key_pem
-from fedboard.common.privacy.deployment import DeploymentSection
 from fedboard.common.protocols.registry import names_where, says
 from fedboard.common.protocols.shared.properties import has_second_server, shows_rows
 from fedboard.common.wire.addresses import parse_address
@@ -54,7 +53,6 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     enrolment: EnrolmentSection | None = None
     board: BoardSection = BoardSection()
     questions: QuestionsSection | None = None
-    deployment: DeploymentSection | None = None
 
     def __post_init__(self) -> None:
         """Check ranges, and that the numbers go together.

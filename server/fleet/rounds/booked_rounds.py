@@ -56,8 +56,7 @@ class BookedRounds:
         self.roster.when_enough()
         if self._tell(number, head) < self.roster.job.rounds.quorum:
             raise TooFewAnswersError(
-                "too few devices said which rounds they were told of, as none of an older version does: update "
-                "devices before the server; nobody was asked, and nothing was spent",
+                "too few devices said which rounds they were told of; nobody was asked, and nothing was spent",
                 asked=False,
             )
 

@@ -254,7 +254,7 @@ def _state_of(
 
 
 def _counts(counted: RoundsMade | None, found: Sequence[Mapping[str, Any]]) -> dict[str, int]:
-    """As the newest board's certificate counts them; from the list where it is of an older format."""
+    """As the newest board's certificate counts them; from the list where nobody counted."""
     if counted is not None:
         return {"made": counted.made, "lost": counted.lost}
     states = [one["state"] for one in found]

@@ -11,7 +11,6 @@ import pytest
 from click.testing import Result
 
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.client.guarantee.registry.record import NEEDED
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.adjacency import Adjacency
@@ -311,24 +310,19 @@ def test_people_read_mu_first_and_five_digits_and_scripts_read_all(fedboard: Com
 def test_a_run_gets_a_label_and_a_record_as_long_as_its_ledger_agrees(
     fedboard: Command, secret: Path, finished: Path, tmp_path: Path
 ) -> None:
-    said = [f"{key}=as said" for key in NEEDED if key not in ("published", "data_source")]
-    flags = [
-        part for text in (*said, "published=2026-05-04", "data_source=static") for part in ("--say", text)
-    ]
-    place = tmp_path / "record.json"
+    place = tmp_path / "record.yaml"
 
     label = fedboard("certificate", "label", secret, "--out", tmp_path / "label.html")
-    record = fedboard("certificate", "registry", secret, *flags, "--out", place)
-    checked = fedboard("certificate", "registry", secret, "--check", place)
-    simulated = fedboard("certificate", "label", finished, "--out", tmp_path / "red.svg")
-    unregistered = fedboard("certificate", "registry", finished, *flags)
+    record = fedboard("certificate", "registry", secret, "--out", place)
+    simulated = fedboard("certificate", "label", finished, "--out", tmp_path / "red.html")
+    unregistered = fedboard("certificate", "registry", finished)
 
-    assert [label.exit_code, record.exit_code, checked.exit_code] == [0, 0, 0], record.stderr
+    assert [label.exit_code, record.exit_code] == [0, 0], record.stderr
     assert (simulated.exit_code, unregistered.exit_code) == (ExitCode.NOT_PRIVATE, ExitCode.REFUSED)
     run = Path(shutil.copytree(secret, tmp_path / "run"))
     with sqlite3.connect(run / "ledger.sqlite") as connection:
         connection.execute("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)")
     connection.close()
-    for command in (("label", run, "--out", tmp_path / "no.svg"), ("registry", run, *flags)):
+    for command in (("label", run, "--out", tmp_path / "no.html"), ("registry", run)):
         assert fedboard("certificate", *command).exit_code == ExitCode.FAILED
-    assert not (tmp_path / "no.svg").exists()
+    assert not (tmp_path / "no.html").exists()

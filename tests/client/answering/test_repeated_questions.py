@@ -108,7 +108,7 @@ def test_a_signature_of_a_board_or_of_bare_bytes_is_none_of_a_question(boards: l
     private, content = Ed25519PrivateKey.generate(), a_question(boards[0]).content
     asker = Asker(server=QuestionKey(private).public)
     expiry = int(NOW).to_bytes(8, "little")
-    for message in (content, b"fedboard-manifest-1\0" + content, expiry + content):
+    for message in (content, b"fedboard-manifest-3\0" + content, expiry + content):
         forged = b"FBSIGN01" + expiry + private.sign(message) + content
         assert code(asker, forged) is Refusal.BAD_SIGNATURE
 

@@ -15,7 +15,6 @@ from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.open_board import open_board, out_of_date
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.page.boards import held_board
-from fedboard.common.board_service.board_signature import PinnedKey
 from fedboard.common.board_service.manifest import Encoding, Manifest
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.validity import CLOCK_SECONDS, utc_seconds
@@ -27,7 +26,6 @@ from tests.common.board_service.boards import (
     keys,
     signed_by_hand,
     signed_mirror,
-    write_boards,
     write_manifest,
 )
 
@@ -197,38 +195,3 @@ def test_a_clock_that_is_behind_is_named_and_not_the_board(mirror, key, cache) -
     assert "set this clock, which says" in told
     assert "was good until" not in told
     assert out_of_date(cache.folder, clock=lambda: now) is None
-
-
-def undated(mirror: Mirror, key: SigningKey, version: int) -> None:
-    """A manifest as it was signed before manifests expired."""
-    plain = msgspec.to_builtins(key.public.open(mirror.signed(version))) | {"format": "fedboard-manifest-2"}
-    for later in ("signed", "expires", "renewal"):
-        del plain[later]
-    signed = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-2\0")
-    mirror.manifest(version).write_bytes(signed.to_bytes())
-    (mirror.folder / "latest.json").write_bytes(signed.to_bytes())
-
-
-def test_boards_of_the_format_before_are_taken_from_a_pinned_key_until_a_dated_one_was_seen(
-    tmp_path, mirror, key, cache
-) -> None:
-    for version in (2, 3):
-        undated(mirror, key, version)
-    old = mirror.manifest(3).read_bytes()
-    assert feed(mirror, key, cache, at=4e9).fetch().manifest.expires is None
-    found = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=NO_LIMIT))
-    assert all(one.passed for one in found)
-    assert "never expires" in found[0].detail
-
-    publish_into(mirror, write_boards(tmp_path / "boards", chain(2)), key=key, run=RUN)
-    assert feed(mirror, key, cache).fetch().manifest.expires is not None
-
-    (mirror.folder / "latest.json").write_bytes(old)
-    assert refusal(feed(mirror, key, cache).fetch) is FeedCode.ROLLBACK
-
-
-def test_a_manifest_of_the_format_before_does_not_pass_with_the_words_of_this_one(mirror, key) -> None:
-    dated = newest(mirror, key).to_bytes()
-    crossed = signed_by_hand(dated, key=key, domain=b"fedboard-manifest-2\0")
-
-    assert refusal(lambda: PinnedKey(key.public.root).open(crossed)) is FeedCode.MALFORMED

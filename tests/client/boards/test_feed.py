@@ -2,7 +2,6 @@
 
 import http.server
 import io
-import json
 import shutil
 import socket
 import ssl
@@ -45,7 +44,6 @@ from tests.common.board_service.boards import (
     another,
     chain,
     keys,
-    signed_by_hand,
     signed_file,
     signed_mirror,
     write_boards,
@@ -791,23 +789,6 @@ def test_a_board_that_was_kept_without_its_certificate_is_fetched_again(mirror, 
 
     assert feed.fetch().received > 0
     assert path.read_bytes() == whole
-
-
-def test_a_rollback_is_noticed_across_an_update_of_the_format(mirror, key, cache):
-    """What was seen in the format before still counts; a manifest of that format is no longer taken."""
-    in_folder(mirror, key, cache).fetch()
-    newest = key.public.open(mirror.signed(4))
-    plain = json.loads(newest.to_bytes()) | {"format": "fedboard-manifest-1"}
-    for later in ("protection", "signed", "expires", "renewal"):
-        del plain[later]
-    old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-1\0").to_bytes()
-    (cache.folder / "seen.json").write_bytes(old)
-    shutil.copy(mirror.folder / "manifests/0003.json", mirror.folder / "latest.json")
-    feed = in_folder(mirror, key, cache)
-
-    assert code_of(feed.fetch) is FeedCode.ROLLBACK
-    (mirror.folder / "latest.json").write_bytes(old)
-    assert code_of(feed.fetch) is FeedCode.OLD_FORMAT
 
 
 def test_checking_a_source_finds_boards_that_are_not_what_was_signed(simulated, key):

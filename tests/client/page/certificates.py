@@ -10,7 +10,6 @@ from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
-from fedboard.common.privacy.deployment import Deployment
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
@@ -18,7 +17,7 @@ from fedboard.common.rounds_made import RoundsMade
 from tests.common.privacy.commitments import planned
 
 Path = tuple[str | int, ...]
-_NOT_SHOWN = ("statements", "deployment", "trust", "assumptions", "dataset", "software", "ledger_head")
+_NOT_SHOWN = ("statements", "trust", "assumptions", "dataset", "software", "ledger_head")
 """What the page does not read, or shows as what somebody says."""
 
 
@@ -39,9 +38,7 @@ def release(number: int, adjacency: Adjacency, **participation: Any) -> dict[str
     return {**event, "participation": participation} if participation else event
 
 
-def certificate(
-    releases: Sequence[dict[str, Any]], commitment: Commitment, deployment: Deployment | None = None
-) -> dict[str, Any]:
+def certificate(releases: Sequence[dict[str, Any]], commitment: Commitment) -> dict[str, Any]:
     made = certify(
         releases,
         commitment=commitment,
@@ -50,7 +47,6 @@ def certificate(
         dataset="made up",
         board_digest="0" * 64,
         rounds=RoundsMade(planned=5, made=2, lost=1),
-        deployment=deployment,
     )
     return json.loads(json.dumps(made.to_dict()))
 
@@ -70,7 +66,6 @@ def sound() -> dict[str, dict[str, Any]]:
         "disjoint": certificate(cohorts, planned(cohorts)),
         "fixed size": certificate(fixed, planned(fixed, adjacency="replace")),
         "budget": certificate(usual, budget),
-        "stated": certificate(usual, planned(usual), Deployment(name="Films ☃", curators=("é",))),
     }
 
 

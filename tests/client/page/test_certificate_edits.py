@@ -21,7 +21,7 @@ from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page import certificates
 from tests.client.page.edits import edits
-from tests.common.certificates import ACCOUNT, SAID, certificate_of, questions
+from tests.common.certificates import ACCOUNT, certificate_of, questions
 
 ROOT = Path(__file__).parents[3]
 NODE = shutil.which("node")
@@ -53,7 +53,7 @@ def real() -> dict[str, dict[str, Any]]:
     board = Board.from_bytes(np.frombuffer(base64.b64decode(vector["exact"]), dtype=np.uint8))
     made = {
         "of a board": Certificate.from_dict(dict(board.certificate or {})),
-        "of a training": certificate_of(deployment=SAID, population=ACCOUNT),
+        "of a training": certificate_of(population=ACCOUNT),
         "noise in shares": certificate_of(protocol="distributed-dp"),
         "seeded": certificate_of(noise=SeededNoise(3)),
         "of questions": questions(),

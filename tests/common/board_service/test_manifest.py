@@ -181,42 +181,15 @@ def test_a_pinned_key_is_an_ed25519_public_key(tmp_path, private):
         PinnedKey.read(tmp_path / "missing.pub")
 
 
-def of_the_format_before(private, **changes):
-    """A manifest as it was signed before manifests said what the noise is."""
-    plain = json.loads(a_manifest(**changes).to_bytes()) | {"format": "fedboard-manifest-1"}
-    for later in ("protection", "signed", "expires", "renewal"):
-        del plain[later]
-    content = json.dumps(plain)
-    signature = private.sign(b"fedboard-manifest-1\0" + content.encode())
-    return SignedManifest(content=content, signature=signature.hex())
+@pytest.mark.parametrize("name", ["fedboard-manifest-1", "fedboard-manifest-2", "fedboard-manifest-4"])
+def test_a_manifest_of_another_format_is_refused(private, name):
+    """As whoever writes it would sign it, and with the domain or the bytes of this one."""
+    pinned, ours = PinnedKey(private.public_key()), a_manifest().to_bytes()
+    theirs = json.dumps(json.loads(ours) | {"format": name}).encode()
 
-
-def test_a_manifest_of_the_format_before_is_refused_with_a_word_of_its_own(private):
-    pinned, old = PinnedKey(private.public_key()), of_the_format_before(private)
-
-    assert code_of(lambda: pinned.open(old)) is FeedCode.OLD_FORMAT
-    assert "sign" in str(FeedRefusedError(FeedCode.OLD_FORMAT))
-    assert code_of(lambda: Manifest.from_bytes(old.content.encode())) is FeedCode.OLD_FORMAT
-
-
-def test_what_was_seen_in_the_format_before_still_counts_and_proves_nothing(private):
-    pinned, old = PinnedKey(private.public_key()), of_the_format_before(private, version=7)
-
-    recalled = pinned.recall(old)
-
-    assert (recalled.version, recalled.protection) == (7, Protection.UNSTATED)
-    assert pinned.recall(signed(private, a_manifest().to_bytes())) == a_manifest()
-    other = PinnedKey(Ed25519PrivateKey.generate().public_key())
-    assert code_of(lambda: other.recall(old)) is FeedCode.BAD_SIGNATURE
-
-
-def test_a_manifest_of_the_format_before_does_not_pass_under_the_present_one(private):
-    """Neither as it is, signed anew in the old way, nor with its bytes under the new domain."""
-    pinned, old = PinnedKey(private.public_key()), of_the_format_before(private)
-
-    assert code_of(lambda: pinned.open(signed(private, old.content.encode()))) is FeedCode.OLD_FORMAT
-    crossed = SignedManifest(
-        content=a_manifest().to_bytes().decode(),
-        signature=private.sign(b"fedboard-manifest-1\0" + a_manifest().to_bytes()).hex(),
-    )
-    assert code_of(lambda: pinned.open(crossed)) is FeedCode.OLD_FORMAT
+    for content in (theirs, ours):
+        signature = private.sign(name.encode() + b"\0" + content).hex()
+        other = SignedManifest(content=content.decode(), signature=signature)
+        assert code_of(lambda other=other: pinned.open(other)) is FeedCode.BAD_SIGNATURE
+    assert code_of(lambda: pinned.open(signed(private, theirs))) is FeedCode.MALFORMED
+    assert "of another format" in str(FeedRefusedError(FeedCode.BAD_SIGNATURE))

@@ -445,12 +445,15 @@ def test_what_is_implied_for_ratings_and_pairs_is_stated():
         assert repr(certificate.implied.rating_epsilon) in " ".join(certificate.statements)
 
 
-def test_a_certificate_of_an_older_format_is_named_as_such():
-    older = {key: value for key, value in PLAIN.items() if key != "implied"} | {"format": 1}
+@pytest.mark.parametrize("other", [1, 2, 3, 5])
+def test_a_certificate_of_another_format_is_named_as_such(other):
+    wrong = {key: value for key, value in PLAIN.items() if key != "implied"} | {"format": other}
 
     for read in (Certificate.from_dict, lambda plain: Certificate.from_json(json.dumps(plain))):
-        with pytest.raises(InputError, match="format 1; this version reads formats 2 to 5"):
-            read(older)
+        with pytest.raises(InputError, match=f"format {other}; this version reads format 4"):
+            read(wrong)
+        with pytest.raises(InputError, match=f"format {other}; this version reads format 4"):
+            read(PLAIN | {"format": other})
 
 
 def questions(noise=SecureNoise()):  # noqa: B008 (immutable)
@@ -594,7 +597,7 @@ def test_terms_without_meaning_are_a_failed_finding_not_a_crash(field, value):
 
 
 def test_a_certificate_without_terms_is_refused():
-    assert "commitment" in failed(resealed({**PLAIN, "commitment": None}))
+    assert "no certificate" in failed(resealed({**PLAIN, "commitment": None}))
     assert "commitment" in failed(resealed({**PLAIN, "planned": False}))
     assert "commitment" in failed(resealed({**UNPLANNED, "planned": True}))
 

@@ -165,7 +165,7 @@ def test_only_the_next_root_follows() -> None:
 
 
 def test_under_a_root_nothing_is_taken_that_never_expires() -> None:
-    """Whoever has a manifest of before, genuine as it is, could else show it for ever."""
+    """Whoever has one, genuine as it is, could else show it for ever."""
 
     class Key:
         _key = C
@@ -173,7 +173,7 @@ def test_under_a_root_nothing_is_taken_that_never_expires() -> None:
     old = signed_by_hand(b'{"format":"fedboard-manifest-2"}', key=Key(), domain=b"fedboard-manifest-2\0")
     with pytest.raises(FeedRefusedError) as refused:
         PinnedKey(Root.from_bytes(document())).open(old)
-    assert refused.value.code is FeedCode.OLD_FORMAT
+    assert refused.value.code is FeedCode.BAD_SIGNATURE
 
 
 @pytest.mark.parametrize(

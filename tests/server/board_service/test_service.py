@@ -1,6 +1,5 @@
 """The board service over real sockets: what it hands out, what it refuses, and what it counts."""
 
-import json
 import threading
 import time
 
@@ -25,7 +24,6 @@ from tests.common.board_service.boards import (
     SECRET,
     chain,
     keys,
-    signed_by_hand,
     signed_file,
     signed_mirror,
     write_boards,
@@ -344,15 +342,3 @@ def test_a_seeded_run_is_not_signed_while_serving_and_the_problem_is_told(tmp_pa
 
     assert "is a simulation" in str(service.problem)
     assert Mirror(tmp_path / "mirror").versions() == [2]
-
-
-def test_a_mirror_of_the_format_before_is_told_at_the_start(mirror, key, serve):
-    path = mirror.folder / "manifests/0004.json"
-    plain = json.loads(key.public.open(mirror.signed(4)).to_bytes()) | {"format": "fedboard-manifest-1"}
-    for later in ("protection", "signed", "expires", "renewal"):
-        del plain[later]
-    old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-1\0")
-    path.write_bytes(old.to_bytes())
-
-    with pytest.raises(InputError, match="sign the boards again"):
-        serve(mirror.folder)

@@ -60,9 +60,6 @@ metrics_port = {metrics_port}
 signing_key = "board-signing.key"
 simulation = true
 
-[deployment]
-name = "Films of a trial"
-
 [questions]
 epsilon = 5.5
 """

@@ -105,8 +105,6 @@ def test_the_training_is_completed_though_each_part_is_killed(fleet: Fleet) -> N
     certificate = Certificate.from_dict(dict(boards[-1].certificate or {}))
     assert certificate.holds
     assert certificate.claim.epsilon <= 5.0 * (1 + 1e-9)
-    assert certificate.deployment is not None
-    assert certificate.deployment.name == "Films of a trial"
     lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
     released = [name for line in lines for name in line["releases"]]
     assert len(released) == len(set(released))

@@ -18,7 +18,6 @@ from fleets.fuzz.specimens import (
 )
 from fleets.fuzz.trials import Parser
 
-from fedboard.cli.guarantee.record_files import read_record
 from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.newest_roster import NewestRoster
@@ -100,7 +99,6 @@ def _of_guarantees() -> list[Parser]:
 
     stated = certificate("ab" * 32).to_json().encode()
     board = boards()[1].to_bytes()
-    record = b'{"name": "Films", "curators": ["a"], "epsilon": 5.0, "nested": {"a": [1, 2, {"b": null}]}}'
     return [
         *_of_rows(),
         file_parser(
@@ -108,15 +106,6 @@ def _of_guarantees() -> list[Parser]:
         ),
         file_parser("certificate", "certificate.json", read_evidence, (stated,), "json", share=0.2),
         file_parser("board", "one.board", read_evidence, (board,), "board", share=0.2),
-        file_parser("record-json", "record.json", read_record, (record,), "json"),
-        file_parser(
-            "record-yaml",
-            "record.yaml",
-            read_record,
-            (record, b"a:\n  - 1\n  - b: |\n      c\n"),
-            "lines",
-            share=0.2,
-        ),
     ]
 
 

@@ -123,7 +123,7 @@ def _of_manifests() -> list[Parser]:
         return found.place, found.file(Encoding.PACKED, 1), found.is_current()
 
     def on_the_way(content: bytes) -> object:
-        return pinned.recall(SignedManifest.from_bytes(content))
+        return pinned.open(SignedManifest.from_bytes(content))
 
     roots = tuple(_root(version) for version in (1, 2))
     first = Root.from_bytes(roots[0])

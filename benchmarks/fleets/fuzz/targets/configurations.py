@@ -11,7 +11,6 @@ from fedboard.client.guarantee.account_sources import read_account
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.deployment import read_deployment
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.simulations.config import parse_config, read_config
 
@@ -49,14 +48,6 @@ workers = 1
 [settings]
 rank = 4
 """
-_DEPLOYMENT = """
-[deployment]
-name = "Films"
-curators = ["The Example Library"]
-published = "2026-01-01"
-sector = "Education"
-data_source = "static"
-"""
 _PLAN = '[round-1]\nlinear = 8.0\n[round-2]\nlinear = { noise_multiplier = 9.0 }\n["shared"]\nitems = 7\n'
 _EXAMPLE = Path(__file__).parents[4] / "examples" / "fleet" / "fleet.toml"
 
@@ -92,7 +83,6 @@ def configuration_parsers() -> list[Parser]:
             refusals=both,
             share=0.3,
         ),
-        file_parser("deployment", "said.toml", read_deployment, (_DEPLOYMENT.encode(),), "toml"),
         file_parser(
             "plan",
             "plan.toml",

@@ -17,9 +17,7 @@ import {
 } from "./releases.js";
 import { sha256 } from "./sha2.js";
 
-const NEWEST = 5; // adds what people say of a deployment, which nothing here is computed from
-const CERTIFICATE_FORMATS = [4, NEWEST];
-const OLDER_FORMATS = [2, 3];
+const FORMAT = 4;
 const NO_FORM = "a member is missing, unknown or of another type than its format has";
 const TOLERANCE = 1e-9;
 const CURVE_DELTAS = [1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9];
@@ -38,11 +36,9 @@ export async function checkedCertificate(certificate, raw) {
     if (!passed) found.failed.push(sentence);
     return passed;
   };
-  if (OLDER_FORMATS.includes(certificate.format)) {
-    found.beyond = `its format is ${Number(certificate.format)}, this page reads ${CERTIFICATE_FORMATS.join(" and ")}`;
-    return found;
-  }
-  if (!check(CERTIFICATE_FORMATS.includes(certificate.format) && isCertificate(certificate, raw), NO_FORM)) return found;
+  const other = `its format is ${Number(certificate.format)}, this page reads ${FORMAT}`;
+  if (!check(certificate.format === FORMAT, other)) return found;
+  if (!check(isCertificate(certificate, raw), NO_FORM)) return found;
   const content = asciiOnly(without(rawMembers(raw), ["digest"]));
   check(toHex(await sha256(utf8(content))) === certificate.digest, "its digest is not that of what it says");
   checkClaim(certificate, check);
@@ -194,8 +190,7 @@ function checkPopulation(total, releases, claim, check) {
   );
 }
 
-function checkRecord({ releases, noise, private: isPrivate, rounds, format, deployment }, check) {
-  check((format === NEWEST) === ((deployment ?? null) !== null), "its format is not that of what it says");
+function checkRecord({ releases, noise, private: isPrivate, rounds }, check) {
   const labels = [...new Set(releases.map((event) => String(event.noise)))].sort();
   const booked = releases.length > 0 && releases.every((event) => event.private === true);
   check(

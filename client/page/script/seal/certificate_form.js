@@ -3,10 +3,6 @@
 
 const [INTEGER, FRACTION] = ["integer", "fraction"];
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(\.\d+)?([eE][-+]?\d+)?/g;
-const NAME_LENGTH = 200;
-const TEXT_LENGTH = 2000;
-const LIST_LENGTH = 20;
-const SECTORS = ["Technology", "Healthcare", "Education", "Government", "Energy", "Finance"];
 
 // A form is a function of a value and of how its numbers are written: 5 is not 5.0, which only the text still shows.
 const anything = () => true;
@@ -62,44 +58,23 @@ const releaseForm = by("mechanism", {
 const plannedForm = (value, written) =>
   number(value) || table({ noise_multiplier: number }, { participation: orNone(participationForm) })(value, written);
 
-const hasLength = (value, most) => value !== "" && [...value].length <= most;
-const shortText = (value) => string(value) && hasLength(value, NAME_LENGTH) && !/[\p{Cc}\p{Cs}]/u.test(value);
-const longText = (value) => string(value) && hasLength(value, TEXT_LENGTH) && !/(?![\n\t])[\p{Cc}\p{Cs}]/u.test(value);
-const listOfNames = (value) =>
-  Array.isArray(value) && value.length > 0 && value.length <= LIST_LENGTH && value.every((one) => shortText(one) && one.trim());
-const isDay = (value) =>
-  string(value) && /^\d{4}-\d\d-\d\d$/.test(value) && new Date(value).toJSON()?.slice(0, 10) === value;
-const deploymentForm = table({}, {
-  ...{ name: shortText, region: shortText, curators: listOfNames, authors: listOfNames, published: isDay },
-  sector: (value) => SECTORS.includes(value),
-  data_source: (value) => ["static", "dynamic"].includes(value),
-  audit: (value) => string(value) && /^[0-9a-f]{64}$/.test(value),
-  ...Object.fromEntries(
-    ["description", "intended_use", "unprotected", "refresh", "actors", "access", "post_processing", "preparation"]
-      .concat(["justification", "sources", "notes"])
-      .map((key) => [key, longText]),
-  ),
-});
 const populationForm = table({
   ...{ population: string, head: string, adjacency: string, lineage: string, private: flag, runs: whole, releases: whole },
   ...{ delta: real, budget: real, spent: real, committed: real, lineage_spent: real, lineage_budget: orNone(real) },
 });
-const certificateForm = table(
-  {
-    claim: table({ epsilon: real, delta: real, adjacency: string, unit: string }),
-    releases: listOf(releaseForm),
-    composition: table({ mu: real, rho: real, exact: flag, ...POINT }),
-    curve: listOf(table({ delta: real, ...POINT })),
-    implied: table({ rating_epsilon: real, pair_epsilon: real }),
-    ...{ noise: string, private: flag, dataset: string, software: string, digest: string, planned: flag },
-    ...{ trust: listOf(string), assumptions: listOf(string), statements: listOf(string) },
-    ...{ board_digest: orNone(string), ledger_head: orNone(string), format: whole },
-    commitment: table({ rule: string, epsilon: real, delta: real, adjacency: string, plan: orNone(tableOf(plannedForm)) }),
-    population: orNone(populationForm),
-    rounds: orNone(table({ planned: whole, made: whole, lost: whole })),
-  },
-  { deployment: deploymentForm },
-);
+const certificateForm = table({
+  claim: table({ epsilon: real, delta: real, adjacency: string, unit: string }),
+  releases: listOf(releaseForm),
+  composition: table({ mu: real, rho: real, exact: flag, ...POINT }),
+  curve: listOf(table({ delta: real, ...POINT })),
+  implied: table({ rating_epsilon: real, pair_epsilon: real }),
+  ...{ noise: string, private: flag, dataset: string, software: string, digest: string, planned: flag },
+  ...{ trust: listOf(string), assumptions: listOf(string), statements: listOf(string) },
+  ...{ board_digest: orNone(string), ledger_head: orNone(string), format: whole },
+  commitment: table({ rule: string, epsilon: real, delta: real, adjacency: string, plan: orNone(tableOf(plannedForm)) }),
+  population: orNone(populationForm),
+  rounds: orNone(table({ planned: whole, made: whole, lost: whole })),
+});
 
 /** Whether this has the form of a certificate; `raw` is its text, without spaces and with each member once. */
 export function isCertificate(value, raw) {

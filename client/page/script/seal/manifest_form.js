@@ -9,7 +9,6 @@ const isDigest = (value) => isString(value) && /^[0-9a-f]{64}$/.test(value);
 const isDigestOrNone = (value) => value === null || isDigest(value);
 const isVersion = (value) => Number.isInteger(value) && value >= 0 && value < MOST_VERSIONS;
 const isBytes = (value) => Number.isSafeInteger(value) && value > 0;
-const isNull = (value) => value === null;
 
 const FILE_FORM = {
   encoding: (value) => KNOWN_ENCODINGS.includes(value),
@@ -36,12 +35,10 @@ const MANIFEST_FORM = {
   key_id: isString,
   files: (value) => Array.isArray(value) && value.every((file) => hasForm(FILE_FORM, file, { bases: [], deviation: null })),
 };
-const UNDATED_FORM = { ...MANIFEST_FORM, signed: isNull, expires: isNull, renewal: (value) => value === 0 };
 
-/** Whether this is a manifest, one that expires or one of the format before. */
-export function isManifest(manifest, { expires }) {
-  const absent = expires ? { renewal: 0 } : { renewal: 0, signed: null, expires: null };
-  return hasForm(expires ? MANIFEST_FORM : UNDATED_FORM, manifest, absent);
+/** Whether this is a manifest. */
+export function isManifest(manifest) {
+  return hasForm(MANIFEST_FORM, manifest, { renewal: 0 });
 }
 
 /** A day and a time that exist, in UTC, to the second: 2026-01-02T03:04:05Z. */

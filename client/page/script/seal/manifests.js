@@ -6,7 +6,6 @@ import { isManifest } from "./manifest_form.js";
 import { sha256 } from "./sha2.js";
 
 const MANIFEST_FORMAT = "fedboard-manifest-3";
-const UNDATED_FORMAT = "fedboard-manifest-2"; // the format before, which never expires
 const CLOCK_SECONDS = 300; // by how much this clock and the publisher's may differ
 
 /**
@@ -15,18 +14,17 @@ const CLOCK_SECONDS = 300; // by how much this clock and the publisher's may dif
  */
 export async function openedManifest({ content, signature, more = [] }, signers) {
   const signatures = [signature, ...more].map(fromHex);
-  for (const format of [MANIFEST_FORMAT, UNDATED_FORMAT]) {
-    const message = joined([utf8(`${format}\0`), utf8(content)]);
-    if ((await signedBy(signers.keys, signatures, message)) < signers.threshold) continue;
-    const manifest = { format: MANIFEST_FORMAT, ...JSON.parse(content) };
-    if (manifest.format !== format) throw new Error("another format of manifests");
-    if (!isManifest(manifest, { expires: format === MANIFEST_FORMAT })) throw new Error("what is signed is no manifest");
-    return manifest;
-  }
   const { keys, threshold } = signers;
-  throw new Error(
-    keys.length === 1 ? "the signature is not this key's" : `not signed by ${threshold} of these ${keys.length} keys`,
-  );
+  const message = joined([utf8(`${MANIFEST_FORMAT}\0`), utf8(content)]);
+  if ((await signedBy(keys, signatures, message)) < threshold) {
+    throw new Error(
+      keys.length === 1 ? "the signature is not this key's" : `not signed by ${threshold} of these ${keys.length} keys`,
+    );
+  }
+  const manifest = { format: MANIFEST_FORMAT, ...JSON.parse(content) };
+  if (manifest.format !== MANIFEST_FORMAT) throw new Error("another format of manifests");
+  if (!isManifest(manifest)) throw new Error("what is signed is no manifest");
+  return manifest;
 }
 
 /** How many of the keys have signed a message; each counts once. */
@@ -39,9 +37,8 @@ async function signedBy(keys, signatures, message) {
   return found;
 }
 
-/** Whether a manifest may be taken for the newest one now; one without an expiry for ever. */
+/** Whether a manifest may be taken for the newest one now. */
 export function isCurrent({ signed: since, expires }, now = Date.now()) {
-  if (expires == null) return true;
   const slack = CLOCK_SECONDS * 1000;
   return Date.parse(since) <= now + slack && now <= Date.parse(expires) + slack;
 }

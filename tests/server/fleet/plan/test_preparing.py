@@ -1,7 +1,5 @@
 """From ``fleet.toml`` to board 0: the catalogue that devices will read."""
 
-import hashlib
-import json
 from pathlib import Path
 
 import msgspec
@@ -53,31 +51,6 @@ def test_features_that_a_fleet_names_are_on_its_first_board_and_with_its_server(
     assert told.digest != plain.digest
     assert Job.load(state.job).features == str(state.features)
     assert np.load(state.features).shape == (N_ITEMS, 3)
-
-
-def test_what_people_say_of_a_fleet_is_with_its_server_and_may_change(folder: Path) -> None:
-    path = settings_with(folder, "")
-    audit = {"violated": False, "broken": None, "findings": [], "epsilon_claimed": 5.0}
-    (folder / "audit.json").write_text(json.dumps(audit))
-    said = path.read_text() + '\n[deployment]\nname = "Films"\ncurators = ["A"]\naudit = "audit.json"\n'
-    state = StateFolder.of(read_settings(path))
-
-    prepare(read_settings(path))
-    before = Job.load(state.job).deployment
-    path.write_text(said)
-    prepare(read_settings(path))
-    after = Job.load(state.job).deployment
-
-    assert before is None
-    assert after is not None
-    assert (after.name, after.curators) == ("Films", ("A",))
-    assert after.audit == hashlib.sha256((folder / "audit.json").read_bytes()).hexdigest()
-    (folder / "audit.json").write_text(json.dumps(audit | {"violated": True}))
-    with pytest.raises(InputError, match="an audit that found a violation"):
-        prepare(read_settings(path))
-    path.write_text(said.replace("curators", "curator"))
-    with pytest.raises(InputError, match=r"unknown key 'curator'; known are .*; did you mean 'curators'"):
-        read_settings(path)
 
 
 def test_what_invitations_are_for_is_said_of_gateways_where_there_may_be_some(tmp_path: Path) -> None:

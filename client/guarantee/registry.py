@@ -1,11 +1,26 @@
-"""What a record says that follows from the certificate, in words and numbers: five digits, rounded up, mu first."""
+"""A record for the registry of deployments that OpenDP keeps with NIST: ``opendp/deployments-registry-data``.
 
-from fedboard.client.guarantee.facts import is_by_curve, least_shares, mechanisms_of
+It is ``registry.yaml`` beside this file: what follows from the certificate is filled in, five digits, rounded up,
+mu first; what only people can say is marked ``TO SAY``, and the registry's own rules refuse a record that still has
+all of the marks. The fields are those of ``schemas/deployments-schema.yaml`` there (tier 3), as of July 2026.
+"""
+
+import re
+from importlib.resources import files
+
+from fedboard.client.guarantee.evidence import Evidence
+from fedboard.client.guarantee.facts import as_line, is_by_curve, least_shares, mechanisms_of
+from fedboard.client.guarantee.holding import require_holds
 from fedboard.common.certificate import Certificate
+from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.odds import in_hundred, right_bets
 from fedboard.common.privacy.adjacency import parse_adjacency
+from fedboard.common.privacy.releases.protection import Protection, protection_of
 from fedboard.common.privacy.shown import shown_number, shown_sentence
 
+_PARAGRAPHS = re.compile(r"^( *)\{\{(\w+)\}\}$", re.MULTILINE)
+"""A slot that has a line to itself."""
+_WORD = re.compile(r"\{\{(\w+)\}\}")
 _UNIT_DISTANCE = {
     "add-remove": "Data sets are adjacent if they differ by all ratings of one user, added or removed.",
     "replace": "Data sets are adjacent if they differ by all ratings of one user, exchanged for any others; "
@@ -16,20 +31,98 @@ _UNIT_DISTANCE = {
 }
 
 
-def is_interactive(certificate: Certificate) -> bool:
+def registry_record(evidence: Evidence) -> str:
+    """The record of a deployment as YAML, a draft that people complete.
+
+    Args:
+        evidence: what is there of the run; it is verified first. Public.
+
+    Raises:
+        FedboardError: it does not hold.
+        InputError: nothing was released yet.
+        PrivacyError: the noise is a simulation's: nobody was protected, so there is nothing to register.
+    """
+    require_holds(evidence, "no record is written")
+    return record_of(evidence.certificate)
+
+
+def record_of(certificate: Certificate) -> str:
+    """The same of a certificate that was verified.
+
+    Raises:
+        PrivacyError: it is a simulation's.
+    """
+    if protection_of(certificate.releases) is not Protection.PRIVATE:
+        raise PrivacyError(
+            "no record is made of a simulation: its noise can be reproduced from a seed, so nobody was "
+            'protected; run it with secure noise (privacy.noise = "secure")'
+        )
+    template = files(__package__).joinpath("registry.yaml").read_text(encoding="utf-8")
+    texts, words = _texts(certificate), _words(certificate)
+    parts = _PARAGRAPHS.split(
+        template
+    )  # text, indent, slot, text, ...: nothing that is filled in is a slot itself
+    told = [_WORD.sub(lambda slot: words[slot.group(1)], part) for part in parts[::3]]
+    slots = [_indented(texts[name], by) for by, name in zip(parts[1::3], parts[2::3], strict=True)]
+    return "".join(part + slot for part, slot in zip(told, [*slots, ""], strict=True))
+
+
+def _indented(text: str, by: str) -> str:
+    """Paragraphs of a literal block: no line of others begins further left, or holds a sign that YAML does not."""
+    lines = [as_line(line) for line in text.strip().split("\n")]
+    return "\n".join(f"{by}{line}" if line else "" for line in lines)
+
+
+def _words(certificate: Certificate) -> dict[str, str]:
+    """What stands in one of a few words or numbers, none of which is anybody's text."""
+    asked, claim = _is_interactive(certificate), certificate.claim
+    return {
+        "product": "Summary statistics" if asked else "Machine learning model",
+        "epsilon": _number(claim.epsilon),
+        "delta": _number(claim.delta),
+        "model_name": _model_name(certificate),
+        "release_type": "Many releases" if _publications(certificate) > 1 else "One release",
+        "access_type": "Interactive" if asked else "Non-interactive",
+    }
+
+
+def _number(value: float) -> str:
+    """Five digits, rounded up, as YAML 1.1 takes a number: with a point, also before an exponent."""
+    text = repr(float(shown_number(value)))
+    return text if "." in text else text.replace("e", ".0e")
+
+
+def _texts(certificate: Certificate) -> dict[str, str]:
+    return {
+        "data_domain": _data_domain(certificate),
+        "unprotected": _unprotected(certificate),
+        "unit_details": _unit_details(certificate),
+        "parameters_details": _parameters_details(certificate),
+        "model_details": _model_details(certificate),
+        "trust": _trust(certificate),
+        "releases_details": _releases_details(certificate),
+        "access_details": _access_details(certificate),
+        "post_processing": _post_processing(certificate),
+        "composition": _composition(certificate),
+        "mechanisms": _mechanisms(certificate),
+        "evidence": _evidence(certificate),
+    }
+
+
+def _is_interactive(certificate: Certificate) -> bool:
     """Whether questions are asked one after another, within a budget, rather than as planned."""
     return not certificate.planned
 
 
-def publications(certificate: Certificate) -> int:
+def _publications(certificate: Certificate) -> int:
     """How many times something is published at most, as far as is planned; of questions, so far."""
     if certificate.rounds is not None:
         return max(certificate.rounds.planned, 1)
     held = certificate.commitment
-    return len(certificate.releases if held is None or held.plan is None else held.plan)
+    return len(certificate.releases if held.plan is None else held.plan)
 
 
-def model_name(certificate: Certificate) -> str:
+def _model_name(certificate: Certificate) -> str:
     """Local where each device's message is noised enough by itself, else what asks for more trust.
 
     Federated where the devices add the noise together. Where a server adds it, Central, whatever that server sees:
@@ -39,16 +132,16 @@ def model_name(certificate: Certificate) -> str:
     return "Local" if least == 1 else "Federated" if least else "Central"
 
 
-def data_domain(certificate: Certificate) -> str:
+def _data_domain(certificate: Certificate) -> str:
     """What data sets there could be."""
-    of_items = "" if is_interactive(certificate) else " of any items of the public catalogue"
+    of_items = "" if _is_interactive(certificate) else " of any items of the public catalogue"
     return (
         f"{certificate.dataset}. A data set is any number of users, each with any values in the public "
         f"range{of_items}."
     )
 
 
-def unprotected(certificate: Certificate) -> str:
+def _unprotected(certificate: Certificate) -> str:
     """What the boards hold that is not noised."""
     public = (
         "The catalogue of items, the range of ratings, and all settings of the algorithm and of its noise."
@@ -59,7 +152,7 @@ def unprotected(certificate: Certificate) -> str:
     return f"Published as they are: {public}{hidden}"
 
 
-def unit_details(certificate: Certificate) -> str:
+def _unit_details(certificate: Certificate) -> str:
     """Which data sets are adjacent."""
     adjacency = certificate.claim.adjacency
     meant = parse_adjacency(adjacency).sentence
@@ -69,13 +162,7 @@ def unit_details(certificate: Certificate) -> str:
     )
 
 
-def parameters(certificate: Certificate) -> dict[str, float]:
-    """Epsilon and delta as claimed, five digits, rounded up."""
-    claim = certificate.claim
-    return {"epsilon": float(shown_number(claim.epsilon)), "delta": float(shown_number(claim.delta))}
-
-
-def parameters_details(certificate: Certificate) -> str:
+def _parameters_details(certificate: Certificate) -> str:
     """Mu, what it is worth at this delta and at others, and what a bet is."""
     claim, held = certificate.claim, certificate.composition
     bets = in_hundred(right_bets(claim, held))
@@ -96,24 +183,24 @@ def parameters_details(certificate: Certificate) -> str:
     )
 
 
-def trust(certificate: Certificate) -> str:
+def _trust(certificate: Certificate) -> str:
     """Who could see what, in the words of the protocol that ran."""
     return "\n".join(f"- {sentence}" for sentence in certificate.trust) or "Not stated by the run."
 
 
-def model_details(certificate: Certificate) -> str:
+def _model_details(certificate: Certificate) -> str:
     """Where the noise is drawn."""
     return {
         "Local": "Each device adds all the noise that the guarantee counts before it sends anything.",
         "Federated": "Devices keep their ratings and add noise in shares; a server adds up what they send.",
         "Central": "A server adds the noise to sums over users before anything is published; what it sees of one "
         "user is among the actors.",
-    }[model_name(certificate)]
+    }[_model_name(certificate)]
 
 
-def releases_details(certificate: Certificate) -> str:
+def _releases_details(certificate: Certificate) -> str:
     """What is counted, and whether it ends."""
-    if is_interactive(certificate):
+    if _is_interactive(certificate):
         return (
             f"Questions are answered one after another, {len(certificate.releases)} releases so far; the "
             "whole budget is stated, and a ledger refuses what it does not cover."
@@ -132,21 +219,21 @@ def releases_details(certificate: Certificate) -> str:
         f"{shown_number(total.delta)} in all, and refuses more."
     )
     return (
-        f"{publications(certificate)} publications are planned, one after each round; the privacy loss "
+        f"{_publications(certificate)} publications are planned, one after each round; the privacy loss "
         f"stated is that of the whole plan, whether it was made or not.{made} {account}"
     )
 
 
-def access_details(certificate: Certificate) -> str:
+def _access_details(certificate: Certificate) -> str:
     """What people can do with the data product."""
-    if is_interactive(certificate):
+    if _is_interactive(certificate):
         return "The curator asks; each answer is noised and booked before it is seen. There is one budget for all."
     return "Boards are published as files; nobody can query the data."
 
 
-def post_processing(certificate: Certificate) -> str:
+def _post_processing(certificate: Certificate) -> str:
     """What is done after the noise."""
-    if is_interactive(certificate):
+    if _is_interactive(certificate):
         return "Answers are computed from released numbers alone."
     return (
         "Item factors are computed from released sums alone, as the published algorithm says. "
@@ -154,10 +241,10 @@ def post_processing(certificate: Certificate) -> str:
     )
 
 
-def composition(certificate: Certificate) -> str:
+def _composition(certificate: Certificate) -> str:
     """How the cost of all releases adds up."""
     held = certificate.composition
-    if is_interactive(certificate):
+    if _is_interactive(certificate):
         how = "Adaptive composition within a budget that is checked before each release (a privacy filter)."
     elif held.exact:
         how = (
@@ -177,7 +264,7 @@ def composition(certificate: Certificate) -> str:
     )
 
 
-def mechanisms(certificate: Certificate) -> str:
+def _mechanisms(certificate: Certificate) -> str:
     """Which mechanisms, from which randomness, by which software, and what is taken for granted."""
     assumed = "\n".join(f"- {shown_sentence(sentence)}" for sentence in certificate.assumptions)
     return (
@@ -190,17 +277,7 @@ def mechanisms(certificate: Certificate) -> str:
     )
 
 
-def audit(digest: str) -> str:
-    """Which test of the code it rests on."""
-    if not digest:
-        return "No record of an audit is named."
-    return (
-        "It rests on an audit of the pipeline by `fedboard audit` (noise, sensitivity, planted users, what "
-        f"boards alone give away); SHA-256 of its record: {digest}."
-    )
-
-
-def evidence(certificate: Certificate) -> str:
+def _evidence(certificate: Certificate) -> str:
     """By what anybody can recompute the record."""
     board = (
         ""
@@ -209,5 +286,5 @@ def evidence(certificate: Certificate) -> str:
     )
     return (
         f"Every number here follows from the certificate with SHA-256 {certificate.digest}.{board} `fedboard "
-        "certificate verify` recomputes the certificate, `fedboard certificate registry --check` this record."
+        "certificate verify` recomputes the certificate, `fedboard certificate registry` writes this record anew."
     )

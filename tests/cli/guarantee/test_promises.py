@@ -1,4 +1,4 @@
-"""``fedboard certificate label``, from the command line: of what holds, and of nothing else."""
+"""``fedboard certificate label`` and ``registry``, from the command line: of what holds, and of nothing else."""
 
 import json
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.cli.conftest import Command
-from tests.common.certificates import SAID, certificate_of
+from tests.common.certificates import certificate_of
 
 
 def file_of(place: Path, plain: dict[str, Any]) -> Path:
@@ -19,9 +19,9 @@ def file_of(place: Path, plain: dict[str, Any]) -> Path:
     return place
 
 
-@pytest.mark.parametrize("suffix", ["svg", "html", "HTML"])
+@pytest.mark.parametrize("suffix", ["html", "HTML"])
 def test_a_private_certificate_gets_a_label(fedboard: Command, tmp_path: Path, suffix: str) -> None:
-    target = file_of(tmp_path / "certificate.json", certificate_of(deployment=SAID).to_dict())
+    target = file_of(tmp_path / "certificate.json", certificate_of().to_dict())
     place = tmp_path / f"label.{suffix}"
 
     result = fedboard("certificate", "label", target, "--out", place)
@@ -31,19 +31,19 @@ def test_a_private_certificate_gets_a_label(fedboard: Command, tmp_path: Path, s
         "Protected by noise that nobody can reproduce. Someone who bets that you took part"
     )
     text = place.read_text(encoding="utf-8")
-    assert text.startswith("<svg" if suffix == "svg" else "<!doctype html>")
-    assert SAID.name in text
+    assert text.startswith("<!doctype html>")
+    assert certificate_of().dataset in text
 
 
 def test_a_simulation_gets_a_red_one_and_an_exit_code_of_its_own(fedboard: Command, tmp_path: Path) -> None:
     target = file_of(tmp_path / "certificate.json", certificate_of(noise=SeededNoise(1)).to_dict())
-    command = ("certificate", "label", target, "--out", tmp_path / "label.svg")
+    command = ("certificate", "label", target, "--out", tmp_path / "label.html")
 
     told, accepted = fedboard(*command), fedboard(*command, "--simulation")
 
     assert (told.exit_code, accepted.exit_code) == (ExitCode.NOT_PRIVATE, ExitCode.DONE)
     assert told.stdout.startswith("Simulation – not a deployment.")
-    assert "SIMULATION – NOT A" in (tmp_path / "label.svg").read_text(encoding="utf-8")
+    assert "SIMULATION – NOT A" in (tmp_path / "label.html").read_text(encoding="utf-8")
 
 
 def lowered(plain: dict[str, Any]) -> None:
@@ -67,11 +67,15 @@ def test_what_does_not_hold_gets_none(
     plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
     target = file_of(tmp_path / "certificate.json", plain)
 
-    result = fedboard("certificate", "label", target, "--out", tmp_path / "label.svg")
+    result = fedboard("certificate", "label", target, "--out", tmp_path / "label.html")
 
-    assert result.exit_code == ExitCode.FAILED
+    record = fedboard("certificate", "registry", target, "--out", tmp_path / "record.yaml")
+
+    assert result.exit_code == record.exit_code == ExitCode.FAILED
     assert "no label is written: " in result.stderr
-    assert not (tmp_path / "label.svg").exists()
+    assert "no record is written: " in record.stderr
+    assert not (tmp_path / "record.yaml").exists()
+    assert not (tmp_path / "label.html").exists()
 
 
 def test_what_cannot_be_labelled_is_said_in_a_sentence(fedboard: Command, tmp_path: Path) -> None:
@@ -79,8 +83,32 @@ def test_what_cannot_be_labelled_is_said_in_a_sentence(fedboard: Command, tmp_pa
     early = file_of(tmp_path / "early.json", certificate_of(events=()).to_dict())
 
     as_png = fedboard("certificate", "label", target, "--out", tmp_path / "label.png")
-    nothing = fedboard("certificate", "label", early, "--out", tmp_path / "label.svg")
+    nothing = fedboard("certificate", "label", early, "--out", tmp_path / "label.html")
 
-    assert "a label is written as .svg or .html" in as_png.stderr
+    assert "a label is written as .html" in as_png.stderr
     assert "nothing was released yet" in nothing.stderr
     assert list(tmp_path.glob("label.*")) == []
+
+
+def test_a_record_is_written_to_a_file_or_told(fedboard: Command, tmp_path: Path) -> None:
+    target = file_of(tmp_path / "certificate.json", certificate_of().to_dict())
+    place = tmp_path / "record.yaml"
+
+    written, told = (
+        fedboard("certificate", "registry", target, "--out", place),
+        fedboard("certificate", "registry", target),
+    )
+
+    assert (written.exit_code, told.exit_code) == (ExitCode.DONE, ExitCode.DONE)
+    assert "say what is marked TO SAY" in written.stdout
+    assert told.stdout == place.read_text(encoding="utf-8"), "who checks a record compares it with this"
+
+
+def test_a_simulation_gets_no_record(fedboard: Command, tmp_path: Path) -> None:
+    target = file_of(tmp_path / "certificate.json", certificate_of(noise=SeededNoise(1)).to_dict())
+
+    refused = fedboard("certificate", "registry", target, "--out", tmp_path / "record.yaml")
+
+    assert refused.exit_code == ExitCode.REFUSED
+    assert "no record is made of a simulation" in refused.stderr
+    assert not (tmp_path / "record.yaml").exists()
