@@ -23,7 +23,6 @@ from fedboard.common.tasks.representation.config import (
     calibrated,
 )
 from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation
 from fedboard.simulations.baselines.examples import (
     fit_all,
@@ -32,6 +31,7 @@ from fedboard.simulations.baselines.examples import (
 )
 from fedboard.simulations.datasets.synthetic.examples import Population, SharedLinear
 from research.jain.drawing import errors_against_epsilon, key_of
+from research.jain.single_model import SingleModel, SingleModelConfig
 from research.personalisation.disjoint import DisjointCohorts
 from research.personalisation.learning import Learner
 from research.shared.experiment import Outcome, Setting

@@ -23,7 +23,6 @@ from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation
 from fedboard.simulations.baselines.examples import (
     fit_all,
@@ -31,6 +30,7 @@ from fedboard.simulations.baselines.examples import (
     shared_without_privacy,
 )
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from research.jain.single_model import SingleModel, SingleModelConfig
 from research.personalisation import runtime as runtime_module
 from research.personalisation.disjoint import DisjointCohorts
 from research.personalisation.learning import Learner
