@@ -8,10 +8,9 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from fedboard.common.board import Board
+from fedboard import Board, Budget
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import FullParticipation
-from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -197,6 +196,14 @@ class Figure2:
             f"{private[at] / without:.3f} times the {without:.3g} without privacy, and {private[first]:.3g} at "
             f"epsilon {first}; own data {mse['own'][at]:.3g}, single model {mse['single'][at]:.3g}."
         )
+
+
+FIGURE = Figure2()
+
+
+def figure_2(setting: Setting) -> Outcome:
+    """At the paper's size, or at the epsilons that are asked for."""
+    return replace(FIGURE, epsilons=setting.epsilons_or(*FIGURE.epsilons)).run(setting)
 
 
 def _stacked(errors: list[_Errors], method: str, key: str) -> list[float]:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard import Budget
 from fedboard.common.arrays import FloatArray
-from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.tasks.on_examples.record import ExampleTask

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedboard.common.board import Board
+from fedboard import Board
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback

@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from fedboard import Budget, Ledger
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import FullParticipation, Participation
-from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.on_examples.examples import Examples

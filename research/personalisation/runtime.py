@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedboard import Board
 from fedboard.common.arrays import IndexArray
-from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
