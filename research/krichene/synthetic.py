@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from research.krichene.drawing import Panel, draw_panels
-from research.krichene.exponents import EXPONENTS, as_text
+from research.krichene.drawing import EXPONENTS, Panel, as_text, draw_panels
 from research.krichene.regression import (
     Regressions,
     Sizes,

@@ -15,7 +15,7 @@ from research.krichene import (
     curves,
     statistics,
 )
-from research.krichene.exponents import EXPONENTS, as_text
+from research.krichene.drawing import EXPONENTS, as_text
 from research.shared.experiment import Outcome, Setting
 from research.shared.ratings import data_of
 

@@ -31,10 +31,9 @@ from fedboard.simulations.baselines.examples import (
 )
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 from research.jain.single_model import SingleModel, SingleModelConfig
-from research.personalisation import runtime as runtime_module
+from research.personalisation import learning as runtime_module
 from research.personalisation.disjoint import DisjointCohorts
-from research.personalisation.learning import Learner
-from research.personalisation.runtime import ExampleRuntime
+from research.personalisation.learning import ExampleRuntime, Learner
 from tests.common.tasks.representation.conftest import SETTINGS, catalogue, population, started_board
 
 SOURCE = SharedLinear(users=1500, examples=6, dimension=8, rank=2)
