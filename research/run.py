@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -32,6 +32,7 @@ Examples:
   python research/run.py list                        what there is
   python research/run.py jain                        the figures of one paper
   python research/run.py jain 2 --json jain-2.json   one of them
+  python research/run.py krichene 3 --small           in seconds, on a few made-up people
   python research/run.py krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
   python research/run.py krichene 7 --data ml-10m/ --data ml-20m/
   python research/run.py krichene 1 --recipe paper --data skewed:ml-10m
@@ -72,7 +73,8 @@ _TOLD_PER_PHASE = 4
     metavar="N",
     help="The largest number of users, for population curve.  [default: 1e5]",
 )
-@click.option("--seeds", type=REPETITIONS, default=3, show_default=True, help="Repetitions.")
+@click.option("--seeds", type=REPETITIONS, help="Repetitions.  [default: 3; 1 with --small]")
+@click.option("--small", is_flag=True, help="In seconds, on little data: whether it runs, not what it finds.")
 @click.option("--workers", type=WORKERS, default=1, show_default=True, help="Processes or threads.")
 @click.option(
     "--out",
@@ -89,7 +91,8 @@ def run(
     epsilon: str | None,
     recipe: str | None,
     most_users: float | None,
-    seeds: int,
+    seeds: int | None,
+    small: bool,
     workers: int,
     out: Path | None,
     resume: bool,
@@ -110,25 +113,28 @@ def run(
         return
     experiment = experiment_named(paper, figure)
     data = _data(table)
-    asked = _Asked(
-        data=data[0] if data else None,
-        more_data=data[1:],
-        epsilons=_epsilons(epsilon),
-        recipe=recipe or "tuned",
-        most_users=most_users,
-        seeds=seeds,
-        workers=workers,
-    )
+    epsilons = _epsilons(epsilon)
     require_fitting(
         experiment,
         data=data,
-        epsilons=asked["epsilons"],
+        epsilons=epsilons,
         recipe=recipe,
         most_users=most_users,
         resume=resume,
     )
     place = _interrupted(out) if resume else _new_place(out, experiment)
     place.mkdir(parents=True, exist_ok=True)
+    asked: dict[str, Any] = {
+        "data": data[0] if data else None,
+        "more_data": data[1:],
+        "epsilons": epsilons,
+        "recipe": recipe or "tuned",
+        "most_users": most_users,
+        "seeds": seeds or 3,
+        "workers": workers,
+    }
+    if small:
+        asked |= experiment.made_small(data, epsilons) | {"seeds": seeds or 1}
     record, outcome = _run(experiment, place, asked)
     if json_file is not None:
         file_document(record, json_file)
@@ -137,11 +143,11 @@ def run(
 
 
 def _tell_listing(paper: str | None, json_file: Path | None) -> None:
-    from research.registry import OWN, PAPERS, experiments_of
+    from research.registry import PAPERS, experiments_of
 
     listing = _listing(paper)
     if json_file is not None:
-        names = {**PAPERS, **OWN} if paper is None else (paper,)
+        names = PAPERS if paper is None else (paper,)
         record = {
             name: [
                 {
@@ -162,14 +168,13 @@ def _tell_listing(paper: str | None, json_file: Path | None) -> None:
 
 def _listing(paper: str | None) -> str:
     """Figures, rough minutes and titles, paper by paper; of one paper also which data each takes."""
-    from research.registry import OWN, PAPERS, experiments_of
+    from research.registry import PAPERS, experiments_of
 
-    named = {**PAPERS, **OWN}
     parts = []
-    for name in named if paper is None else (paper,):
+    for name in PAPERS if paper is None else (paper,):
         rows = [[each.figure, f"{each.minutes:g}", each.title] for each in experiments_of(name)]
-        table = aligned(["figure", "minutes", "what"], rows, right={1}) if rows else "nothing yet"
-        parts.append(f"{name}: {named[name]}\n\n{table}")
+        table = aligned(["figure", "minutes", "what"], rows, right={1})
+        parts.append(f"{name}: {PAPERS[name]}\n\n{table}")
     if paper is None:
         return "\n\n".join(
             [*parts, "Which data they take: python research/run.py PAPER. Run one: ... PAPER FIGURE"]
@@ -200,18 +205,6 @@ def _interrupted(out: Path | None) -> Path:
     return out
 
 
-class _Asked(TypedDict):
-    """What the command line says of a setting."""
-
-    data: "DataConfig | None"
-    more_data: "tuple[DataConfig, ...]"
-    epsilons: tuple[float, ...]
-    recipe: str
-    most_users: float | None
-    seeds: int
-    workers: int
-
-
 def _data(table: Mapping[str, Any]) -> "tuple[DataConfig, ...]":
     """The ratings that somebody names, and how they are to be read: all of them alike."""
     given = [f"--{name.removeprefix('data_').replace('_', '-')}" for name, value in table.items() if value]
@@ -229,7 +222,7 @@ def _epsilons(text: str | None) -> tuple[float, ...]:
     return found
 
 
-def _run(experiment: "Experiment", place: Path, asked: _Asked) -> "tuple[dict[str, Any], Outcome]":
+def _run(experiment: "Experiment", place: Path, asked: Mapping[str, Any]) -> "tuple[dict[str, Any], Outcome]":
     from fedboard.simulations.drawing.svg import house_style
     from research.shared.experiment import Setting
     from research.shared.writing import record_of, write_outcome
@@ -241,7 +234,7 @@ def _run(experiment: "Experiment", place: Path, asked: _Asked) -> "tuple[dict[st
             scratch=Path(scratch),
             on_progress=on_step if sys.stderr.isatty() else _thinned(on_step),
         )
-        outcome = experiment.run(setting)
+        outcome = experiment.outcome(setting)
         record = record_of(experiment, outcome, seconds=time.monotonic() - started, peak_mib=_peak_mib())
         write_outcome(record, outcome, place)
     return record, outcome

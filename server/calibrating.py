@@ -10,7 +10,7 @@ from fedboard.common.per_user.participation import stated_by_release
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.tasks.on_examples.from_cohort import CohortTask
-from fedboard.common.tasks.on_examples.registry import example_algorithm_of
+from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
 from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -137,8 +137,7 @@ def _settings(training: Training, tuned: Preset, rating_range: tuple[float, floa
 class ExampleTraining:
     """What is trained on examples and what it may cost. Every field is public."""
 
-    algorithm: str
-    """A name of ``fedboard.common.tasks.on_examples.registry``."""
+    algorithm: ExampleAlgorithm
     promise: Promise
     settings: Mapping[str, Any] = field(default_factory=dict)
     """Overrides of the algorithm's defaults."""
@@ -150,10 +149,10 @@ def calibrated_example_task(training: ExampleTraining) -> CohortTask:
     """Defaults, laid over by the training's settings, with the noise that spends the budget.
 
     Raises:
-        InputError: an unknown algorithm, setting or share, or a value out of its range.
+        InputError: an unknown setting or share, or a value out of its range.
         PrivacyError: epsilon or delta is out of range.
     """
-    algorithm, promise = example_algorithm_of(training.algorithm), training.promise
+    algorithm, promise = training.algorithm, training.promise
     settings = checked_options(
         training.settings,
         algorithm.settings,

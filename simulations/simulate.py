@@ -18,7 +18,7 @@ from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.runs.algorithm_choice import loading_of
-from fedboard.simulations.runs.calibrated import AnyProblem, build_any, kernels_of, load_any
+from fedboard.simulations.runs.calibrated import AnyProblem, build_any, completed, kernels_of, load_any
 from fedboard.simulations.runs.comparison import compared, histograms, judged
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import compile_kernels, never_called
@@ -96,6 +96,7 @@ def simulate(
     """
     require_installed(report=report)
     chosen_class(config.run.protocol)  # a mistaken name is told before anything is read or compiled
+    config = completed(config)
     run = RunDirectory(out)
     started = time.monotonic()
     if resume:

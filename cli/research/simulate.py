@@ -31,7 +31,7 @@ Examples:
   fedboard simulate --data ml-1m/ --epsilon 5 --workers 2
   fedboard simulate examples/simulate.toml --set settings.clip_norm=0.5
   fedboard simulate --data synthetic --algorithm adadpals
-  fedboard simulate --data people.csv --algorithm fedrep-private
+  fedboard simulate --data people.csv --algorithm representation
   fedboard simulate --out runs/residual-eps5 --resume
 """
 
@@ -39,10 +39,10 @@ _COPIES = "Resume one copy of this folder at most: each draws new noise for the 
 
 
 def _algorithms() -> str:
-    from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS
+    from fedboard.common.tasks.on_examples.registry import example_algorithm_names
     from fedboard.simulations.judging.references.known import every_reference
 
-    on_examples = f"; on examples, features with a label: {', '.join(EXAMPLE_ALGORITHMS)}"
+    on_examples = f"; on examples, features with a label: {', '.join(example_algorithm_names())}"
     return private_algorithms(f"; without privacy: {', '.join(every_reference())}{on_examples}")
 
 

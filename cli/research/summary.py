@@ -50,8 +50,7 @@ def private_summary(
         others: metrics of more algorithms at the same epsilon.
         page: the board's page, if one was written.
     """
-    from fedboard.common.tasks.on_examples.registry import learns_from_examples
-    from fedboard.simulations.runs.algorithm_choice import label_of
+    from fedboard.simulations.runs.algorithm_choice import chosen_on_examples, label_of
 
     claim, final = result.certificate.claim, result.final
     made = {"Board": newest_board(result), "Report": result.report, "Page": page}
@@ -85,7 +84,7 @@ def private_summary(
                 f"epsilon {claim.epsilon:.4g}",
                 final,
                 others,
-                of_labels=learns_from_examples(config.algorithm),
+                of_labels=chosen_on_examples(config.algorithm) is not None,
             ),
             "\n".join(f"{name:7} {path}" for name, path in made.items() if path is not None),
         )

@@ -1,11 +1,9 @@
 """The algorithms by name: one line each for those in this package, an entry point each for those in others."""
 
-import os
-import sys
-from collections.abc import Callable, Iterable, Iterator
-from functools import cache, lru_cache
+from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib import import_module
-from importlib.metadata import EntryPoint, EntryPoints, entry_points
+from importlib.metadata import EntryPoint, entry_points
 
 import msgspec
 
@@ -14,8 +12,8 @@ from fedboard.common.board import Board
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.questions.names import TASK as QUESTION
-from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Variant
+from fedboard.common.tasks.shared.brought import Entries, entries_of, loaded
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
 
@@ -70,13 +68,18 @@ def algorithm_of(name: str) -> Algorithm:
     return _others(entries)
 
 
+def learns_from_ratings(name: str) -> bool:
+    """Whether this is the name of an algorithm on ratings, as boards state it."""
+    return name in _folders() or name in _entries()
+
+
 def variant_of(name: str) -> Variant:
     """What ``--algorithm`` names: an algorithm, or one of its variants.
 
     Raises:
         InputError: none is installed.
     """
-    if name in _folders() or name in _entries():
+    if learns_from_ratings(name):
         return algorithm_of(name).variant()
     for algorithm in installed():
         if name in algorithm.names:
@@ -132,20 +135,17 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
     Raises:
         InputError: the algorithm is not installed here, or does not know the configuration.
     """
-    if learns_from_examples(board.task):
-        raise InputError(
-            f"this board was made by the task {board.task!r}, which learns from examples: it has features and no "
-            "items, so that nothing is recommended by it; see docs/guide/personalisation.md"
-        )
     if board.task == QUESTION:
         raise InputError(
             "this board is about a question to a fleet: its last one holds the answer, see `fedboard ask answers`, "
             "and nothing is recommended by it"
         )
-    if board.task not in _folders() and board.task not in _entries():
+    if not learns_from_ratings(board.task):
         raise InputError(
-            f"this board was made by the task {board.task!r}, which is not installed here; installed are "
-            f"{', '.join(repr(algorithm.name) for algorithm in installed())}"
+            f"this board was made by the task {board.task!r}, which is not installed here among those on ratings; "
+            f"installed are {', '.join(repr(algorithm.name) for algorithm in installed())}. A board learnt from "
+            "examples has features and no items, so that nothing is recommended by it; see "
+            "docs/guide/personalisation.md"
         )
     algorithm = algorithm_of(board.task)
     try:
@@ -165,28 +165,10 @@ def _folders() -> dict[str, str]:
     return {folder.replace("_", "-"): folder for folder in ALGORITHMS}
 
 
-def _entries() -> dict[str, tuple[EntryPoint, ...]]:
-    """Name to entry points, of other packages; a name of this package's own stays its own."""
-    return _entries_by(entry_points, tuple((place, _changed(place)) for place in sys.path))
-
-
-@lru_cache(maxsize=1)
-def _entries_by(
-    find: Callable[..., EntryPoints], places: tuple[tuple[str, int], ...]
-) -> dict[str, tuple[EntryPoint, ...]]:
-    """Looked for again, which takes 10 ms, where something was installed since in one of the places."""
-    found: dict[str, tuple[EntryPoint, ...]] = {}
-    for entry in find(group=ENTRY_POINTS):
-        if entry.name not in _folders():
-            found[entry.name] = (*found.get(entry.name, ()), entry)
-    return found
-
-
-def _changed(place: str) -> int:
-    try:
-        return os.stat(place or ".").st_mtime_ns
-    except OSError:
-        return 0
+def _entries() -> Entries:
+    """Those of other packages; a name of this package's own stays its own."""
+    found = entries_of(ENTRY_POINTS, entry_points)
+    return {name: entries for name, entries in found.items() if name not in _folders()}
 
 
 @cache
@@ -198,19 +180,7 @@ def _own(folder: str) -> Algorithm:
 
 @cache
 def _others(entries: tuple[EntryPoint, ...]) -> Algorithm:
-    entry = entries[0]
-    if len(entries) > 1:
-        values = " and ".join(sorted(each.value for each in entries))
-        raise InputError(
-            f"algorithm {entry.name!r} is brought by two packages, as {values}; remove one of them"
-        )
-    try:
-        found = entry.load()
-    except Exception as error:  # whatever somebody else's package raises while it is imported
-        raise InputError(
-            f"algorithm {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
-        ) from error
-    return _checked(found, entry.name)
+    return _checked(loaded(entries), entries[0].name)
 
 
 def _checked(found: object, name: str) -> Algorithm:

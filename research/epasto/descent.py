@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedboard import Ledger
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.questions.bounding.sizes import PublicSizes

@@ -17,11 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from fedboard import Budget, Ledger
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.questions.bounding.sizes import PublicSizes
 from research.epasto.descent import NoisyDescent

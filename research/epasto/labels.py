@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from fedboard import Ledger
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.questions.bounding.grid import GRID_BOUND, on_grid

@@ -33,6 +33,8 @@ _PAPER_1 = {
 RISK_EPSILONS = (30.0, 40.0, 50.0)
 DELTA, BOUNDS, _RUNS = 0.1, (1, 2, 3, 4), 50
 _RIDGE = 1e-3
+MADE_UP = False
+"""Whether made-up posts stand in where nobody names reviews: of a small run."""
 PUBLISHED_2 = {
     "30": {"weighted": 0.514, "limited": 0.553, "unbounded": 2.846},
     "40": {"weighted": 0.433, "limited": 0.472, "unbounded": 2.611},
@@ -150,6 +152,8 @@ def reviews(setting: Setting) -> Problem:
     Raises:
         InputError: they are not there.
     """
+    if MADE_UP and setting.data is None:
+        return news_like_problem(seed=0)
     place = Path(find_data("druglib" if setting.data is None else setting.data.source))
     if not place.exists():
         raise InputError(

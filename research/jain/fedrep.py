@@ -175,6 +175,14 @@ class FedRepBeside:
         )
 
 
+BESIDE = FedRepBeside()
+
+
+def fedrep(setting: Setting) -> Outcome:
+    """At its usual size, or at the epsilons that are asked for."""
+    return replace(BESIDE, epsilons=setting.epsilons_or(*BESIDE.epsilons)).run(setting)
+
+
 def _privacy_ratios(errors: _Errors) -> dict[str, dict[str, float | None]]:
     """What privacy adds to the error, of alternating minimisation over FedRep: as we run them, and as their papers
     have them. None where FedRep's error is not above that without privacy.

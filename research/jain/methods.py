@@ -6,13 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard import Budget
 from fedboard.common.arrays import FloatArray
-from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.tasks.fedrep_private.config import FedRepConfig
-from fedboard.common.tasks.fedrep_private.config import calibrated as calibrated_fedrep
-from fedboard.common.tasks.fedrep_private.task import FedRepPrivate
 from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.common.tasks.representation.config import (
     AlternationTarget,
@@ -21,10 +18,12 @@ from fedboard.common.tasks.representation.config import (
     calibrated,
 )
 from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation
 from fedboard.simulations.baselines.examples import fit_all
 from fedboard.simulations.datasets.synthetic.examples import Population
+from research.jain.fedrep_private import FedRepConfig, FedRepPrivate
+from research.jain.fedrep_private import calibrated as calibrated_fedrep
+from research.jain.single_model import SingleModel, SingleModelConfig
 from research.personalisation.learning import Learner
 
 

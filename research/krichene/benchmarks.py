@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedboard.common.board import Board
+from fedboard import Board
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -25,7 +25,7 @@ from fedboard.simulations.judging.references.known import ALS
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
-from research.krichene.exponents import as_text
+from research.krichene.drawing import as_text
 from research.shared.experiment import Setting
 from research.shared.ratings import data_of
 

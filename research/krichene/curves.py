@@ -15,8 +15,7 @@ from research.krichene.benchmarks import (
     Method,
     with_exponent,
 )
-from research.krichene.drawing import Panel, draw_panels
-from research.krichene.exponents import EXPONENTS, as_text
+from research.krichene.drawing import EXPONENTS, Panel, as_text, draw_panels
 from research.shared.experiment import Outcome, Setting
 
 EPSILONS = (1.0, 5.0, 20.0)

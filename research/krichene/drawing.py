@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,6 +18,8 @@ from fedboard.simulations.drawing.svg import (
     new_figure,
 )
 
+EXPONENTS = (0.0, 1 / 8, 1 / 4, 1 / 3, 1 / 2, 1.0)
+"""Figures 3, 5 and 9."""
 _WIDTH, _HEIGHT, _COLUMNS = 4.6, 3.1, 3
 _LABELLED = (1.0, 2.0, 5.0)
 """Multiples of a power of ten that a logarithmic axis names."""
@@ -82,3 +85,8 @@ def _draw(axes: Axes, panel: Panel) -> None:
     axes.set_xlabel(panel.across)
     axes.set_ylabel(panel.up)
     label_line_ends(axes, ends)
+
+
+def as_text(exponent: float) -> str:
+    """``1/3`` for a third, as the paper's axes have it."""
+    return str(Fraction(exponent).limit_denominator(64))

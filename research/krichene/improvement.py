@@ -35,8 +35,9 @@ READINGS = ("theorem", "every user", "own share")
 _NAMES = {0: "R0", 1: "R1"}
 
 
-def theorem_4_3(setting: Setting, *, sizes: Sizes = APPENDIX) -> Outcome:
+def theorem_4_3(setting: Setting, *, sizes: Sizes | None = None) -> Outcome:
     """R0 and R1 of the user's data sets, of the appendix's synthetic family, and of the paper's extreme case."""
+    sizes = sizes or APPENDIX
     data = [all_pairs(ratings, name) for name, ratings in each_ratings(setting)]
     found = {pairs.name: ratios(pairs.users, pairs.items) for pairs in data}
     family = _family(setting, sizes)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard import Budget, Ledger
 from fedboard.common import kernels
 from fedboard.common.arrays import FloatArray, ShortArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
@@ -29,10 +30,8 @@ from fedboard.common.per_user.clipping import (
     quantise_weights,
 )
 from fedboard.common.per_user.weights import WeightScheme, entry_weights, item_weights
-from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums

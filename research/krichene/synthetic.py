@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from research.krichene.drawing import Panel, draw_panels
-from research.krichene.exponents import EXPONENTS, as_text
+from research.krichene.drawing import EXPONENTS, Panel, as_text, draw_panels
 from research.krichene.regression import (
     Regressions,
     Sizes,
@@ -24,7 +23,7 @@ from research.shared.experiment import Outcome, Setting
 ALGORITHMS = {"AdaDPALS": solve_statistics, "AdaDPSGD": solve_descent}
 SKEWS = (1.0, 2.0)
 EPSILONS = (1.0, 2.0, 5.0, 10.0)
-SOLVER = Solver(epsilon=1.0)
+SOLVER, SIZES = Solver(epsilon=1.0), Sizes()
 _PAPER = (
     "The paper plots RMSE against mu without numbers: poor at mu = 0, above all at small epsilon, much better as "
     "mu grows, with theory at mu = 1/2 and the best mu varying from case to case."
@@ -33,7 +32,7 @@ _PAPER = (
 
 def figure_5(setting: Setting) -> Outcome:
     """Run appendix C at its full size."""
-    return run_synthetic(setting, sizes=Sizes(), epsilons=setting.epsilons_or(*EPSILONS))
+    return run_synthetic(setting, sizes=SIZES, epsilons=setting.epsilons_or(*EPSILONS))
 
 
 def run_synthetic(

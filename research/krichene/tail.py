@@ -24,8 +24,7 @@ from research.krichene.benchmarks import (
     Method,
     with_exponent,
 )
-from research.krichene.drawing import Panel, draw_panels
-from research.krichene.exponents import as_text
+from research.krichene.drawing import Panel, as_text, draw_panels
 from research.shared.data_sets import distinct
 from research.shared.experiment import Outcome, Setting
 

@@ -111,9 +111,12 @@ def measured(problem: Tiny, epsilon: float) -> dict[str, float]:
     return {"ratings exchanged": replaced, "ratings added or removed": kept, "her row removed": left}
 
 
+PROBLEM = Tiny()
+
+
 def algorithm_1(setting: Setting, *, problem: Tiny | None = None) -> Outcome:
     """The epsilon that the exact sampler has, against the one that it is given."""
-    tiny = problem or Tiny()
+    tiny = problem or PROBLEM
     found: dict[str, dict[str, float]] = {}
     epsilons = setting.epsilons_or(*EPSILONS)
     for done, epsilon in enumerate(epsilons):

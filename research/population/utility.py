@@ -1,6 +1,7 @@
 """``python research/run.py population curve``: the runs, their tables, the figure, and the answer."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fedboard.common.errors import InputError
@@ -33,6 +34,9 @@ from research.population.parts import Parts
 from research.shared.experiment import Outcome, Setting
 
 HALF, MOST = 0.5, 0.9
+PLAN = Plan(epsilons=EPSILONS, seeds=3, workers=1)
+STEPS: tuple[int, ...] = ()
+"""What is usual; no steps stand for those to the number that is asked for."""
 _LABELS = {
     "residual": "residual",
     "adadpals": "AdaDPALS",
@@ -56,8 +60,10 @@ def utility_curve(setting: Setting, *, plan: Plan | None = None, ladder: Sequenc
     """
     if ladder and ladder[0] > MOST_FITTED:
         raise InputError(f"ladder must begin with at most {MOST_FITTED:,} people, got {ladder[0]:,}")
-    plan = plan or Plan(epsilons=setting.epsilons_or(*EPSILONS), seeds=setting.seeds, workers=setting.workers)
-    steps = tuple(ladder) or ladder_to(setting.most_users or USUAL_MOST)
+    plan = plan or replace(
+        PLAN, epsilons=setting.epsilons_or(*EPSILONS), seeds=setting.seeds, workers=setting.workers
+    )
+    steps = tuple(ladder) or STEPS or ladder_to(setting.most_users or USUAL_MOST)
     parts = Parts(setting.scratch)
     found = measured(plan, parts, [plan.made_up(users) for users in steps], setting)
     beside = measured(plan, parts, _beside(plan, setting), setting)

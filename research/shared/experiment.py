@@ -1,9 +1,12 @@
 """An experiment of a paper: what it is called, which data it takes, and how it is run."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import TUNED
@@ -11,6 +14,10 @@ from fedboard.simulations.config import DataConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+
+_FEW = {"n_users": 150, "n_items": 40, "mean_ratings_per_user": 15}
+"""Made-up people of a small run."""
 
 
 class Progress(Protocol):
@@ -72,20 +79,21 @@ class Outcome:
     """By file stem; drawn with ``simulations.report.drawing``, whose style is on while the experiment runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Experiment:
-    """One figure or table of a paper."""
+class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One figure or table of a paper: a table of ``research/experiments.toml``."""
 
     paper: str
-    """Name of the paper's package, e.g. ``jain``."""
+    """Whose, e.g. ``jain``."""
     figure: str
-    """Number of the figure, e.g. ``2``; a group of figures is ``6-10``, a table ``table-3``."""
+    """Number of the figure, e.g. ``2``; a table is ``table-3``."""
     title: str
     minutes: float
     """Rough time with the default flags on 2 cores."""
     data: str
     """Which data it takes, and what ``--data`` may name."""
-    run: Callable[[Setting], Outcome]
+    run: str
+    """``folder.module:function`` of a setting; with ``given``, of what makes one."""
+    given: dict[str, Any] = {}
     feedbacks: tuple[Feedback, ...] = ()
     """What its ratings are read as, by any reader there is; () where ``--data`` names no ratings."""
     several: bool = False
@@ -102,3 +110,45 @@ class Experiment:
     """Whether its parts are kept, so that an interrupted one goes on."""
     recipes: tuple[str, ...] = ()
     """Whose settings it can run with, the usual first; () where there is no choice."""
+    small: dict[str, Any] = {}
+    """Of a run of seconds: constants of modules by ``folder.module.NAME`` or a field of one, and their values."""
+
+    def made_small(self, data: Sequence[DataConfig], epsilons: tuple[float, ...]) -> dict[str, Any]:
+        """Make it a run of seconds: the modules' constants are changed for good.
+
+        Args:
+            data: those of the setting; some are kept.
+            epsilons: likewise.
+
+        Returns:
+            What of the setting is another.
+        """
+        for name, value in self.small.items():
+            _put(name, value)
+        own = DataConfig(synthetic=dict(_FEW)) if self.feedbacks and self.paper != "population" else None
+        return {"data": data[0] if data else own, "epsilons": epsilons or self.epsilons[:1]}
+
+    def outcome(self, setting: Setting) -> Outcome:
+        """Run it."""
+        module, _, function = self.run.partition(":")
+        found = getattr(import_module(f"research.{module}"), function)
+        if self.given:
+            made: Callable[[Setting], Outcome] = found(
+                **{key: Feedback(value) if key == "feedback" else value for key, value in self.given.items()}
+            )
+            return made(setting)
+        outcome: Outcome = found(setting)
+        return outcome
+
+
+def _put(name: str, value: Any) -> None:
+    """Change the constant of a module, or a field of one that is a dataclass."""
+    folder, place, constant, *fields = name.split(".")
+    module = import_module(f"research.{folder}.{place}")
+    setattr(module, constant, _changed(getattr(module, constant), fields, value))
+
+
+def _changed(old: Any, fields: list[str], value: Any) -> Any:
+    if not fields:
+        return msgspec.convert(value, type(old))
+    return replace(old, **{fields[0]: _changed(getattr(old, fields[0]), fields[1:], value)})

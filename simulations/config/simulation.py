@@ -273,6 +273,16 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         if self.run.masks == "cancelled" and self.privacy.noise == "secure":
             raise UnsafeSettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
 
+    def taking_examples(self) -> "SimulationConfig":
+        """The same for an algorithm of one's own on examples, which the name alone does not tell.
+
+        Raises:
+            SettingError: something is asked of examples that only ratings have; names the key.
+        """
+        taking = msgspec.structs.replace(self)
+        taking._take_examples()
+        return taking
+
     def _take_examples(self) -> None:
         """See that nothing is asked of examples that only ratings have; a cohort then sends its sums.
 

@@ -5,6 +5,12 @@ from functools import partial
 from pathlib import Path
 
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
+from fedboard.common.tasks.on_examples.registry import (
+    example_algorithm_names,
+    example_algorithm_of,
+    learns_from_examples,
+)
 from fedboard.common.tasks.registry import algorithm_names, variant_of
 from fedboard.common.tasks.shared.algorithm import Algorithm, Variant
 from fedboard.simulations.engine.own_code import is_own, own_object
@@ -31,16 +37,47 @@ def chosen_algorithm(choice: str) -> Variant:
             f"algorithm {choice!r}: {name!r} in {place} must be an Algorithm record, "
             f"got {type(found).__name__}; see docs/guide/extending.md"
         )
-    if found.name in algorithm_names():
-        raise InputError(
-            f"algorithm {choice!r} has the name {found.name!r} of an installed one; give it a name of its own"
-        )
+    _require_new(found.name, choice)
     return found.variant()
+
+
+def chosen_on_examples(choice: str) -> ExampleAlgorithm | None:
+    """The algorithm on examples of a run; None where the choice is none on examples.
+
+    Args:
+        choice: as for ``chosen_algorithm``.
+
+    Raises:
+        InputError: one's own has the name of one that is installed.
+    """
+    if not is_own(choice):
+        return example_algorithm_of(choice) if learns_from_examples(choice) else None
+    found = own_object(choice, "algorithm")
+    if not isinstance(found, ExampleAlgorithm):
+        return None
+    _require_new(found.name, choice)
+    return found
+
+
+def any_algorithm(choice: str) -> Variant | ExampleAlgorithm:
+    """The algorithm of a run, on ratings or on examples.
+
+    Raises:
+        InputError: there is none.
+    """
+    return chosen_on_examples(choice) or chosen_algorithm(choice)
 
 
 def loading_of(choice: str) -> Callable[[], object] | None:
     """What a worker process runs before it is sent a task of this algorithm; None where nothing is needed."""
-    return partial(chosen_algorithm, choice) if is_own(choice) else None
+    return partial(any_algorithm, choice) if is_own(choice) else None
+
+
+def _require_new(name: str, choice: str) -> None:
+    if name in (*algorithm_names(), *example_algorithm_names()):
+        raise InputError(
+            f"algorithm {choice!r} has the name {name!r} of an installed one; give it a name of its own"
+        )
 
 
 def label_of(choice: str) -> str:

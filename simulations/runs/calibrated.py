@@ -4,7 +4,6 @@ from typing import TypeAlias
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.calibrating import (
     CalibratedTask,
@@ -15,8 +14,9 @@ from fedboard.server.calibrating import (
 )
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem, load_examples, split_examples
+from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, chosen_on_examples
 from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.streams.opening import is_streamed, open_problem
 from fedboard.simulations.streams.problem import StreamedProblem
@@ -62,13 +62,23 @@ def training_of(config: SimulationConfig) -> Training:
     )
 
 
+def completed(config: SimulationConfig) -> SimulationConfig:
+    """The same, of an algorithm of one's own on examples with what such a run decides.
+
+    Raises:
+        SettingError: something is asked of examples that only ratings have.
+    """
+    own = is_own(config.algorithm) and chosen_on_examples(config.algorithm) is not None
+    return config.taking_examples() if own else config
+
+
 def load_any(config: SimulationConfig) -> AnyProblem:
     """Load and split what the configuration names.
 
     Raises:
         InputError: the data cannot be read as they are, or the split leaves nothing.
     """
-    if not learns_from_examples(config.algorithm):
+    if chosen_on_examples(config.algorithm) is None:
         return open_problem(config) if is_streamed(config) else load_problem(config)
     if config.run.streamed:
         raise InputError(
@@ -94,8 +104,10 @@ def build_any(config: SimulationConfig, problem: AnyProblem, *, backend: str) ->
         return build_task(
             config, rating_range=problem.rating_range, backend=backend, features=problem.feature_values
         ).task
+    algorithm = chosen_on_examples(config.algorithm)
+    assert algorithm is not None  # the problem is of examples because it is
     training = ExampleTraining(
-        algorithm=config.algorithm,
+        algorithm=algorithm,
         promise=config.promise,
         settings=config.settings,
         shares=config.privacy.shares,

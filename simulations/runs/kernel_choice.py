@@ -9,11 +9,10 @@ from typing import Final
 from fedboard.common import kernels
 from fedboard.common.kernels.backends import has_compiler, implementation
 from fedboard.common.kernels.shared.compiled_code import compile_seconds, is_kept, is_noted, note
-from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, chosen_on_examples
 from fedboard.simulations.streams.problem import StreamedProblem
 
 _USUAL_RANK = 8
@@ -57,7 +56,7 @@ def backend_of(
 
 def never_called(algorithm: str) -> frozenset[str]:
     """The kernels that no run of this algorithm calls, as far as it says."""
-    if learns_from_examples(algorithm):
+    if chosen_on_examples(algorithm) is not None:
         return frozenset()
     return chosen_algorithm(algorithm).algorithm.not_called
 

@@ -9,7 +9,7 @@ from typing import Any
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
-from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS, learns_from_examples
+from fedboard.common.tasks.on_examples.registry import example_algorithm_names, learns_from_examples
 from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import baselines
@@ -30,7 +30,7 @@ from fedboard.simulations.judging.references.known import (
 from fedboard.simulations.judging.references.streamed import StreamedReferences
 from fedboard.simulations.judging.streamed import judge_any
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.algorithm_choice import any_algorithm
 from fedboard.simulations.runs.calibrated import load_any
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import backend_of
@@ -55,16 +55,17 @@ def require_runnable(config: SimulationConfig) -> None:
                 f"got {config.run.protocol!r}"
             )
     elif is_own(config.algorithm):
-        chosen_algorithm(config.algorithm)
+        any_algorithm(config.algorithm)
     elif config.algorithm not in algorithm_names() and not learns_from_examples(config.algorithm):
         if config.algorithm.endswith(".py"):
             raise InputError(
                 f"algorithm: name the record in the file too, such as {config.algorithm}:ALGORITHM"
             )
-        known = (*algorithm_names(), *every_reference(), *EXAMPLE_ALGORITHMS)
+        on_examples = example_algorithm_names()
+        known = (*algorithm_names(), *every_reference(), *on_examples)
         raise InputError(
             f"algorithm must be one of {', '.join(algorithm_names())}, or without privacy one of "
-            f"{', '.join(every_reference())}, or on examples one of {', '.join(EXAMPLE_ALGORITHMS)}, or your own "
+            f"{', '.join(every_reference())}, or on examples one of {', '.join(on_examples)}, or your own "
             f"as path/to/file.py:RECORD; got {config.algorithm!r}{did_you_mean(config.algorithm, known)}"
         )
 

@@ -13,7 +13,7 @@ from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.drawing.svg import house_style
 from research.block_solvers.blocks import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
-from research.liu import exact, gibbs, memory, personal, popularity, privacy
+from research.liu import exact, gibbs, personal, popularity, privacy
 from research.liu.ratings import Rated, rated
 from research.shared.experiment import Setting
 from tests.research.few_ratings import setting_of
@@ -48,40 +48,6 @@ def test_figure_1_counts_every_item_once(setting: Setting, data: Rated) -> None:
     assert heights[0] == 3
     edges = [1, 2, 3]
     assert sum(h for p, h in zip(places, heights, strict=True) if p in edges) == 4
-
-
-def test_table_1_measures_bytes_over_seconds(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory, "_SECONDS", 0.0)
-    monkeypatch.setattr(memory, "_DISK_BYTES", 1 << 20)
-    monkeypatch.setattr(memory, "_CHUNK_BYTES", 1 << 18)
-    monkeypatch.setattr(memory, "_MEMORY_BYTES", 1 << 20)
-    monkeypatch.setattr(memory, "_AT_ONCE_BYTES", 1 << 20)
-    with house_style():
-        found = memory.table_1(setting).numbers["bandwidth"]
-
-    assert {"RAM", "disk"} < set(found)
-    assert all(of[side] > 0 for of in found.values() for side in ("read GB/s", "write GB/s"))
-    assert not (setting.scratch / "bandwidth.bin").exists()
-    # A clock that says each call takes a millisecond: 1 MiB in 1 ms.
-    ticks = iter(np.arange(0.0, 100.0, 1e-3))
-    monkeypatch.setattr(memory.time, "perf_counter", lambda: next(ticks))
-    assert memory.bandwidth(1 << 20)["read GB/s"] == pytest.approx(2**20 / 1e-3 / 1e9, rel=1e-6)
-
-
-def test_cache_sizes_are_read_off_the_system_or_usual(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for number, (kind, level, size) in enumerate(
-        (("Data", "1", "48K"), ("Instruction", "1", "32K"), ("Unified", "3", "8M"))
-    ):
-        place = tmp_path / f"index{number}"
-        place.mkdir()
-        for name, text in (("type", kind), ("level", level), ("size", size)):
-            (place / name).write_text(f"{text}\n")
-    monkeypatch.setattr(memory, "_CACHES", tmp_path)
-    assert memory.cache_sizes() == {"L1 cache": 48 << 10, "L3 cache": 8 << 20}
-    monkeypatch.setattr(memory, "_CACHES", tmp_path / "none")
-    assert memory.cache_sizes()["L1 cache"] == 32 << 10
 
 
 def test_a_user_s_loss_is_her_part_of_f(data: Rated) -> None:

@@ -1,31 +1,15 @@
 """``python research/run.py``: the list, an experiment from end to end, and what is refused before any work."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from research.epasto import catalogue as epasto
-from research.jain import catalogue
-from research.jain.figure_2 import Figure2
-from research.krichene import catalogue as krichene
-from research.liu import catalogue as liu
-from research.population import catalogue as population
-from research.registry import PAPERS, experiments_of
+from research.registry import experiments_of
 from research.shared.experiment import Experiment, Outcome, Setting
 from tests.research.conftest import Command
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same experiment on few users."""
-    figure = Figure2(source=SharedLinear(users=300, examples=4, dimension=5), epsilons=(5.0,))
-    found = tuple(replace(experiment, run=figure.run) for experiment in catalogue.EXPERIMENTS)
-    monkeypatch.setattr(catalogue, "EXPERIMENTS", found)
 
 
 def test_without_a_figure_it_says_what_there_is(run: Command) -> None:
@@ -50,30 +34,16 @@ def test_the_list_says_what_goes_on_where_it_was_interrupted(run: Command, paper
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_an_experiment_leaves_figure_numbers_and_page(run: Command, tmp_path: Path) -> None:
+def test_numbers_go_to_a_file_or_to_stdout_and_nothing_is_overwritten(run: Command, tmp_path: Path) -> None:
     out, numbers = tmp_path / "out", tmp_path / "numbers.json"
 
-    result = run("jain", "2", "--seeds", "1", "--out", out, "--json", numbers)
+    result = run("liu", "1", "--small", "--out", out, "--json", numbers)
+    alone = run("liu", "1", "--small", "--out", tmp_path / "other", "--json", "-")
 
-    assert result.exit_code == 0, result.output
-    assert {path.name for path in out.iterdir()} == {"jain-2.svg", "jain-2.png", "numbers.json", "README.md"}
-    record = json.loads(numbers.read_text())
-    assert record == json.loads((out / "numbers.json").read_text())
-    assert record["mse"]["private"]["5"] < record["mse"]["single"]["5"]
-    assert record["seconds"] > 0
-    assert "nonprivate" in result.stdout
-    assert "seed 1" in result.stderr
-    assert run("jain", "2", "--out", out).exit_code == 2
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("small")
-def test_numbers_alone_go_to_stdout(run: Command, tmp_path: Path) -> None:
-    result = run("jain", "2", "--seeds", "1", "--out", tmp_path / "out", "--json", "-")
-
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["figure"] == "2"
+    assert (result.exit_code, alone.exit_code) == (0, 0), result.output + alone.output
+    assert json.loads(numbers.read_text()) == json.loads((out / "numbers.json").read_text())
+    assert json.loads(alone.stdout)["figure"] == "1"
+    assert run("liu", "1", "--out", out).exit_code == 2
 
 
 @pytest.fixture
@@ -85,8 +55,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Setting]:
         heard.append(setting)
         return Outcome(numbers={}, settings={}, comparison="", figures={})
 
-    for paper in (krichene, liu, epasto, population):
-        monkeypatch.setattr(paper, "EXPERIMENTS", tuple(replace(e, run=begin) for e in paper.EXPERIMENTS))
+    monkeypatch.setattr(Experiment, "outcome", lambda self, setting: begin(setting))
     return heard
 
 
@@ -173,16 +142,6 @@ def test_what_makes_no_sense_of_a_population_is_refused(
     assert result.exit_code == 2
     assert said in result.stderr
     assert not asked
-
-
-def every_experiment() -> list[Experiment]:
-    return [experiment for paper in PAPERS for experiment in experiments_of(paper)]
-
-
-@pytest.mark.parametrize("experiment", every_experiment(), ids=lambda e: f"{e.paper} {e.figure}")
-def test_the_list_says_of_each_whether_it_takes_ratings(experiment: Experiment) -> None:
-    assert bool(experiment.feedbacks) == ("any ratings" in experiment.data)
-    assert not (experiment.feedbacks and experiment.files)
 
 
 @pytest.mark.parametrize(

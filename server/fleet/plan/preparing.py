@@ -10,7 +10,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.on_examples.registry import learns_from_examples
+from fedboard.common.tasks.on_examples.registry import example_algorithm_of, learns_from_examples
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -93,7 +93,10 @@ def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
             "to have any; leave catalogue.features out"
         )
     of_examples = ExampleTraining(
-        algorithm=task.algorithm, promise=promise, settings=task.settings, shares=task.shares
+        algorithm=example_algorithm_of(task.algorithm),
+        promise=promise,
+        settings=task.settings,
+        shares=task.shares,
     )
     return calibrated_example_task(of_examples)
 

@@ -162,7 +162,7 @@ def test_a_board_of_an_algorithm_that_is_not_installed_is_refused(stated: str) -
 
 
 def test_a_board_of_a_task_on_examples_is_refused_where_ratings_are_learnt_from() -> None:
-    with pytest.raises(InputError, match="learns from examples: it has features and no items"):
+    with pytest.raises(InputError, match="learnt from examples has features and no items"):
         rebuild_task(board_of("representation"))
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
-from research.epasto import examples, reviews, synthetic
-from research.epasto.catalogue import EXPERIMENTS
+from research.epasto import examples, reviews
 from research.epasto.estimators import (
     BEST_LIMIT,
     NO_LIMIT,
@@ -93,20 +92,6 @@ def test_theorem_2_approaches_three_halves(setting: Setting) -> None:
 
 
 @pytest.mark.slow
-def test_figures_hold_every_method_at_every_place(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthetic, "ROWS", (150, 200))
-    monkeypatch.setattr(synthetic, "EXPONENTS", (1.2, 1.8))
-    outcomes = [run(setting) for run in (synthetic.figure_1, synthetic.figure_2, synthetic.figure_3)]
-
-    assert set(outcomes[0].numbers["error"]) == {"150", "200"}
-    assert set(outcomes[1].numbers["error"]) == {"1.2", "1.8"}
-    assert set(outcomes[2].numbers["error"]) == {"2", "3"}
-    for number, outcome in enumerate(outcomes, start=1):
-        assert set(outcome.figures) == {f"figure-{number}"}
-        assert "Here" in outcome.comparison
-
-
-@pytest.mark.slow
 def test_table_1_on_drugs_is_the_papers(setting: Setting, drugs: Path) -> None:
     problem = read_problem(drugs)
     assert (problem.labels.size, problem.sizes.size, problem.sizes.max()) == (3107, 502, 63)
@@ -177,20 +162,3 @@ def test_tables_need_data_and_say_which(setting: Setting, monkeypatch: pytest.Mo
     monkeypatch.delenv("FEDBOARD_DATA", raising=False)
     with pytest.raises(InputError, match=r"druglib_all\.tsv"):
         reviews.table_1(setting)
-
-
-def test_the_catalogue_names_every_figure_and_table() -> None:
-    assert [experiment.figure for experiment in EXPERIMENTS] == [
-        "1",
-        "2",
-        "3",
-        "table-1",
-        "table-2",
-        "table-1-news",
-        "table-2-news",
-        "algorithm-2",
-        "theorem-2",
-        "example-1",
-        "example-3",
-    ]
-    assert {experiment.paper for experiment in EXPERIMENTS} == {"epasto"}

@@ -68,20 +68,6 @@ def test_posts_have_the_sizes_that_the_paper_gives_its_news() -> None:
     assert np.linalg.matrix_rank(problem.features) == 10
 
 
-def test_the_news_tables_stand_beside_the_paper_s_news(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reviews, "news_like_problem", lambda seed: news_small())
-    monkeypatch.setattr(reviews, "REGRESSION_EPSILONS", (1.0,))
-    monkeypatch.setattr(reviews, "RISK_EPSILONS", (30.0,))
-    one, two = reviews.table_1_news(setting), reviews.table_2_news(setting)
-
-    assert one.numbers["published"]["1"]["ours"] == 1696.3
-    assert one.numbers["error"]["1"]["ours"] < one.numbers["error"]["1"]["no-limit"]
-    assert "1 to 56.8 to 2.87e+03" in one.comparison
-    assert two.numbers["best"]["30"]["weighted"] < two.numbers["best"]["30"]["unbounded"]
-
-
 def news_small() -> Problem:
     whole = news_like_problem(0)
     _, rows = np.unique(whole.users[:150], return_inverse=True)
@@ -92,20 +78,6 @@ def news_small() -> Problem:
         users=rows,
         label_range=whole.label_range,
     )
-
-
-@pytest.mark.slow
-def test_the_three_solvers_stand_side_by_side(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gradients, "reviews", lambda setting: few_reviews())
-    monkeypatch.setattr(gradients, "RISK_EPSILONS", (30.0,))
-    monkeypatch.setattr(gradients, "cells_of", lambda problem, real=gradients.cells_of: real(problem, (1, 2)))
-    found = gradients.algorithm_2(setting)
-
-    of = found.numbers["best_loss"]["30"]
-    assert of.keys() == {"perturbed", "gradients", "as printed"}
-    assert set(found.numbers["loss_as_printed"]["30"]["limited"]) == {"h=1", "h=2"}
-    assert found.settings["steps_as_printed"] == 144
-    assert "for the printed noise is epsilon" in found.comparison
 
 
 def test_padded_lanes_take_the_steps_that_a_plain_loop_takes() -> None:

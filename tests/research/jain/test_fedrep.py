@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 from research.jain.fedrep import FedRepBeside, _growth, _privacy_ratios
 from research.shared.experiment import Setting
@@ -76,8 +74,3 @@ def test_growth_is_the_power_of_what_privacy_adds() -> None:
     assert found["fedrep-as-stated"] == pytest.approx(1.5)
     one = {name: {"10": error["10"]} for name, error in errors.items()}
     assert set(_growth(one).values()) == {None}
-
-
-def test_it_takes_no_data(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="its own data"):
-        SMALL.run(Setting(data=DataConfig(source="x"), scratch=tmp_path, on_progress=lambda *_: None))

@@ -1,7 +1,6 @@
 """The experiments of Krichene et al. at tiny size: every figure is drawn from numbers that mean what they say."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +13,9 @@ from fedboard.simulations.drawing.svg import house_style
 from research.krichene import (
     benchmarks,
     curves,
-    neighbour_lists,
-    slices,
     statistics,
 )
-from research.krichene.catalogue import EXPERIMENTS
-from research.krichene.exponents import EXPONENTS, as_text
+from research.krichene.drawing import EXPONENTS, as_text
 from research.shared.experiment import Outcome, Setting
 from research.shared.ratings import data_of
 
@@ -62,28 +58,6 @@ def outcome_of(run: Callable[[Setting], Outcome], setting: Setting) -> Outcome:
     return found
 
 
-def test_the_catalogue_has_every_figure_and_table_of_the_paper() -> None:
-    tables = [f"table-{number}" for number in range(1, 5)]
-    tails = ["tail", "tail-lists"]
-    assert [e.figure for e in EXPERIMENTS] == [*map(str, range(1, 11)), *tables, *tails, "theorem-4-3"]
-    assert [e.figure for e in EXPERIMENTS if e.several] == ["4", "7", "8", "table-1", *tails, "theorem-4-3"]
-    assert {e.paper for e in EXPERIMENTS} == {"krichene"}
-
-
-@pytest.mark.slow
-def test_trade_off_compares_both_algorithms_with_sampling(setting: Setting) -> None:
-    run = curves.trade_off("1", Feedback.EXPLICIT, "P.")
-    found = outcome_of(run, replace(setting, epsilons=(5.0,)))
-
-    rmse = found.numbers["test_rmse"]
-    assert set(rmse) == {m.label for m in (*benchmarks.STATISTICS, *benchmarks.GRADIENTS)}
-    assert all(0.5 < by["5"] < 2.0 for by in rmse.values())
-    assert found.numbers["not_private"]["ALS (not private)"] < 2.0
-    assert all(set(by) == {"5"} for by in rmse.values())
-    assert set(found.figures) == {"figure-1"}
-    assert found.settings["configuration"]["privacy"]["delta"] == 1e-5
-
-
 @pytest.mark.slow
 def test_exponents_are_those_that_runs_were_made_with(
     setting: Setting, monkeypatch: pytest.MonkeyPatch
@@ -97,31 +71,6 @@ def test_exponents_are_those_that_runs_were_made_with(
     assert board.config["weight_exponent"] == 0.5
     assert board.certificate is not None
     assert board.certificate["claim"]["delta"] == pytest.approx(1 / N_USERS)
-
-
-@pytest.mark.slow
-def test_slices_overlap_and_lists_share_their_runs(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    few = (slices.COMPARED[2], slices.COMPARED[4], slices.COMPARED[5])
-    monkeypatch.setattr(slices, "COMPARED", few)
-    setting = replace(setting, epsilons=(2.0,))
-    sliced = outcome_of(slices.slices("4", "P.", usual=(1.0,)), setting)
-    assert set(sliced.numbers) == {"rmse", "recall", "recall_of_top_tenth"}
-    assert set(sliced.numbers["rmse"]["2"][few[0].label]) == {"0", "1", "2", "3", "4"}
-
-    found = outcome_of(slices.overlap, setting)
-    assert set(found.numbers["overlap"]) == {m.label for m in few}
-    assert all(0.0 <= value <= 1.0 for value in found.numbers["mean"].values())
-
-    lists = outcome_of(neighbour_lists.neighbour_table("3"), setting)
-    assert "at epsilon 2" in lists.comparison
-    for nearness in ("lists", "lists_by_inner_product"):
-        assert len(lists.numbers[nearness]) == 2
-        for by_place in lists.numbers[nearness].values():
-            assert set(by_place["1"]) == {"ALS", *(m.label for m in neighbour_lists.PRIVATE)}
-            assert 1 <= len(by_place) <= 6
-    # Long vectors, which popular items have, are near to more items by the inner product.
-    counts = lists.numbers["median_count_of_neighbours"]
-    assert counts["inner product"]["ALS"] >= counts["cosine"]["ALS"]
 
 
 def test_the_skew_of_the_items_is_read_off_the_data(setting: Setting) -> None:

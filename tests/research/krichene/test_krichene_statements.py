@@ -11,7 +11,7 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.drawing.svg import house_style
-from research.krichene import hyper_parameters, improvement, slices, statistics
+from research.krichene import improvement, slices, statistics
 from research.krichene.benchmarks import BenchmarkAnswer
 from research.krichene.regression import Sizes
 from research.shared.data_sets import distinct
@@ -136,22 +136,6 @@ def test_table_1_counts_ratings_and_positives_of_each_data_set(setting: Setting)
     assert list(skew.numbers["curve"]) == ["small (1)", "small (2)"]
     with pytest.raises(InputError, match="smaller: nobody has 5 ratings above"):
         statistics.task_skew(setting)
-
-
-def test_table_2_has_what_a_run_would_be_configured_with(setting: Setting) -> None:
-    found = hyper_parameters.table_2(setting).numbers
-
-    for feedback in ("explicit", "implicit"):
-        for epsilon in ("1", "5", "20"):
-            used = found["used"][feedback][epsilon]
-            assert used["rank"].keys() == found["algorithms"].keys()
-            for label in found["algorithms"]:
-                shares = sum(
-                    of[label] for name, of in used.items() if name.startswith("share ") and label in of
-                )
-                assert shares == pytest.approx(1.0)
-    assert used["weights"]["DPALS (tail)"] == "tail"
-    assert used["weights"]["AdaDPSGD"] == "adaptive"
 
 
 def test_several_data_sets_are_panels_of_one_figure(

@@ -6,9 +6,6 @@ import pytest
 
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import simulate as module
-from fedboard.simulations.config import DataConfig
-from fedboard.simulations.drawing.svg import house_style
-from fedboard.simulations.sweeps import cells
 from research.krichene import benchmarks, tail
 from research.shared.experiment import Setting
 
@@ -77,35 +74,3 @@ def test_a_sentence_holds_errors_beside_errors_and_lists_beside_lists(
     assert said in told
     assert ("21.6" in told) == (metric == "test_rmse")
     assert ("+20.0 %" if metric == "test_rmse" else "0.300 against 0.100") in told
-
-
-@pytest.mark.slow
-def test_ratings_are_compared_by_recipe(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "SAMPLED", benchmarks.STATISTICS[1:2])
-    data = DataConfig(source="skewed:ml-10m,users=150,items=300,mean=12,minimum=4,top_tenth=0.4")
-    setting = Setting(data=data, seeds=1, scratch=tmp_path, on_progress=lambda *_: None, epsilons=(1.0,))
-    with house_style():
-        found = tail.tail_against_skew(Feedback.EXPLICIT, mus=(1.0,))(setting)
-
-    (numbers,) = found.numbers["epsilon 1"].values()
-    results = numbers["results"]
-    assert numbers["share of the top tenth"] == pytest.approx(0.4, abs=0.06)
-    assert {"mean-private", "bias-private", "item-mean-private", benchmarks.ALS_LINE.label} < set(results)
-    told = numbers["gain over DPALS (tail), paper, tail"]
-    mine, rival = (results[f"paper: {label}"]["bucket 0"] for label in ("AdaDPALS (mu = 1)", "DPALS (tail)"))
-    assert told["1"] == pytest.approx(1 - mine / rival)
-    assert set(found.figures) == {"tail-epsilon-1"}
-    with monkeypatch.context() as patch, house_style():
-        patch.setattr(cells, "simulate", None)
-        patch.setattr(cells, "run_reference", None)
-        again = tail.tail_against_skew(Feedback.EXPLICIT, mus=(1.0,))(setting)
-    assert again.numbers == found.numbers, "what has run is kept, and not run again"
-
-    bench = benchmarks.Benchmark(setting, Feedback.EXPLICIT)
-    paper, tuned = (
-        bench.board(benchmarks.Method(label="A", algorithm="adadpals", exponent=1.0, recipe=recipe), 1.0, 0)
-        for recipe in tail.RECIPES
-    )
-    assert (paper.config["unit_gauge"], paper.config["clip_norm"]) == (False, 0.1)
-    assert "unit_gauge" not in tuned.config
-    assert tuned.config["clip_norm"] == 0.35

@@ -23,7 +23,6 @@ from fedboard.common.tasks.on_examples.record import ExampleTask
 from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.single_model import SingleModel, SingleModelConfig
 from fedboard.common.tasks.representation.task import Representation
 from fedboard.simulations.baselines.examples import (
     fit_all,
@@ -31,10 +30,10 @@ from fedboard.simulations.baselines.examples import (
     shared_without_privacy,
 )
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from research.personalisation import runtime as runtime_module
+from research.jain.single_model import SingleModel, SingleModelConfig
+from research.personalisation import learning as runtime_module
 from research.personalisation.disjoint import DisjointCohorts
-from research.personalisation.learning import Learner
-from research.personalisation.runtime import ExampleRuntime
+from research.personalisation.learning import ExampleRuntime, Learner
 from tests.common.tasks.representation.conftest import SETTINGS, catalogue, population, started_board
 
 SOURCE = SharedLinear(users=1500, examples=6, dimension=8, rank=2)

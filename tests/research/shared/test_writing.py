@@ -1,11 +1,11 @@
 """What an experiment leaves behind: one JSON object, pictures, and a page that can be read."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from fedboard.simulations.drawing.svg import house_style, new_figure
 from research.shared.experiment import Experiment, Outcome, Setting

@@ -14,6 +14,7 @@ from fedboard.client.ratings.examples_file import ExamplesTable, write_examples
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.tasks.on_examples.registry import example_algorithm_of
 from fedboard.common.tasks.representation.on_board import representation_of
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import PUBLIC_NAME
@@ -63,7 +64,9 @@ def devices(
     folder: Path, algorithm: str, *, smallest: int = 5, epsilon: float = 6.0, **settings: object
 ) -> Devices:
     SERVER.write(folder)
-    task = calibrated_example_task(ExampleTraining(algorithm=algorithm, promise=PROMISE))
+    task = calibrated_example_task(
+        ExampleTraining(algorithm=example_algorithm_of(algorithm), promise=PROMISE)
+    )
     settings = {"quorum": N_DEVICES, "nodes": None, "users": 300, "deadline_seconds": 1.0, **settings}
     first = task.first_board(POPULATION.source.catalogue)
     found = Devices(
@@ -110,7 +113,7 @@ def test_devices_with_examples_learn_a_board_that_is_certified_and_booked_by_eac
 
 @pytest.mark.slow
 def test_masked_sums_carry_them_too(tmp_path: Path) -> None:
-    found = devices(tmp_path, "fedrep-private", protocol="secure-sum")
+    found = devices(tmp_path, "representation", protocol="secure-sum")
 
     shared = representation_of(found.run())
 

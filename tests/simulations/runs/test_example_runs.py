@@ -15,20 +15,24 @@ from fedboard.client.ratings.examples_file import ExamplesTable, write_examples
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.on_examples.registry import EXAMPLE_ALGORITHMS
-from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets.examples import ExampleProblem, split_examples
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from fedboard.simulations.runs.calibrated import load_any
+from fedboard.simulations.runs.calibrated import build_any, completed, load_any
 from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.runs.trainer import EngineTrainer
 from fedboard.simulations.simulate import simulate
 from tests.simulations.runs.removal import part_of
 
 SOURCE = SharedLinear(users=60, examples=6, dimension=5)
-FEDREP, SHARED = "fedrep-private", "representation"
+SHARED = "representation"
+FEDREP, SINGLE = (
+    f"{Path(__file__).parents[3]}/research/jain/{name}.py:ALGORITHM"
+    for name in ("fedrep_private", "single_model")
+)
+ALL = {"representation": SHARED, "fedrep": FEDREP, "single": SINGLE}
+"""One that is installed, and two from files."""
 
 
 @pytest.fixture(scope="module")
@@ -63,9 +67,9 @@ def configured(data: Path, algorithm: str = SHARED, **changes: Any) -> Simulatio
 def finished(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
     """A run of each algorithm. To be read only."""
     folder = tmp_path_factory.mktemp("runs")
-    for name in EXAMPLE_ALGORITHMS:
-        simulate(configured(data, name), folder / name)
-    return {name: folder / name for name in EXAMPLE_ALGORITHMS}
+    for name, algorithm in ALL.items():
+        simulate(configured(data, algorithm), folder / name)
+    return {algorithm: folder / name for name, algorithm in ALL.items()}
 
 
 def digests(run: Path) -> list[str]:
@@ -79,7 +83,7 @@ def arrays(run: Path) -> list[bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", EXAMPLE_ALGORITHMS)
+@pytest.mark.parametrize("name", ALL.values(), ids=ALL)
 def test_a_certificate_is_recomputed_and_a_forged_one_is_found(
     finished: Mapping[str, Path], name: str, tmp_path: Path
 ) -> None:
@@ -108,7 +112,7 @@ class Killed(BaseException):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [SHARED, FEDREP])
+@pytest.mark.parametrize("name", [SHARED, FEDREP], ids=["representation", "fedrep"])
 @pytest.mark.parametrize("after", [1, 3])
 def test_a_run_that_was_killed_goes_on_to_the_same_boards(
     data: Path,
@@ -147,12 +151,12 @@ def without(removed: int) -> ExamplesTable:
     return replace(whole, users=users, examples=whole.examples.rows(left))
 
 
-def given_by(found: ExamplesTable, boards: list[Board]) -> dict[str, bytes]:
+def given_by(found: ExamplesTable, boards: list[Board], algorithm: str) -> dict[str, bytes]:
     """What each person of a file gives to every round of a run on other people's data, by her id."""
     problem = split_examples(found, "people", seed=0, validation=None, test=None)
     given: dict[str, list[bytes]] = {user: [] for user in found.users or ()}
+    task = build_any(parse_config({"algorithm": algorithm}), problem, backend="numpy")
     for board in boards:
-        task = rebuild_any(board)
         if requests := task.requests(board):
             contribution = task.contribute(problem.train, board, requests)
             for row, user in enumerate(given):
@@ -161,16 +165,16 @@ def given_by(found: ExamplesTable, boards: list[Board]) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [SHARED, FEDREP])
+@pytest.mark.parametrize("name", [SHARED, FEDREP], ids=["representation", "fedrep"])
 def test_whoever_is_removed_everybody_else_gives_what_they_gave(
     finished: Mapping[str, Path], name: str
 ) -> None:
     boards = [Board.load(path) for path in sorted((finished[name] / "boards").glob("*.board"))]
-    before = given_by(table(), boards)
+    before = given_by(table(), boards, name)
     counts = np.diff(table().examples.indptr)
 
     for removed in {0, SOURCE.users - 1, int(counts.argmax())}:
-        after = given_by(without(removed), boards)
+        after = given_by(without(removed), boards, name)
         assert len(after) == SOURCE.users - 1
         assert [user for user, part in after.items() if before[user] != part] == []
     assert len(set(before.values())) > SOURCE.users / 2  # they do give something
@@ -197,6 +201,8 @@ def test_secret_noise_asks_for_a_split_by_coins_of_ones_own(data: Path) -> None:
 def test_what_only_ratings_have_is_refused(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(InputError, match=says):
         parse_config({"algorithm": SHARED, **changes})
+    with pytest.raises(InputError, match=says):  # of a file only running it tells what it learns from
+        completed(parse_config({"algorithm": FEDREP, **changes}))
 
 
 def test_a_file_of_one_person_is_no_population(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """Shapes that were fitted: aggregate statistics of public data sets, as whole numbers. Public.
 
-``python research/run.py population statistics --data ml-1m`` fits them again, prints them, and holds the people
-that they make beside the data.
+``research/population.md`` holds the people that they make beside the data.
 """
 
 from typing import Final

@@ -1,6 +1,8 @@
 """Tasks on examples as rounds, devices and servers see them: cohorts in, and each user's row hers alone."""
 
 from dataclasses import replace
+from importlib.metadata import EntryPoint, EntryPoints
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -9,8 +11,10 @@ from fedboard.client.boards.soundness import has_sound_arrays
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.on_examples import registry
 from fedboard.common.tasks.on_examples.from_cohort import CohortTask, cohort_of, examples_of
 from fedboard.common.tasks.on_examples.registry import (
+    ENTRY_POINTS,
     EXAMPLE_ALGORITHMS,
     example_algorithm_of,
     example_algorithms,
@@ -18,16 +22,28 @@ from fedboard.common.tasks.on_examples.registry import (
 )
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.tasks.registry import algorithm_names, rebuild_task
+from fedboard.common.tasks.representation.task import Representation
 from fedboard.server.calibrating import ExampleTraining, calibrated_example_task
 from fedboard.server.run_spec import Promise
 from tests.common.tasks.representation.conftest import USERS, catalogue, orthonormal, population
 
+
+class Theirs(Representation):
+    NAME: ClassVar[str] = "theirs"
+
+
 NAMES = tuple(EXAMPLE_ALGORITHMS)
+THEIRS = replace(
+    example_algorithm_of("representation"), name="theirs", task=lambda settings: Theirs(settings)
+)
+"""Of somebody else's package."""
 PROMISE = Promise(epsilon=5.0, delta=1e-6, noise="seeded")
 
 
 def task_of(name: str, **settings: object) -> CohortTask:
-    return calibrated_example_task(ExampleTraining(algorithm=name, promise=PROMISE, settings=settings))
+    return calibrated_example_task(
+        ExampleTraining(algorithm=example_algorithm_of(name), promise=PROMISE, settings=settings)
+    )
 
 
 def boards_of(name: str) -> list[Board]:
@@ -115,8 +131,30 @@ def test_a_board_that_asks_for_more_than_a_device_would_send_is_refused() -> Non
 
 
 def test_a_reader_of_items_is_told_that_there_are_none() -> None:
-    with pytest.raises(InputError, match="learns from examples: it has features and no items"):
-        rebuild_task(boards_of("fedrep-private")[1])
+    with pytest.raises(InputError, match="learnt from examples has features and no items"):
+        rebuild_task(boards_of("representation")[1])
+
+
+def test_an_installed_package_brings_one_and_takes_nobodys_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = "tests.common.tasks.on_examples.test_from_cohort:THEIRS"
+    entries = tuple(
+        EntryPoint(name=name, value=theirs, group=ENTRY_POINTS)
+        for name in ("theirs", "renamed", "residual", "representation")
+    )
+    monkeypatch.setattr(
+        registry, "entry_points", lambda *, group: entries if group == ENTRY_POINTS else EntryPoints()
+    )
+
+    assert example_algorithm_of("theirs") is THEIRS
+    assert [algorithm.name for algorithm in example_algorithms()] == [*NAMES, "theirs"]
+    first = task_of("theirs").first_board(catalogue())
+    assert rebuild_any(first).name == "theirs"
+    with pytest.raises(
+        InputError, match="'renamed' must be an ExampleAlgorithm record of that name, got 'theirs'"
+    ):
+        example_algorithm_of("renamed")
+    assert not learns_from_examples("residual")
+    assert example_algorithm_of("representation") is not THEIRS
 
 
 def test_names_are_looked_up_and_none_is_of_both_kinds() -> None:

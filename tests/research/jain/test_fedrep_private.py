@@ -12,19 +12,19 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.fedrep_private.config import (
-    USERS,
-    FedRepConfig,
-    FedRepShares,
-    calibrated,
-    gradient_name,
-)
-from fedboard.common.tasks.fedrep_private.gradients import gradient_rows
-from fedboard.common.tasks.fedrep_private.task import FedRepPrivate
 from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.common.tasks.representation.losses import LossName
 from fedboard.common.tasks.representation.on_board import representation_of
 from fedboard.common.tasks.representation.statistics import GRID
+from research.jain.fedrep_private import (
+    USERS,
+    FedRepConfig,
+    FedRepPrivate,
+    FedRepShares,
+    calibrated,
+    gradient_name,
+    gradient_rows,
+)
 from tests.common.tasks.representation.conftest import DIMENSION, RANK, catalogue, orthonormal, population
 
 PSI = 0.25

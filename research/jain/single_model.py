@@ -1,4 +1,7 @@
-"""The single model: one private linear regression for all users, as if they were alike. A baseline."""
+"""The single model: one private linear regression for all users, as if they were alike. A baseline.
+
+``fedboard simulate --algorithm research/jain/single_model.py:ALGORITHM``.
+"""
 
 import math
 from collections.abc import Mapping
@@ -16,10 +19,12 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.on_examples.examples import Examples
+from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
 from fedboard.common.tasks.representation.packing import packed_width
 from fedboard.common.tasks.representation.releases import unit_total
 from fedboard.common.tasks.representation.statistics import moment_rows
 from fedboard.common.tasks.representation.update import solved_step
+from fedboard.common.tasks.shared.array_rules import ArrayRule
 
 _CURVATURE, _GRADIENT = "curvature", "gradient"
 
@@ -156,3 +161,20 @@ class SingleModel:
                 covers="correlations of features and labels",
             ),
         )
+
+
+def _array_rules(board: Board, settings: SingleModelConfig) -> tuple[ArrayRule, ...]:
+    shape = (board.catalogue.n_items,)
+    return (ArrayRule(name="model", dtype=np.dtype(np.float64), shape=shape),)
+
+
+ALGORITHM = ExampleAlgorithm(
+    name=SingleModel.NAME,
+    settings=SingleModelConfig,
+    shares=SingleModelShares,
+    shares_by_release=shares_by_release,
+    task=SingleModel,
+    array_rules=_array_rules,
+    fixed={},
+)
+"""A baseline."""

@@ -1,0 +1,62 @@
+"""Each experiment runs from end to end in seconds by its command and ``--small``, and leaves what it must."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from fedboard.simulations import simulate
+from research.registry import PAPERS, experiments_of
+from research.shared.experiment import Experiment
+from tests.research.conftest import Command
+
+EVERY = [experiment for paper in PAPERS for experiment in experiments_of(paper)]
+LIKE_ANOTHER = {"krichene 6", "krichene 8", "krichene 9", "krichene table-4", "krichene tail", "epasto 3"}
+"""Run by a function that another figure runs too, with other words, epsilons or data."""
+
+
+def each(experiment: Experiment) -> object:
+    name = f"{experiment.paper} {experiment.figure}"
+    marks = [pytest.mark.slow, *([pytest.mark.thorough] if name in LIKE_ANOTHER else [])]
+    return pytest.param(experiment, id=name, marks=marks)
+
+
+@pytest.fixture
+def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever ``--small`` changes in modules."""
+    for experiment in EVERY:
+        for name in experiment.small:
+            folder, place, constant, *_ = name.split(".")
+            module = import_module(f"research.{folder}.{place}")
+            monkeypatch.setattr(module, constant, getattr(module, constant))
+    # Drawing a report takes longer than everything else in a run this small.
+    monkeypatch.setattr(simulate, "write_report", lambda run: run / "report.html")
+
+
+@pytest.mark.usefixtures("put_back")
+@pytest.mark.parametrize("experiment", [each(one) for one in EVERY])
+def test_an_experiment_runs_small(experiment: Experiment, run: Command, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+
+    ended = run(experiment.paper, experiment.figure, "--small", "--out", out)
+
+    assert ended.exit_code == 0, ended.output
+    record = json.loads((out / "numbers.json").read_text())
+    assert (record["paper"], record["figure"]) == (experiment.paper, experiment.figure)
+    assert len(record["comparison"]) > 20
+    described = {"paper", "figure", "title", "data", "comparison", "seconds", "peak_mib", "settings"}
+    assert [value for name, value in record.items() if name not in described and value]
+    page = (out / "README.md").read_text()
+    assert all(f"({path.name})" in page for path in out.glob("*.svg"))
+    assert len(list(out.glob("*.svg"))) == len(list(out.glob("*.png")))
+
+
+@pytest.mark.parametrize("experiment", EVERY, ids=lambda one: f"{one.paper} {one.figure}")
+def test_the_list_says_of_each_what_it_takes(experiment: Experiment) -> None:
+    assert bool(experiment.feedbacks) == (
+        "any ratings" in experiment.data or experiment.paper == "population"
+    )
+    assert not (experiment.feedbacks and experiment.files)
+    module, _, function = experiment.run.partition(":")
+    assert callable(getattr(import_module(f"research.{module}"), function))
