@@ -1,12 +1,10 @@
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
 from numpy.testing import assert_array_equal
 from pyarrow import parquet
 
-from fedboard.simulations.datasets import ColumnMapping, Ratings, SyntheticConfig, load_ratings
+from fedboard.simulations.datasets import ColumnMapping, Ratings, load_ratings
 
 MOVIELENS = {
     "movielens-100k": (1.0, 5.0),
@@ -113,12 +111,6 @@ def test_movielens_columns_with_a_mapping_are_a_plain_csv(write_ratings):
     assert ratings.titles is None
 
 
-def test_explicit_format_name_reads_a_file_of_any_name(write_ratings, tmp_path):
-    moved = (write_ratings("movielens-1m") / "ratings.dat").rename(tmp_path / "whatever")
-
-    assert_is_the_five_ratings(load_ratings(moved, format="movielens-1m"))
-
-
 @pytest.mark.parametrize(("largest", "expected"), [("3952", (1.0, 5.0)), ("65133", (0.5, 5.0))])
 def test_dat_files_without_a_telling_name_are_told_apart_by_the_catalogue(largest, expected, tmp_path):
     (tmp_path / "ratings.dat").write_text("1::1::4::0\n")
@@ -182,29 +174,6 @@ def test_npz_keeps_its_numbers_and_its_own_test_part(tmp_path):
     assert ratings.test is not None
     assert ratings.test.users.tolist() == [0, 3]
     assert ratings.test.values.tolist() == [4.0, 2.0]
-
-
-def test_cohort_has_one_sorted_row_per_user(write_ratings):
-    cohort = load_ratings(write_ratings("movielens-1m")).cohort()
-
-    assert cohort.indptr.tolist() == [0, 2, 3, 5]
-    assert cohort.items.tolist() == [0, 1, 1, 0, 1]
-    assert cohort.ratings.tolist() == [1, 2, 3, 4, 5]
-    assert cohort.n_items == 2
-
-
-def test_the_word_synthetic_makes_the_synthetic_set():
-    config = SyntheticConfig(n_users=30, n_items=40, seed=1)
-
-    ratings = load_ratings("synthetic", synthetic=config)
-
-    assert (ratings.name, ratings.n_users, ratings.n_items) == ("synthetic", 30, 40)
-
-
-def test_path_may_be_text_or_path_object(write_ratings):
-    folder: Path = write_ratings("movielens-100k")
-
-    assert_array_equal(load_ratings(str(folder)).values, load_ratings(folder).values)
 
 
 def test_private_values_do_not_show_in_the_representation(write_ratings):

@@ -141,21 +141,6 @@ def test_any_file_is_read_by_named_fields_with_ids_of_any_kind(tmp_path: Path) -
     assert ratings.times.tolist() == [7, 8]
 
 
-def test_many_blocks_give_what_one_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedboard.simulations.datasets.formats import json_lines, text
-
-    rows = [{"who": f"u{n % 97}", "what": n // 97, "stars": n % 5 + 1, "when": n} for n in range(970)]
-    path = written(tmp_path / "r.ndjson", rows)
-    whole = load_ratings(path, columns=ANY, rating_range=(1, 5), times=True)
-    monkeypatch.setattr(json_lines, "BLOCK_BYTES", 200)
-    monkeypatch.setattr(text, "BLOCKS_AT_ONCE", 3)
-
-    parts = load_ratings(path, columns=ANY, rating_range=(1, 5), times=True)
-
-    for column in ("users", "items", "values", "user_ids", "item_ids", "times"):
-        assert getattr(parts, column).tolist() == getattr(whole, column).tolist()
-
-
 FAULTS: list[tuple[dict[str, object] | str, str]] = [
     ("{", "it is no JSON"),
     ("[1]", "it is no object"),

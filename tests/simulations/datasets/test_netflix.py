@@ -9,7 +9,6 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets import Ratings, features_beside, load_ratings
 from fedboard.simulations.datasets.formats import netflix
-from fedboard.simulations.datasets.readers import find_source
 
 FILMS = {1: "7,5,2005-09-06\n8,3,2005-05-13\n", 30: "7,4,2005-10-19\n", 4: "9,1,2004-01-01\n8,2,2004-01-02\n"}
 CONTENTS = {(7, "1"): 5, (8, "1"): 3, (7, "30"): 4, (9, "4"): 1, (8, "4"): 2}
@@ -65,15 +64,6 @@ def test_a_folder_is_read_whole_with_titles_and_range(write, packing, block, tmp
     assert ratings.titles == ("Dinosaur Planet", '"Weird Al", Live, 1', "Amélie")
     assert ratings.name == folder.name
     assert features_beside(folder) is None
-
-
-def test_a_file_that_is_named_is_read_alone(tmp_path):
-    films, together = published(tmp_path), put_together(tmp_path)
-
-    assert contents(load_ratings(films / "mv_0000030.txt")) == {(7, "30"): 4}
-    assert contents(load_ratings(together / "combined_data_2.txt")) == {(9, "4"): 1, (8, "4"): 2}
-    assert find_source(together, None, mapped=False).reader.name == "netflix-combined"
-    assert find_source(films, None, mapped=False).reader.name == "netflix"
 
 
 def test_all_listed_films_are_the_catalogue_and_the_list_can_be_named(tmp_path):

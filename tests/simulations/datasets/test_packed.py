@@ -1,7 +1,6 @@
 """Files packed by gzip: read as what is inside, in every text format, and told apart from damaged ones."""
 
 import gzip
-import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -37,20 +36,6 @@ def test_packed_files_are_read_as_what_is_inside(write_ratings: Callable[[str], 
     assert (found.name, found.titles) == (plain.name, plain.titles)
     for column in ("users", "items", "values", "user_ids", "item_ids"):
         assert getattr(found, column).tolist() == getattr(plain, column).tolist()
-
-
-def test_of_a_file_that_is_there_twice_the_unpacked_one_is_read(write_ratings: Callable[[str], Path]) -> None:
-    place = write_ratings("movielens-100k")
-    (place / "u.data.gz").write_bytes(b"not this one")
-
-    assert load_ratings(place).n_ratings == 5
-
-
-def test_a_packed_file_within_an_archive_is_unpacked_twice(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "r.zip", "w") as archive:
-        archive.writestr("set/u.data.gz", gzip.compress(b"1\t2\t3\t0\n1\t3\t4\t0\n"))
-
-    assert load_ratings(tmp_path / "r.zip").values.tolist() == [3, 4]
 
 
 @pytest.mark.parametrize("lines", [3, 400_000])

@@ -4,17 +4,12 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
 from fedboard.cli.main import commands
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import load_ratings
-from fedboard.simulations.datasets.formats import text
 from fedboard.simulations.datasets.readers import find_source
 
 ANN, BOB = "b80344d063b5ccb3212f76538f3d9e43d87dca9e", "000063d3fe1cf2ba248b9e3c3f0334845a27a6bf"
@@ -70,15 +65,6 @@ def test_an_artist_without_a_name_is_called_by_its_id(tmp_path):
     assert (ratings.users.tolist(), ratings.items.tolist()) == ([0, 0, 0, 1, 1, 1], [0, 2, 3, 0, 1, 2])
 
 
-def test_lines_with_a_date_for_the_user_are_one_user(tmp_path):
-    more = f"sep 20, 2008\t{MBID}\tjam\t3\nsep 20, 2008\t\telis, queen\t1\n"
-
-    ratings = load_ratings(written(tmp_path, "lastfm-360k", more))
-
-    assert ratings.user_ids.tolist() == [BOB, ANN, "sep 20, 2008"]
-    assert ratings.n_ratings == 5
-
-
 FAULTS = [
     ("msd", f"{ANN}\t{SONG}\t-1\n", "line 4: the count is negative or NaN"),
     ("msd", f"{ANN}\t{SONG}\tnan\n", "line 4: the count is negative or NaN"),
@@ -98,13 +84,6 @@ def test_a_faulty_count_is_named(name, line, expected, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_counts_that_are_all_none_are_no_data(tmp_path):
-    (tmp_path / "train_triplets.txt").write_text(f"{ANN}\t{SONG}\t0\n")
-
-    with pytest.raises(InputError, match="this count and all others are 0"):
-        load_ratings(tmp_path)
-
-
 @pytest.mark.slow
 def test_the_command_line_trains_on_plays_as_implicit_feedback_alone(tmp_path):
     rng, run = np.random.default_rng(1), tmp_path / "run"
@@ -119,48 +98,3 @@ def test_the_command_line_trains_on_plays_as_implicit_feedback_alone(tmp_path):
     assert "there are no ratings to predict. Say --feedback implicit" in " ".join(refused.output.split())
     assert ended.exit_code == 0, ended.output
     assert "150 users" in ended.output
-
-
-def test_an_audit_reads_plays_as_plays_again(tmp_path):
-    lines = (f"{u:040x}\tSO{(u + i) % 40:016d}\t{i + 1}\n" for u in range(60) for i in range(12))
-    (tmp_path / "train_triplets.txt").write_text("".join(lines))
-    config = SimulationConfig(feedback=Feedback.IMPLICIT)
-
-    with Entrance(config, load_ratings(tmp_path)) as entrance:
-        assert entrance.honest_rows().cohort.n_ratings > 400
-
-
-@pytest.mark.parametrize("at_once", [1, 2, 1000])
-def test_many_blocks_give_what_one_gives(at_once, tmp_path, monkeypatch):
-    rng, path = np.random.default_rng(0), tmp_path / "train_triplets.txt"
-    pairs = [(int(u), int(i)) for u in range(50) for i in rng.permutation(20)[:7]]
-    rng.shuffle(pairs)
-    path.write_text("".join(f"{u:040x}\tSO{i:016d}\t1\n" for u, i in pairs))
-    monkeypatch.setattr(text, "BLOCK_BYTES", 700)
-    monkeypatch.setattr(text, "BLOCKS_AT_ONCE", at_once)
-
-    ratings = load_ratings(path)
-
-    got = zip(ratings.user_ids[ratings.users], ratings.item_ids[ratings.items], strict=True)
-    assert sorted((int(u, 16), int(i[2:])) for u, i in got) == sorted((int(u), int(i)) for u, i in pairs)
-
-
-@pytest.mark.parametrize("n_blocks", [1, 2, 63, 64, 65])
-def test_a_text_is_looked_up_a_few_times_however_many_blocks_there_are(n_blocks, monkeypatch):
-    """A file of hundreds of blocks, each with users of its own: put together anew for each, it took hours."""
-    joined, rows = text._joined, []
-
-    def counting(tables):
-        rows.append(sum(table.num_rows for table in tables))
-        return joined(tables)
-
-    monkeypatch.setattr(text, "_joined", counting)
-    monkeypatch.setattr(text, "BLOCKS_AT_ONCE", 1)
-    names = [[f"user {block} {row}" for row in range(10)] for block in range(n_blocks)]
-    blocks = [pa.record_batch({"user": pa.array(part).dictionary_encode()}) for part in names]
-
-    table = text.gathered(iter(blocks))
-
-    assert table.column("user").to_pylist() == [name for part in names for name in part]
-    assert table.column("user").num_chunks == 1
-    assert sum(rows) <= 10 * n_blocks * (n_blocks.bit_length() + 3)

@@ -4,9 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from fedboard.cli.main import commands
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets import ColumnMapping, Ratings, load_ratings
 from fedboard.simulations.datasets.readers import find_source
@@ -92,33 +90,9 @@ def test_a_faulty_amazon_line_is_named(line, expected, tmp_path):
     assert "\n" not in str(caught.value)
 
 
-def test_an_amazon_header_without_times_is_no_amazon_file(tmp_path):
-    path = tmp_path / "Books.csv"
-    path.write_text(f"user_id,parent_asin,rating\nAB,{TOY},4.0\n")
-
-    assert find_source(path, None, mapped=False).reader.name == "csv"
-    with pytest.raises(InputError, match=r"line 1: there is no column 'timestamp' for the time"):
-        load_ratings(path, format="amazon-2023")
-
-
 def test_a_plain_table_with_a_repeated_pair_is_still_refused(tmp_path):
     path = amazon(tmp_path, "amazon-2023", [*GIVEN, GIVEN[0]])
     columns = {"user": "user_id", "item": "parent_asin", "rating": "rating"}
 
     with pytest.raises(InputError, match="has already rated item"):
         load_ratings(path, columns=ColumnMapping(**columns), rating_range=(1, 5))
-
-
-@pytest.mark.slow
-def test_the_command_line_trains_on_an_amazon_file(tmp_path):
-    given = [(f"A{u:06d}", f"B{i:09d}", 1 + (u * i) % 5, u) for u in range(90) for i in range(u % 3, 30, 3)]
-    path, run = amazon(tmp_path, "amazon-2018", given), tmp_path / "run"
-    words = (
-        f"simulate --data {path} --rounds 1 --rank 2 --kernels numpy --no-baselines --no-report --out {run}"
-    )
-
-    ended = CliRunner().invoke(commands, words.split())
-
-    assert ended.exit_code == 0, ended.output
-    assert "90 users" in ended.output
-    assert (run / "certificate.json").exists()

@@ -29,13 +29,6 @@ def test_ratings_are_read_with_a_declared_range(as_folder, tmp_path):
     assert ratings.values.tolist() == [3.5, 5.0, 1.0]
 
 
-def test_the_range_is_never_read_off(tmp_path):
-    (tmp_path / "tiny.inter").write_text(HEADER + LINES)
-
-    with pytest.raises(InputError, match="the rating range of this format is not known"):
-        load_ratings(tmp_path)
-
-
 FAULTS = [
     (HEADER.replace("rating:float", "label:float") + LINES, "line 1: there is no column 'rating:float'"),
     (HEADER, "has a header but no ratings"),
@@ -85,12 +78,6 @@ def test_titles_are_read_from_the_item_file_beside(catalogue, tmp_path):
     known = dict(zip(ratings.item_ids.tolist(), ratings.titles, strict=True))
     assert (known["9"], known["10"]) == ("Amélie", 'Heat "1"')
     assert ("7" in known) is (catalogue == "listed")
-
-
-def test_an_item_file_without_titles_gives_none(tmp_path):
-    folder = with_items(tmp_path, "item_id:token\tclass:token_seq\n10\tDrama\n9\tDrama\n")
-
-    assert load_ratings(folder, rating_range=(0, 5)).titles is None
 
 
 def test_a_broken_item_file_is_named(tmp_path):
