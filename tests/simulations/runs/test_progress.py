@@ -1,11 +1,7 @@
 """Progress on stderr: bars on a terminal, lines elsewhere."""
 
 import io
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -68,38 +64,6 @@ def test_a_terminal_gets_rounds_phase_and_budget(problem: Problem, bars: Progres
     assert rounds.fields["told"] == "round 1 of 2: epsilon 1.5 of 5 spent, validation_rmse 0.9100"
     assert (phase.description, phase.completed, phase.total) == ("items: sum, noise and solve", 1, 8)
     assert phase.visible
-
-
-COMPILE = """
-from fedboard.simulations.runs import kernel_choice
-
-kernel_choice.compile_seconds = lambda backend, features: {"unit_rows": 0.2}
-kernel_choice.compile_kernels("compiled", on_progress=lambda *told: print(*told))
-print("ready")
-"""
-
-
-@pytest.mark.slow
-def test_compiling_is_told_if_and_only_if_something_is_compiled(tmp_path: Path) -> None:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    def run() -> list[str]:
-        command = [sys.executable, "-c", COMPILE]
-        ended = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=300, check=True
-        )
-        return ended.stdout.splitlines()
-
-    first = run()
-    (note,) = tmp_path.rglob("*.done")
-    second = run()
-    note.unlink()
-    third = run()
-
-    assert first == ["compiling 0 0", "compiling 0 0", "ready"]
-    assert second == ["ready"], "it was noted"
-    assert third == ["ready"], "nothing was noted, and the code was found"
-    assert note.exists()
 
 
 @pytest.mark.parametrize("processes", [1, 2, 3, 9])
