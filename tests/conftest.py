@@ -74,7 +74,6 @@ LONGEST = (
     "server/board_service/test_service.py",
     "cli/guarantee/test_certificate.py",
     "benchmarks/test_stopping_game.py",
-    "simulations/runs/test_progress.py",
     "test_architecture.py",
     "cli/device/test_board_command.py",
     "cli/research/test_protocols.py",
