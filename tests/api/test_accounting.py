@@ -30,10 +30,3 @@ def test_a_run_costs_what_its_certificate_claims(run_place: Path) -> None:
     assert claim is not None
 
     assert fedboard.epsilon(run_place) == pytest.approx(claim["claim"]["epsilon"], rel=1e-6)
-
-
-def test_both_or_neither_is_refused() -> None:
-    with pytest.raises(fedboard.errors.InputError, match="either a source or noise_multiplier"):
-        fedboard.epsilon()
-    with pytest.raises(fedboard.errors.InputError, match="releases must be"):
-        fedboard.noise_multiplier(epsilon=1.0, releases=0)

@@ -101,8 +101,3 @@ def test_a_mechanism_that_is_none_leaves_no_ledger_behind(tmp_path: Path) -> Non
         )
 
     assert not (tmp_path / "new").exists()
-
-
-def test_a_question_of_another_kind_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(fedboard.errors.InputError, match="question must be mean or quantile, got 'mode'"):
-        fedboard.ask("mode", PEOPLE, epsilon=0.5, ledger=tmp_path / "a", budget=1.0, rating_range=(1, 5))  # type: ignore[arg-type]

@@ -89,14 +89,6 @@ def test_an_explanation_sums_to_the_prediction(board: fedboard.Board) -> None:
     assert {part.item_id for part in why.influences} == {"1", "2", "3"}
 
 
-def test_neighbours_are_named_and_nearest_first(board: fedboard.Board) -> None:
-    found = fedboard.neighbours("1", board, k=4)
-
-    assert len(found) == 4
-    assert [one.cosine for one in found] == sorted((one.cosine for one in found), reverse=True)
-    assert "1" not in {one.item_id for one in found}
-
-
 def test_where_own_models_cannot_be_taken_apart_there_are_items_without_reasons(
     board: fedboard.Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:

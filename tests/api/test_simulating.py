@@ -1,6 +1,5 @@
 """Runs from Python: keywords are the keys of the configuration, ratings come from anywhere."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +10,6 @@ import pyarrow as pa
 import pytest
 
 import fedboard
-from fedboard.simulations.datasets.in_memory import ratings_of_columns
 
 MADE_UP = {"synthetic": {"n_users": 150, "n_items": 40, "mean_ratings_per_user": 12.0}}
 QUICK: dict[str, Any] = {
@@ -94,17 +92,6 @@ def test_a_misspelt_or_impossible_keyword_is_refused_as_a_file_would_be(
     assert not any(tmp_path.iterdir())
 
 
-def test_a_file_is_laid_under_the_keywords(tmp_path: Path) -> None:
-    (tmp_path / "run.toml").write_text("seed = 4\n[privacy]\nepsilon = 2.0\ndelta = 1e-6\n")
-
-    run = fedboard.simulate(
-        config=tmp_path / "run.toml", data=MADE_UP, epsilon=3.0, out=tmp_path / "run", **QUICK
-    )
-
-    stored = json.loads((run.path / "config.json").read_text())
-    assert (stored["seed"], stored["privacy"]["epsilon"], stored["privacy"]["delta"]) == (4, 3.0, 1e-6)
-
-
 @pytest.mark.slow
 def test_frames_and_arrays_and_files_give_the_same_board(tmp_path: Path) -> None:
     users, items, ratings = columns()
@@ -152,21 +139,6 @@ def test_ratings_in_memory_that_cannot_be_used_say_why(
 ) -> None:
     with pytest.raises(fedboard.errors.InputError, match=sentence):
         fedboard.load_ratings(source, **keywords)
-
-
-def test_titles_in_memory_are_the_catalogue_where_that_is_asked_for() -> None:
-    ratings = ratings_of_columns(
-        ["ann", "bob"],
-        ["1", "3"],
-        [4, 5],
-        rating_range=(1, 5),
-        titles={"1": "One", "2": "Two", "3": "Three"},
-        catalogue="listed",
-    )
-
-    assert ratings.titles == ("One", "Two", "Three")
-    assert ratings.items.tolist() == [0, 2]
-    assert ratings.items_listed
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """The page on other engines shows the file's own code, and that code makes the boards of every other engine."""
 
 import importlib.util
-import re
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -29,14 +28,6 @@ def loaded() -> Any:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def test_the_page_shows_what_the_file_has() -> None:
-    page = (ROOT / "docs" / "guide" / "another-engine.md").read_text(encoding="utf-8")
-    shown = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-
-    assert len(shown) == 1
-    assert shown[0] in FILE.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -11,7 +11,6 @@ import pytest
 from tests.ports import free_ports
 
 FLEET = Path(__file__).parents[2] / "examples" / "fleet"
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "fleet.md"
 
 
 @pytest.mark.slow
@@ -35,14 +34,3 @@ def test_the_quickstart_trains_publishes_and_recommends(tmp_path: Path) -> None:
     assert "checks passed" in ended.stdout
     assert "predicted rating" in ended.stdout
     assert "Given so far: epsilon 5 of 6" in ended.stdout
-
-
-def test_the_guide_pastes_the_scripts_commands() -> None:
-    script = (FLEET / "quickstart.sh").read_text(encoding="utf-8")
-    guide = GUIDE.read_text(encoding="utf-8")
-    in_both = {
-        line.split()[1]: line.strip() for line in script.splitlines() if line.strip().startswith("fedboard ")
-    }
-
-    for command in in_both:
-        assert f"fedboard {command}" in guide

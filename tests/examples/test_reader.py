@@ -252,7 +252,3 @@ def test_certificates_hold_here_where_they_hold_in_the_package(reader: Any, kind
             findings = Certificate.from_dict(made).verify()
             failed = {finding.check for finding in findings if not finding.passed}
             assert (here, failed) == ("passed", {"statements"}), path
-
-
-def test_without_a_plan_it_says_that_it_did_not_recompute_the_promise(reader: Any) -> None:
-    assert reader.promise.checked(certificates.sound()["budget"]) == "open"

@@ -1,7 +1,6 @@
 """Shards that were written without fedboard, by the page that specifies them, are read as those it makes itself."""
 
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +11,10 @@ import pytest
 from pyarrow import parquet
 
 from fedboard.simulations.datasets import load_ratings
-from fedboard.simulations.datasets.shards import layout, manifest, open_shards
+from fedboard.simulations.datasets.shards import open_shards
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "write_shards.py"
-PAGE = ROOT / "docs" / "guide" / "shards.md"
 
 
 @pytest.fixture(scope="module")
@@ -62,18 +60,3 @@ def load_example() -> dict[str, object]:
     names: dict[str, object] = {"__name__": "example"}
     exec(compile(EXAMPLE.read_text(), EXAMPLE, "exec"), names)
     return names
-
-
-def test_the_page_names_every_column_and_every_key() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    columns = {field.name: str(field.type) for field in layout.schema_of(times=True)}
-    told = dict(re.findall(r"^\| `(\w+)` \| (\w+)", page, flags=re.MULTILINE))
-    keys = {
-        name
-        for record in (manifest.Manifest, manifest.Items, manifest.Shard, manifest.Group)
-        for name in record.__struct_fields__
-    }
-
-    assert {name: told[name] for name in columns} == columns
-    assert {name for name in keys if f"`{name}`" not in page} == set()
-    assert manifest.FORMAT in page

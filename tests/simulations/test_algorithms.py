@@ -1,7 +1,6 @@
 """Algorithms by name: every preset is valid, and a configuration cannot reach what others decide."""
 
 import math
-import re
 import sys
 from pathlib import Path
 from types import FrameType
@@ -12,12 +11,10 @@ import pytest
 from fedboard import common
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
-from fedboard.common.tasks.registry import algorithm_names, installed, variant_of
+from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.judging.references.known import every_reference
 from fedboard.simulations.runs.calibrated import build_task
 
 
@@ -83,24 +80,6 @@ def test_the_walk_from_a_name_to_its_task_enters_each_file_from_one_other(algori
 
     assert list(entered) == walk
     assert {place: len(by) for place, by in entered.items()} == dict.fromkeys(walk, 1)
-
-
-def test_an_epsilon_between_takes_the_nearest_preset_on_the_log_scale() -> None:
-    explicit = Feedback.EXPLICIT
-    adadpals = variant_of("adadpals")
-    assert preset(adadpals, explicit, 2.0) == preset(adadpals, explicit, 1.0)
-    assert preset(adadpals, explicit, 2.5) == preset(adadpals, explicit, 5.0)
-
-
-def test_the_table_of_the_guide_names_what_is_there() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "guide" / "algorithms.md").read_text(encoding="utf-8")
-    rows = page.partition("| name | what it is |")[2].partition("\n\n")[0].splitlines()[2:]
-    named = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row)}
-    first = {name for row in rows for name in re.findall(r"`([a-z-]+)`", row.split("|")[1])}
-
-    assert named >= {*algorithm_names(), *every_reference()}
-    assert first <= {*algorithm_names(), *every_reference()}
-    assert {algorithm.name for algorithm in installed()} <= first
 
 
 @pytest.mark.parametrize("settings", [{"start": "spectral"}, {"curvature": "once"}, {"clip_quantile": 0.5}])

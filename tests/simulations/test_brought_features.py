@@ -80,20 +80,6 @@ def test_held_out_ratings_are_judged_with_them(runs: dict[str, RunResult], movie
     assert error(board) < error(without) - 0.05  # taste is by genre here, and the board hardly learns it
 
 
-def test_a_board_is_the_same_whether_or_not_others_carry_features(
-    runs: dict[str, RunResult], movielens: Path
-) -> None:
-    """AdaDPALS does not read features: neither its boards nor their digests know of them."""
-    told, plain = (load_problem(config(movielens, **given)) for given in ({}, {"features": "none"}))
-    from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-    from fedboard.common.tasks.adadpals.task import AdaDpals
-
-    first = [AdaDpals(AdaDpalsConfig()).first_board(one.catalogue) for one in (told, plain)]
-
-    assert told.catalogue.features is not None
-    assert first[0].digest == first[1].digest
-
-
 def test_features_do_not_depend_on_who_rated_what(movielens: Path, tmp_path: Path) -> None:
     """With a list of items of its own, a catalogue and its features are the same whoever is in the file."""
     fewer = tmp_path / "ml-small.zip"
@@ -119,15 +105,3 @@ def test_what_is_published_is_the_same_whatever_devices_make_of_features(
 
     assert without.board.digest == runs["brought"].board.digest
     assert without.final["metrics"]["test_rmse"] != runs["brought"].final["metrics"]["test_rmse"]
-
-
-def test_titles_without_genres_bring_nothing_and_are_no_fault(tmp_path: Path) -> None:
-    lines = "".join(f"{u}::{i}::{1 + (u * i) % 5}::1\n" for u in range(1, 12) for i in range(1, 12))
-    (tmp_path / "ratings.dat").write_text(lines)
-    (tmp_path / "movies.dat").write_text("".join(f"{i}::Film {i}\n" for i in range(1, 12)))
-
-    problem = load_problem(config(tmp_path))
-
-    assert problem.catalogue.titles is not None
-    assert problem.catalogue.features is None
-    assert problem.item_features is None

@@ -54,17 +54,6 @@ def test_a_run_without_messages_learns_the_same_board_and_its_certificate_says_s
     assert any("without its messages" in text for text in cancelled.certificate.assumptions)
 
 
-def test_a_small_board_under_a_protocol_is_that_of_trusted_where_nothing_is_coarsened(tmp_path: Path) -> None:
-    """The preparation's bounds fit 32 bits, so the first board is the trusted one to the last bit."""
-    trusted, secure = a_run(tmp_path / "t"), a_run(tmp_path / "s", protocol="secure-sum", clients=12)
-
-    first = [Board.load(run.path / "boards" / "board-0001.board") for run in (trusted, secure)]
-    assert_same_board(*first)
-    assert trusted.final["metrics"]["test_rmse"] == pytest.approx(
-        secure.final["metrics"]["test_rmse"], rel=0.02
-    )
-
-
 def test_shares_of_the_noise_are_booked_and_a_run_goes_on_under_the_same_protocol_only(
     tmp_path: Path,
 ) -> None:

@@ -73,13 +73,6 @@ def test_workers_and_wire_form_do_not_matter(run: dict[str, Any], finished: Path
     assert_same(tmp_path / "run", finished)
 
 
-def test_workers_do_not_matter_with_implicit_feedback(tmp_path: Path) -> None:
-    for workers in (1, 2):
-        simulate(a_config(feedback="implicit", workers=workers), tmp_path / str(workers))
-
-    assert_same(tmp_path / "2", tmp_path / "1")
-
-
 class StoppedError(Exception):
     pass
 
@@ -115,21 +108,6 @@ def test_a_round_that_was_paid_for_but_not_published_is_made_again(finished: Pat
     simulate(a_config(), tmp_path / "run", resume=True)
 
     assert_same(tmp_path / "run", finished)
-
-
-def test_what_was_booked_is_the_plan(finished: Path) -> None:
-    with Ledger.open(finished / "ledger.sqlite", read_only=True) as ledger:
-        names = [event["name"] for event in ledger.events()]
-        assert ledger.spent().epsilon == pytest.approx(5.0, rel=1e-3)
-        assert ledger.spent().epsilon <= 5.0
-    preparation = ["moments", "counts"]
-    biases = ["weighted-counts", "bias/linear", "bias/moment"]
-    rounds = [
-        *["round-1/linear", "round-1/moment", "round-1/clip"],
-        *["round-2/linear", "round-2/moment", "round-2/ridges", "round-2/curvature", "round-2/clip"],
-        *["round-3/linear", "round-3/moment", "round-3/ridges"],
-    ]
-    assert names == [*preparation, *biases, "pairs", *rounds]
 
 
 @pytest.mark.parametrize(

@@ -42,16 +42,6 @@ def test_a_run_is_not_continued_with_the_ledger_of_another(tmp_path: Path) -> No
         simulate(a_config(), tmp_path / "run", resume=True)
 
 
-def test_the_kernels_are_written_down_and_kept(tmp_path: Path) -> None:
-    simulate(a_config(), tmp_path / "run", report=False)
-
-    assert json.loads((tmp_path / "run" / "config.json").read_text())["run"]["kernels"] == "numpy"
-    with pytest.raises(InputError, match="another 'run'"):
-        simulate(a_config(kernels="compiled"), tmp_path / "run", resume=True)
-    with pytest.raises(InputError, match="another 'run'"):
-        simulate(a_config(wire="dense"), tmp_path / "run", resume=True)
-
-
 def test_a_run_and_the_models_beside_it_are_judged_by_users_activity(tmp_path: Path) -> None:
     simulate(a_config(baselines=True), tmp_path / "run")
 

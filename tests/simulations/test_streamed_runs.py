@@ -17,7 +17,6 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, SettingError
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import load_any
-from fedboard.simulations.runs.progress import Pace
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.streams.problem import StreamedProblem
 
@@ -162,21 +161,3 @@ class Kept(Listening):
 
     def progress(self, phase: str, done: int, total: int) -> None:
         assert not [path for path in self.run.iterdir() if "partial" in path.name]
-
-
-def test_the_pace_is_of_this_process_and_this_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = [100.0]
-    monkeypatch.setattr("time.monotonic", lambda: now[0])
-    pace = Pace()
-    found = []
-    for seconds, done in ((0, 500), (10, 600), (10, 700), (5, 0), (10, 100)):
-        now[0] += seconds
-        found.append(pace.told(done, 1000))
-
-    assert found == [
-        "500 of 1,000 users",
-        "600 of 1,000 users, 10 per second, 0:00:40 left",
-        "700 of 1,000 users, 10 per second, 0:00:30 left",
-        "0 of 1,000 users",
-        "100 of 1,000 users, 10 per second, 0:01:30 left",
-    ]

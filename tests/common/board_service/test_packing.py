@@ -11,7 +11,7 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.board_service import packing
 from fedboard.common.board_service.manifest import Encoding
-from fedboard.common.board_service.packing import numbers, pack, restored_hashes, sections
+from fedboard.common.board_service.packing import pack, restored_hashes
 from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
 from tests.common.board_service.boards import N_ITEMS, certified, chain, first_board
 
@@ -245,19 +245,6 @@ def test_no_damage_of_a_packed_file_does_anything_but_refuse_or_change_the_board
             unpack(smaller.content[:length], board_size=len(smaller.board_file))
 
 
-def test_sections_are_the_arrays_of_the_file():
-    board = first_board()
-
-    by_name = {section.name: section for section in sections(as_file(board))[1]}
-
-    np.testing.assert_array_equal(numbers(by_name["array/item_factors"]), board.arrays["item_factors"])
-    assert set(by_name) == {
-        "catalogue/item_ids",
-        "catalogue/titles",
-        *(f"array/{name}" for name in board.arrays),
-    }
-
-
 def test_with_int8_numbers_that_are_no_matrix_keep_eight_significant_bits():
     counts = np.concatenate([np.geomspace(1e-3, 6.5e4, 500), -np.geomspace(1e-3, 6.5e4, 500), np.zeros(200)])
     counts[0] = 65504.0  # the largest of its kind: nothing becomes infinite
@@ -269,12 +256,3 @@ def test_with_int8_numbers_that_are_no_matrix_keep_eight_significant_bits():
     np.testing.assert_allclose(found[Encoding.INT8], exact, rtol=2**-8 + 2**-11)
     np.testing.assert_allclose(found[Encoding.FLOAT16], exact, rtol=2**-11)
     assert not np.allclose(found[Encoding.INT8], exact, rtol=2**-10, atol=0)
-
-
-def test_it_weighs_less_so(monkeypatch):
-    board = with_arrays(item_counts=np.random.default_rng(5).gamma(1.0, 50.0, N_ITEMS))
-    shorter = len(packed(board, Encoding.INT8).content)
-
-    monkeypatch.setattr(packing, "_with_fewer_bits", lambda halves: halves)
-
-    assert shorter < len(packed(board, Encoding.INT8).content)

@@ -20,11 +20,6 @@ def test_without_numba_the_choice_is_numpy():
     assert backends.choose_backend(64, 10_000_000) == "numpy"
 
 
-def test_unknown_backend_is_refused_by_name():
-    with pytest.raises(InputError, match="'quick'"):
-        backends.implementation("quick", "ridge")
-
-
 def test_choice_goes_up_with_the_work():
     if not backends.has_compiler():
         pytest.skip("numba is not installed")

@@ -1,4 +1,3 @@
-import re
 import subprocess
 import sys
 
@@ -32,26 +31,3 @@ def test_python_is_refused_what_is_compiled_into_others_only():
 
     with pytest.raises(TypeError, match="factor is a part of compiled functions"):
         factor(np.eye(16, dtype=np.float32).reshape(-1), 16, 16, np.zeros(256, np.float32))
-
-
-def test_without_compiling_parts_are_the_functions_they_were(monkeypatch):
-    from fedboard.common.kernels import compiling
-
-    monkeypatch.setattr(compiling.numba.config, "DISABLE_JIT", 1)
-
-    assert compiling.compiled()(len) is len
-
-
-def test_vector_loops_are_not_unrolled():
-    import numba
-
-    from fedboard.common.kernels.compiled.tridiagonal import dot
-
-    def product(left, right, count):
-        return dot(left, 0, right, 0, count)
-
-    compiled = numba.njit(product)
-    assert compiled(np.ones(16), np.full(16, 2.0), 16) == 32.0
-
-    code = next(iter(compiled.inspect_llvm().values()))
-    assert len(re.findall(r"call <\d+ x double> @llvm.fma", code)) == 1

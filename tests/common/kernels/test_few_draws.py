@@ -1,8 +1,5 @@
 """Few draws are made without the compiler: the same bits, and numba is loaded only where many are needed."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -57,31 +54,3 @@ def test_noised_sums_are_those_of_the_compiled_kernel(monkeypatch: pytest.Monkey
 
     assert backends._drawn == given["sums"].size
     assert np.array_equal(ours, compiled)
-
-
-COUNTED = """
-import sys
-import numpy as np
-from fedboard.common.kernels import standard_normal
-from fedboard.common.kernels.backends import FEW_DRAWS
-
-words = np.random.default_rng(0).integers(0, 2**64, FEW_DRAWS, dtype=np.uint64)
-first = standard_normal(words[:1000], backend="compiled")
-standard_normal(words[: FEW_DRAWS - 1000], backend="compiled")
-assert "numba" not in sys.modules
-assert np.array_equal(standard_normal(words[:1000], backend="compiled"), first)
-assert "numba" in sys.modules
-"""
-
-
-@COMPILED
-@pytest.mark.slow
-def test_the_compiler_is_loaded_once_many_numbers_are_drawn() -> None:
-    subprocess.run([sys.executable, "-c", COUNTED], check=True, timeout=120)
-
-
-@pytest.mark.parametrize("backend", ["numpy", "nonsense"])
-def test_other_backends_are_not_replaced(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends, "_COMPILED_DRAWS", "nothing that is loaded")
-
-    assert not backends.without_compiler(backend, 1)

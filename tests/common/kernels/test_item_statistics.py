@@ -1,8 +1,5 @@
 import numpy as np
 import pytest
-from hypothesis import given as drawn
-from hypothesis import settings
-from hypothesis import strategies as st
 
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import item_statistics
@@ -103,15 +100,6 @@ def test_threads_and_splits_do_not_show(backend, pattern, rank):
         assert np.array_equal(together, np.concatenate([first, second]))
 
 
-def test_linear_part_alone_equals_the_linear_part(backend, pattern):
-    given = problem(pattern, 16) | {"start": 0, "stop": pattern.n_rows, "backend": backend}
-
-    squares, linear = item_statistics(**given, quadratic=False)
-
-    assert squares is None
-    assert np.array_equal(linear, item_statistics(**given)[1])
-
-
 def test_weights_and_responses_may_lie_side_by_side(backend, pattern):
     given = problem(pattern, 7) | {"start": 0, "stop": pattern.n_rows, "backend": backend}
     both = np.stack([given["weights"], given["responses"]], axis=1)
@@ -147,38 +135,6 @@ def test_arrays_that_do_not_fit_are_refused(backend, name, value):
 
     with pytest.raises(InputError):
         item_statistics(**(given | {name: value}), backend=backend)
-
-
-SHORTS = st.integers(-(1 << 15), (1 << 15) - 1)
-COORDINATES = st.integers(-4096, 4096) | st.sampled_from([-4096, -1, 0, 1, 4096])
-
-
-@COMPILED
-@settings(max_examples=60, deadline=None)
-@drawn(
-    rank=st.sampled_from([1, 2, 7, 16, 17, 33]),
-    ratings=st.lists(st.tuples(st.integers(0, 2), SHORTS, SHORTS), min_size=1, max_size=20),
-    coordinates=st.lists(COORDINATES, min_size=1, max_size=9),
-    copies=st.sampled_from([1, 2, 31, 64]),
-)
-def test_any_numbers_give_the_bits_of_the_reference(rank, ratings, coordinates, copies):
-    users, weights, responses = (np.tile(column, copies) for column in zip(*ratings, strict=True))
-    given = {
-        "indptr": np.array([0, users.size], np.int64),
-        "users": users.astype(np.int32),
-        "entries": np.arange(users.size),
-        "vectors": np.resize(coordinates, (3, rank)).astype(np.int16),
-        "weights": weights.astype(np.int16),
-        "responses": responses.astype(np.int16),
-        "start": 0,
-        "stop": 1,
-    }
-
-    squares, linear = item_statistics(**given, backend="compiled")
-
-    expected_squares, expected_linear = item_statistics(**given, backend="numpy")
-    assert np.array_equal(squares, expected_squares)
-    assert np.array_equal(linear, expected_linear)
 
 
 @COMPILED

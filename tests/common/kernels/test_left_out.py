@@ -1,6 +1,5 @@
 """What a ridge does for ratings that were left out: held against solving again without each."""
 
-from itertools import pairwise
 from math import sqrt
 
 import numpy as np
@@ -130,38 +129,6 @@ def test_ridges_side_by_side_are_bit_for_bit_one_after_the_other(backend, given)
             assert found[row, number] == (total - alone) / seen
 
 
-@pytest.mark.parametrize("rank", [0, 7, 20])
-def test_systems_of_any_width_are_bit_for_bit_one_rating_after_the_other(backend, rank):
-    """Less than a vector, whole vectors, and some and a part; ratings by fours, and what is left of them."""
-    if backend == "numpy":
-        return
-    rng = np.random.default_rng(rank)
-    lengths, ridges = np.array([2, 9, 0, 5, 4, 3]), [0.4, 5.0]
-    indptr = np.concatenate([[0], np.cumsum(lengths)])
-    items = rng.integers(0, 30, indptr[-1]).astype(np.int32)
-    targets = rng.standard_normal(items.size).astype(np.float32)
-    factors, growth = rng.standard_normal((30, rank)).astype(np.float32), rng.uniform(0.5, 2.0, lengths.size)
-
-    found = left_out_errors(
-        *(indptr, items, targets, factors),
-        ridges=np.array(ridges),
-        growth=growth,
-        bias_ridge=BIAS_RIDGE,
-        backend=backend,
-    )
-
-    for row, (first, last) in enumerate(pairwise(indptr.tolist())):
-        if first == last:
-            continue
-        wanted = targets[first:last].astype(np.float64)
-        columns = np.hstack([np.ones((wanted.size, 1)), factors[items[first:last]].astype(np.float64)])
-        alone, seen = one_after_the_other_alone(columns[:, 0], wanted, growth[row] * BIAS_RIDGE)
-        for number, ridge in enumerate(ridges):
-            pulls = growth[row] * np.array([BIAS_RIDGE, *[ridge] * rank])
-            total, _ = one_after_the_other(columns, wanted, pulls)
-            assert found[row, number] == (total - alone) / seen
-
-
 def one_after_the_other_alone(ones, wanted, pull):
     """The same without factors."""
     system, moment, total = float(ones.sum()) + pull, 0.0, 0.0
@@ -184,47 +151,6 @@ def test_a_row_does_not_see_the_others(backend, given):
         found = left_out_errors(**{**given, **part, **alone}, backend=backend)
 
         np.testing.assert_array_equal(found[0], whole[row])
-
-
-def test_factors_that_explain_help_and_others_harm(backend):
-    """Of 500 people with 30 ratings each; with a strong ridge neither does anything."""
-    rng = np.random.default_rng(4)
-    factors = rng.standard_normal((30, 2)).astype(np.float32)
-    tastes = rng.standard_normal((500, 2))
-    noise = rng.standard_normal((500, 30))
-    rows = {
-        "indptr": 30 * np.arange(501),
-        "items": np.tile(np.arange(30, dtype=np.int32), 500),
-        "growth": np.ones(500),
-        "ridges": np.array([1.0, 1e9]),
-        "bias_ridge": 1.0,
-    }
-
-    def gain(targets, known):
-        told = {"targets": targets.ravel().astype(np.float32), "factors": known}
-        return left_out_errors(**rows, **told, backend=backend).mean(axis=0)
-
-    told = tastes @ factors.T
-    helps = gain(told + noise, factors)
-    harms = gain(told + noise, rng.standard_normal((30, 2)).astype(np.float32))
-    explained = float(np.mean(np.var(told, axis=1)))
-    assert helps[0] == pytest.approx(-explained, rel=0.1)  # all but a little
-    assert harms[0] > 0.02
-    assert np.abs([helps[1], harms[1]]).max() < 1e-6
-
-
-def test_two_ratings_and_nothing_to_learn_are_fine(backend, given):
-    two = {
-        "indptr": np.array([0, 0, 1, 3]),
-        "items": np.array([3, 5, 5], dtype=np.int32),  # the same item twice
-        "targets": np.array([1.0, 2.0, 2.0], dtype=np.float32),
-        "growth": np.ones(3),
-    }
-    for factors in (given["factors"], np.zeros_like(given["factors"])):
-        found = left_out_errors(**{**given, **two, "factors": factors}, backend=backend)
-        assert np.isfinite(found).all()
-        assert not found[:2].any()
-    np.testing.assert_allclose(found, 0.0, atol=1e-12)  # no factors, no difference
 
 
 def test_absurd_factors_raise_nothing(backend, given):

@@ -82,48 +82,6 @@ def test_backends_agree_to_rounding_and_a_row_depends_on_itself_alone(backend, g
     np.testing.assert_array_equal(solve_own_models(**alone, backend=backend)[0][0], solved[5])
 
 
-def test_content_that_says_nothing_is_hardly_believed_and_content_that_does_is(backend):
-    rng = np.random.default_rng(1)
-    n, users = 100, 40
-    content = np.eye(10, dtype=np.float32)[rng.integers(0, 10, n)]
-    told = [(content @ rng.standard_normal(10) + 0.5 * rng.standard_normal(n)) for _ in range(users)]
-    untold = [1.5 * rng.standard_normal(n) for _ in range(users)]
-    chosen = [
-        solve_own_models(
-            np.arange(users + 1) * n,
-            np.tile(np.arange(n, dtype=np.int32), users),
-            np.concatenate(targets).astype(np.float32),
-            np.ones((n, 1), dtype=np.float32),
-            content,
-            ridge=np.full(users, 2.0, dtype=np.float32),
-            backend=backend,
-        )[1]
-        for targets in (told, untold)
-    ]
-
-    assert np.median(chosen[0]) < 1.5 * CONTENT_RIDGES[0]
-    assert np.median(chosen[1]) > CONTENT_RIDGES[1]
-    assert all(np.all(ridges >= CONTENT_RIDGES[0] - 1e-9) for ridges in chosen)
-
-
-def test_ratings_without_residual_and_empty_populations_are_no_trouble(backend, given):
-    still, _ = solve_own_models(**{**given, "targets": np.zeros_like(given["targets"])}, backend=backend)
-    nobody, none = solve_own_models(
-        **{
-            **given,
-            "indptr": np.zeros(1, np.int64),
-            "items": np.zeros(0, np.int32),
-            "targets": np.zeros(0, np.float32),
-            "ridge": np.zeros(0, np.float32),
-        },
-        backend=backend,
-    )
-
-    assert not still.any()
-    assert nobody.shape == (0, WIDTH + CONTENT)
-    assert none.shape == (0,)
-
-
 @pytest.mark.parametrize("size", [5, 30, 600])
 def test_a_board_of_huge_numbers_fails_for_nobody(backend, size):
     """As large as a device takes them, and collinear: whoever rated such items gets numbers, not an error."""

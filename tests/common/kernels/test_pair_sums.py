@@ -41,14 +41,6 @@ def test_the_largest_numbers_do_not_wrap_round(backend):
     assert found.tolist() == [square, 0, -square, 0, 0, square]
 
 
-def test_an_item_that_stands_twice_counts_as_their_sum(backend):
-    twice = np.array([1, 1], np.int32), np.array([3, 4], np.int16)
-
-    found = pair_sums(np.array([0, 2]), *twice, n_items=2, backend=backend)
-
-    assert found.tolist() == [0, 0, 49]
-
-
 def test_columns_of_a_larger_array_are_read_as_they_are(backend):
     both = np.array([[1, 5], [2, 6]], np.int16)
 
@@ -76,12 +68,3 @@ def test_arrays_that_do_not_fit_are_refused(backend, indptr, items, n_responses)
             n_items=4,
             backend=backend,
         )
-
-
-def test_other_widths_are_refused_rather_than_cut(backend):
-    with pytest.raises(InputError, match="int16"):
-        pair_sums(np.array([0, 1]), np.zeros(1, np.int32), np.array([40_000]), n_items=1, backend=backend)
-    with pytest.raises(InputError, match="catalogue"):
-        pair_sums(np.array([0, 1]), np.array([2**32]), np.ones(1, np.int16), n_items=1, backend=backend)
-    with pytest.raises(InputError, match="n_items"):
-        pair_sums(np.array([0]), np.zeros(0, np.int32), np.zeros(0, np.int16), n_items=-3, backend=backend)

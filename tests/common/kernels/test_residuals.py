@@ -53,19 +53,6 @@ def test_compiled_loops_add_in_the_order_that_they_state(backend, pattern, width
             assert found[k] == float(np.float32(given["targets"][k]) - own[0]) - (sums[0] + sums[1])
 
 
-def test_a_row_does_not_see_the_others(backend, pattern):
-    given = problem(pattern, 9)
-    whole = residuals_of_rows(**given, backend=backend)
-    for row in (2, 4, 9):
-        part = slice(pattern.indptr[row], pattern.indptr[row + 1])
-        alone = {"indptr": np.array([0, part.stop - part.start]), "own": given["own"][row : row + 1]}
-        entries = {name: given[name][part] for name in ("items", "targets")}
-
-        found = residuals_of_rows(**{**given, **alone, **entries}, backend=backend)
-
-        np.testing.assert_array_equal(found, whole[part])
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

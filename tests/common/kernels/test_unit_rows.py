@@ -45,25 +45,6 @@ def test_no_row_exceeds_a_norm_of_one_and_all_reach_it_if_asked(backend, pattern
     assert np.allclose(squares[filled], 1.0) == spend_all
 
 
-def test_a_row_does_not_see_the_others(backend, pattern):
-    omega = item_weights(pattern)
-    whole = unit_rows(pattern.indptr, pattern.columns, omega, spend_all=True, backend=backend)
-
-    first, last = pattern.indptr[4], pattern.indptr[5]
-    alone = unit_rows(
-        np.array([0, last - first]), pattern.columns[first:last], omega, spend_all=True, backend=backend
-    )
-
-    assert np.array_equal(whole[first:last], alone)
-
-
-def test_no_rows_and_empty_rows_are_fine(backend):
-    nothing = np.empty(0, np.int32)
-    for n_rows in (0, 3):
-        indptr = np.zeros(n_rows + 1, np.int64)
-        assert unit_rows(indptr, nothing, np.ones(2), spend_all=True, backend=backend).shape == (0,)
-
-
 @pytest.mark.parametrize(
     ("indptr", "items"),
     [

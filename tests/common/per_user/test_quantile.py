@@ -162,31 +162,6 @@ def test_a_histogram_gives_any_quantile_at_once_within_its_noise(tmp_path: Path)
     assert HISTOGRAM.quantile(exact, 0.5) == pytest.approx(np.quantile(norms, 0.5), rel=0.01)
 
 
-def test_an_empty_histogram_and_pure_noise_give_a_norm_in_the_range() -> None:
-    rng = np.random.default_rng(3)
-    for counts in (np.zeros(34), -np.ones(34), *rng.normal(0, 50, (50, 34))):
-        assert HISTOGRAM.lowest <= HISTOGRAM.quantile(counts, 0.5) <= HISTOGRAM.highest
-
-
-def test_cells_end_at_the_edges_and_a_gap_is_crossed() -> None:
-    form = NormHistogram(lowest=1.0, highest=8.0, cells=5)
-
-    np.testing.assert_allclose(form.edges, [1, 2, 4, 8])
-    cells = form.rows(np.array([0.0, 1.0, 1.5, 2.0, 8.0, 8.1])).argmax(axis=1)
-    assert cells.tolist() == [0, 0, 1, 1, 3, 4]
-    # Half the users below 1, the others between 4 and 8: above the median the quantile is beyond 4.
-    assert form.quantile(np.array([10.0, 0, 0, 10.0, 0]), 0.51) > 4.0
-    assert form.quantile(np.array([10.0, 0, 0, 10.0, 0]), 0.75) == pytest.approx(math.sqrt(32), rel=1e-6)
-
-
-def test_a_step_has_the_size_and_direction_of_what_is_missing() -> None:
-    form = AdaptiveClip(target=0.8, rate=0.5, initial=1.0, lower=0.1, upper=10.0)
-
-    assert form.update(1.0, np.array([[60.0, 40.0]])) == pytest.approx(math.exp(0.5 * 0.2))
-    assert form.update(1.0, np.array([[100.0, 0.0]])) == pytest.approx(math.exp(-0.5 * 0.2))
-    assert form.update(1.0, np.array([[80.0, 20.0]])) == pytest.approx(1.0)
-
-
 def test_noise_alone_never_moves_the_bound_far_nor_out_of_its_range() -> None:
     form = AdaptiveClip(target=0.5, rate=2.0, initial=1.0, lower=0.5, upper=2.0)
 

@@ -143,25 +143,12 @@ def test_uniform_samples_of_two_users_and_of_two_seeds_are_unrelated():
     assert abs(between_users - 0.5) < 6 * 0.5 / math.sqrt(5940)
 
 
-def test_uniform_is_drawn_once_per_seed():
-    assert np.array_equal(weights_of("uniform"), weights_of("uniform"))
-    assert not np.array_equal(weights_of("uniform"), weights_of("uniform", seed=12))
-
-
 def test_large_cohorts_are_sampled_block_by_block_alike(monkeypatch):
     whole = weights_of("uniform")
 
     monkeypatch.setattr("fedboard.common.per_user.weightings.choosing._ROWS_PER_BLOCK", 7)
 
     assert np.array_equal(whole, weights_of("uniform"))
-
-
-def test_adaptive_spends_everybodys_whole_budget_and_prefers_rare_items():
-    weights = weights_of("adaptive")
-    everything = COHORT.rows(2, 3)
-
-    assert np.allclose(row_squares(weights)[COHORT.counts > 0], 1.0)
-    assert np.all(np.diff(weights_of("adaptive", everything)[np.argsort(np.maximum(COUNTS, 1))]) <= 0)
 
 
 def test_adaptive_weights_follow_their_formula():
@@ -193,17 +180,6 @@ def test_the_clipped_schemes_follow_the_equations_of_the_paper(scheme, accuracy)
         assert np.allclose(weights[row], own * factor)
     clipped = row_squares(weights) > 1 - 1e-9
     assert 0.05 < clipped.mean() < 0.95
-
-
-def test_overcounting_gives_smaller_weights_to_rare_items_than_exact_counts_do():
-    exact = item_weights("adaptive-clipped", COUNTS, exponent=0.5, population=N_USERS)
-    over = item_weights("adaptive-overcount", COUNTS, exponent=0.5, population=N_USERS, accuracy=4.0)
-
-    assert (over < exact).all()
-
-
-def test_exponent_zero_treats_all_items_alike():
-    assert (item_weights("adaptive", COUNTS, exponent=0.0) == 1.0).all()
 
 
 @pytest.mark.parametrize("scheme", WeightScheme)
@@ -254,10 +230,6 @@ def test_sampling_needs_its_parameters(scheme, options):
         weights_of(scheme, **options)
 
 
-def test_the_largest_seed_is_accepted():
-    assert (weights_of("uniform", seed=2**64 - 1) > 0).any()
-
-
 @pytest.mark.parametrize("omega", [np.ones(N_ITEMS - 1), np.zeros(N_ITEMS), np.full(N_ITEMS, np.nan)])
 def test_item_weights_that_do_not_fit_are_refused(omega):
     with pytest.raises(InputError, match="omega"):
@@ -267,13 +239,6 @@ def test_item_weights_that_do_not_fit_are_refused(omega):
 def test_an_unknown_scheme_is_named_with_the_known_ones():
     with pytest.raises(InputError, match=r"adaptive-overcount.*got 'best'"):
         item_weights("best", COUNTS)
-
-
-@pytest.mark.parametrize("scheme", WeightScheme)
-def test_each_weighting_has_its_file(scheme):
-    assert scheme.weighting is WeightScheme(str(scheme)).weighting
-    assert scheme.samples == (scheme in ("uniform", "tail"))
-    assert scheme.needs_population == (scheme in ("adaptive-clipped", "adaptive-overcount"))
 
 
 def test_a_weighting_that_chooses_too_many_items_is_stopped(monkeypatch):

@@ -307,10 +307,3 @@ def test_ratings_that_are_no_numbers_are_refused_without_saying_whose() -> None:
     )
     with pytest.raises(PrivacyError, match="NaN"):
         numbers_of(Subject.NORMS, broken, bound=1.0, centre=0.0)
-
-
-def test_a_question_has_no_model() -> None:
-    task = QuestionTask(question=QUESTIONS[0], release_name="q")
-    board = task.first_board(CATALOGUE)
-    with pytest.raises(InputError, match="no model"):
-        task.fit_local(COHORT, board)

@@ -58,11 +58,6 @@ def test_a_step_comes_out_as_it_went_in() -> None:
     assert StepMessage.from_bytes(replace(STEP, message=b"").to_bytes()).message == b""
 
 
-def test_the_order_of_parameters_does_not_matter() -> None:
-    turned = {name: STEP.parameters[name] for name in reversed(STEP.parameters)}
-    assert replace(STEP, parameters=turned).about == STEP.about
-
-
 @pytest.mark.parametrize(
     "change",
     [

@@ -69,13 +69,6 @@ def test_nobody_else_names_an_algorithm_or_imports_from_one() -> None:
     assert len(elsewhere) > 300
 
 
-@pytest.mark.parametrize("place", ALLOWED)
-def test_every_exception_is_still_one(place: str) -> None:
-    paths = [ROOT / place] if place.endswith(".py") else list((ROOT / place).rglob("*.py"))
-
-    assert any(told(path.read_text(encoding="utf-8")) for path in paths), f"{place} needs no exception"
-
-
 @pytest.mark.parametrize(
     "planted",
     [
@@ -91,15 +84,3 @@ def test_every_exception_is_still_one(place: str) -> None:
 )
 def test_a_planted_one_is_found(planted: str) -> None:
     assert told(planted)
-
-
-@pytest.mark.parametrize(
-    "harmless",
-    [
-        '"""What residual does."""',
-        'x = "residuals of adadpals-like"',
-        'EPILOG = "\\b\\nExamples:\\n  --algorithm residual"',
-    ],
-)
-def test_prose_and_examples_are_let_through(harmless: str) -> None:
-    assert told(harmless) == []

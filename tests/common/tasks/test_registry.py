@@ -7,7 +7,6 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import msgspec
-import numpy as np
 import pytest
 
 from fedboard.common.board import Board, Catalogue
@@ -25,7 +24,6 @@ from fedboard.common.tasks.registry import (
     variant_of,
 )
 from fedboard.common.tasks.residual.algorithm import ALGORITHM as RESIDUAL
-from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.fleet.plan.sections import TaskSection
 from fedboard.simulations.comparing.compare import Comparison
@@ -125,14 +123,6 @@ def test_only_the_algorithm_that_is_asked_for_is_imported() -> None:
     assert "langevin" not in shown
 
 
-def test_a_task_is_rebuilt_from_the_name_and_configuration_of_its_board() -> None:
-    board = board_of("residual")
-
-    task = rebuild_task(board, backend="compiled", features=np.ones((2, 1)))
-
-    assert (task.name, dict(task.config), task.backend) == ("residual", dict(board.config), "compiled")
-
-
 # What a server states.
 
 
@@ -227,16 +217,6 @@ def test_a_record_whose_tasks_have_another_name_makes_none(
         rebuild_task(board_of("masked"))
 
 
-def test_a_name_of_this_package_stays_its_own(package: Callable[[str, str], None], install: Install) -> None:
-    package("takes", TAKEN.format(name="residual", variants={}))
-    package("covers", TAKEN.format(name="covers", variants={"covers": {}, "dpals-tail": {}}))
-    install(residual="takes:RECORD", covers="covers:RECORD")
-
-    assert algorithm_of("residual") is RESIDUAL
-    assert variant_of("dpals-tail").algorithm.name == "adadpals"
-    assert len(set(algorithm_names())) == len(algorithm_names())
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
@@ -283,8 +263,7 @@ def test_a_record_with_names_that_are_none_is_refused(change: dict[str, object],
         replace(RESIDUAL, **change)  # type: ignore[arg-type]
 
 
-def test_a_record_says_all_that_is_asked_of_it() -> None:
-    for algorithm in installed():
-        assert isinstance(algorithm, Algorithm)
-        for name in algorithm.names:
-            assert algorithm.variant(name).name == name
+def test_a_file_of_ones_own_is_for_simulations() -> None:
+    """What devices could not rebuild is refused where a fleet names its algorithm, and none of its code runs."""
+    with pytest.raises(InputError, match="a fleet takes what is installed"):
+        variant_of("own.py:ALGORITHM")

@@ -1,15 +1,12 @@
 """Features of items on a board: kept exactly, checked where they come from elsewhere, part of the terms."""
 
 from dataclasses import replace
-from io import BytesIO
 
 import numpy as np
 import pytest
 
 from fedboard.client.device.run_terms import terms_of
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.board_service.manifest import Encoding
-from fedboard.common.board_service.packing import pack, unpack
 from fedboard.common.errors import InputError
 from fedboard.common.wire.item_features import CatalogueFeatures
 
@@ -51,24 +48,6 @@ def test_a_board_carries_features_and_its_digest_covers_them() -> None:
     labels[0, 0] ^= 1
     assert len({plain.digest, told.digest, board(replace(changed, labels=labels)).digest}) == 3
     assert replace(told, catalogue=told.catalogue.without_features, _digest=[]).digest == plain.digest
-
-
-def test_a_board_grows_by_little() -> None:
-    def packed(one: Board) -> int:
-        content = np.frombuffer(one.to_bytes(), dtype=np.uint8)
-        return len(pack(content, Encoding.PACKED, approximates=one.digest).content)
-
-    assert packed(board(features())) - packed(board(None)) < 3 * N_ITEMS
-
-
-@pytest.mark.parametrize("encoding", list(Encoding)[1:])
-def test_rounded_boards_keep_features_exactly(encoding: Encoding) -> None:
-    content = np.frombuffer(board(features()).to_bytes(), dtype=np.uint8)
-    packed = pack(content, encoding, approximates="0" * 64)
-
-    whole = b"".join(unpack(BytesIO(packed.content), board_size=len(packed.board_file)))
-
-    assert Board.from_bytes(np.frombuffer(whole, dtype=np.uint8)).catalogue.features == features()
 
 
 def test_features_are_part_of_the_terms_that_a_device_remembers() -> None:

@@ -9,7 +9,7 @@ from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.baselines import AlsConfig, AlsModel, als, default_als, fit_als
+from fedboard.simulations.baselines import AlsConfig, AlsModel, fit_als
 
 STARS = (1.0, 5.0)
 PLAIN = AlsConfig(
@@ -95,20 +95,6 @@ def slopes(problem: DenseProblem, users: Float32Array, items: Float32Array, *, o
 
 
 @VARIANTS
-def test_slope_is_zero_in_the_user_coordinates_after_the_user_step(config, ratings, choices, backend):
-    train = training_set(config, ratings, choices)
-    model = fit_als(train, replace(config, backend=backend))
-    problem = DenseProblem.of(config, train)
-
-    found = slopes(problem, model.fit_local(train), model.item_coordinates, of="users")
-
-    assert np.abs(found).max() < 1e-4
-    # Negative control: the same test must notice coordinates that are slightly off.
-    wrong = slopes(problem, model.fit_local(train) * 1.01, model.item_coordinates, of="users")
-    assert np.abs(wrong).max() > 1e-2
-
-
-@VARIANTS
 def test_slope_is_zero_in_the_item_coordinates_after_the_item_step(config, ratings, choices, backend):
     train = training_set(config, ratings, choices)
     *_, before, after = every_model(train, replace(config, backend=backend))
@@ -154,17 +140,6 @@ def test_threads_and_repetition_do_not_change_a_bit(config, ratings, choices, ba
     np.testing.assert_array_equal(model.item_coordinates, again.item_coordinates)
 
 
-def test_predictions_are_the_sum_of_mean_biases_and_product(ratings):
-    model = fit_als(ratings, BIASED)
-    users, items = ratings.user_of_entry(), ratings.items
-
-    predicted = model.predict(ratings, users, items)
-
-    local = model.fit_local(ratings).astype(np.float64)
-    dense = model.mean + local[:, :1] + model.item_biases + local[:, 1:] @ model.item_factors.T
-    np.testing.assert_allclose(predicted, np.clip(dense, *STARS)[users, items], rtol=0, atol=1e-6)
-
-
 @pytest.mark.parametrize("config", [PLAIN, BIASED], ids=["plain", "biased"])
 def test_ratings_that_a_small_model_explains_are_reproduced(config):
     rng = np.random.default_rng(0)
@@ -176,19 +151,6 @@ def test_ratings_that_a_small_model_explains_are_reproduced(config):
     model = fit_als(train, replace(config, user_ridge=1e-4, item_ridge=1e-4, sweeps=30))
 
     assert np.abs(model.predict(train, users, items) - values).max() < 0.01
-
-
-def test_users_without_ratings_leave_the_item_vectors_as_they_are(choices):
-    padded = Cohort(
-        indptr=np.concatenate([choices.indptr, np.full(50, choices.indptr[-1])]),
-        items=choices.items,
-        ratings=choices.ratings,
-        n_items=choices.n_items,
-    )
-
-    model = fit_als(padded, IMPLICIT)
-
-    np.testing.assert_array_equal(model.item_coordinates, fit_als(choices, IMPLICIT).item_coordinates)
 
 
 @pytest.mark.parametrize(
@@ -211,23 +173,3 @@ def test_users_without_ratings_leave_the_item_vectors_as_they_are(choices):
 def test_option_out_of_range_is_refused_by_name(config, changes):
     with pytest.raises(InputError, match=next(iter(changes))):
         replace(config, **changes)
-
-
-@pytest.mark.parametrize("feedback", list(Feedback))
-def test_defaults_take_what_the_caller_gives(feedback):
-    config = default_als(feedback, rating_range=STARS, rank=5, seed=9, backend="compiled", threads=2)
-
-    assert (config.rank, config.seed, config.backend, config.threads) == (5, 9, "compiled", 2)
-    assert config.biases == (feedback is Feedback.EXPLICIT)
-
-
-@pytest.mark.parametrize("at_once", [1, 10, 37])
-def test_blocks_of_rows_never_show(
-    at_once: int, ratings: Cohort, backend: str, monkeypatch: pytest.MonkeyPatch
-):
-    config = replace(BIASED, backend=backend)
-    whole = fit_als(ratings, config).item_coordinates
-
-    monkeypatch.setattr(als, "_ENTRIES_AT_ONCE", at_once)
-
-    np.testing.assert_array_equal(fit_als(ratings, config).item_coordinates, whole)

@@ -1,12 +1,9 @@
 """EASE against its definition with dense matrices."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from fedboard.common.cohort import Cohort
-from fedboard.common.errors import InputError
 from fedboard.simulations.baselines import ease, fit_ease
 
 
@@ -52,13 +49,3 @@ def test_items_beyond_the_head_are_never_first(choices: Cohort, monkeypatch: pyt
     users = np.arange(choices.n_users, dtype=np.int32)
     rare = np.full(choices.n_users, np.setdiff1d(np.arange(choices.n_items), model.head)[0], dtype=np.int32)
     assert not model.predict(choices, users, rare).any()
-
-
-def test_what_cannot_be_is_refused(choices: Cohort) -> None:
-    model = fit_ease(choices, ridge=1.0)
-    with pytest.raises(InputError, match="ridge must be > 0"):
-        fit_ease(choices, ridge=0.0)
-    with pytest.raises(InputError, match="k must be >= 1"):
-        model.recommend(choices, k=0)
-    with pytest.raises(InputError, match="use the catalogue of the training data"):
-        model.recommend(replace(choices, n_items=choices.n_items + 1), k=1)

@@ -75,17 +75,6 @@ def test_als_is_that_of_the_fit_in_memory_to_its_rounding(ratings: Ratings, feed
     np.testing.assert_allclose(found.item_coordinates, expected.item_coordinates, rtol=1e-4, atol=1e-5)
 
 
-def test_workers_do_not_change_a_bit(ratings: Ratings) -> None:
-    config = replace(default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=4), sweeps=2)
-    found = []
-    for workers in (1, 2):
-        with WorkerPool(workers, compiled=False) as pool:
-            rows = train_of(ratings, Feedback.EXPLICIT, pool)
-            found.append(streamed.streamed_als(rows, count_stream(rows), config).item_coordinates)
-
-    np.testing.assert_array_equal(*found)
-
-
 def test_of_very_many_users_the_first_sweeps_look_at_some_and_the_last_at_all(
     ratings: Ratings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,12 +116,3 @@ def test_als_says_what_does_not_fit(ratings: Ratings, monkeypatch: pytest.Monkey
             streamed.streamed_als(
                 rows, count_stream(rows), default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=4)
             )
-
-
-def test_without_ratings_there_is_no_mean(ratings: Ratings) -> None:
-    nobody = replace(ratings, users=ratings.users[:0], items=ratings.items[:0], values=ratings.values[:0])
-    with WorkerPool(1) as pool:
-        counts = count_stream(train_of(nobody, Feedback.EXPLICIT, pool))
-
-    with pytest.raises(InputError, match="at least one training rating"):
-        streamed.streamed_item_mean(counts, rating_range=RANGE)

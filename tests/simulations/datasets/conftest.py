@@ -1,87 +1,55 @@
-"""Tiny data sets in every format, all with the same five ratings."""
+"""Tiny data sets, and what is in what was read."""
 
-import zipfile
-from collections.abc import Callable
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pytest
 from pyarrow import parquet
 
-# Rows in an order that is sorted neither by user nor by item; item 9 has a title outside ASCII.
-ROWS = [(3, 10, 5), (1, 9, 1), (3, 9, 4), (1, 10, 2), (2, 10, 3)]
-DRINKS = {9: "jam", 10: "tea"}
-TITLES = {"9": "Amélie (2001)", "10": "Heat, the (1995)", "11": "Never Rated (1990)"}
+from fedboard.simulations.datasets import Ratings
+
+SCHEMA: dict[str, Any] = {
+    "version": "2025.3",
+    "default_interaction": "rating",
+    "entities": {"user": {"id_type": "str"}, "item": {"id_type": "int"}},
+    "relationships": {
+        "likes": {"entities": {"user": None}},
+        "rating": {"entities": {"user": None, "item": None}, "interaction": True},
+    },
+}
+TABLES: dict[str, dict[str, Any]] = {
+    "user": {"user_id": ["bob", "ann", "nobody"]},
+    "item": {"item_id": [30, 4, 5], "title": ["Heat", "Amélie", ""]},
+    "rating": {
+        "user_num": pa.array([0, 1, 1], pa.int32()),
+        "item_num": pa.array([1, 0, 1], pa.int32()),
+        "rating": [3.5, 1.0, 5.0],
+        "timestamp": pa.array([7, 8, 9], pa.timestamp("s")),
+    },
+}
 
 
-def _write(folder: Path, files: dict[str, bytes]) -> Path:
-    folder.mkdir()
-    for name, content in files.items():
-        (folder / name).write_bytes(content)
+def contents(ratings: Ratings) -> dict[tuple[str, str], float]:
+    """By user and item, in the words of the source."""
+    users, items = ratings.user_ids[ratings.users], ratings.item_ids[ratings.items]
+    return {(str(u), str(i)): float(value) for u, i, value in zip(users, items, ratings.values, strict=True)}
+
+
+def written(path: Path, content: str | bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def json_lines(path: Path, rows: Sequence[Mapping[str, object]]) -> Path:
+    return written(path, "\n\n".join(json.dumps(row) for row in rows) + "\n")
+
+
+def lenskit(folder: Path, **changes: Any) -> Path:
+    """What LensKit saves, with other tables or another schema."""
+    written(folder / "schema.json", json.dumps(changes.pop("schema", SCHEMA)))
+    for name, columns in (TABLES | changes).items():
+        parquet.write_table(pa.table(columns), folder / f"{name}.parquet", compression="zstd")
     return folder
-
-
-def _movies(line: str, encoding: str) -> bytes:
-    return "".join(line.format(item, title) + "\n" for item, title in TITLES.items()).encode(encoding)
-
-
-@pytest.fixture
-def write_ratings(tmp_path: Path) -> Callable[[str], Path]:
-    """Write the five ratings in the named format; returns the folder or file."""
-
-    def write(name: str) -> Path:
-        tabs = "".join(f"{user}\t{item}\t{rating}\t881250949\n" for user, item, rating in ROWS).encode()
-        dots = "".join(f"{user}::{item}::{rating}::0\n" for user, item, rating in ROWS).encode()
-        commas = "".join(f"{user},{item},{rating}.0,0\r\n" for user, item, rating in ROWS)
-        generic = "".join(f"u{user},{rating},{DRINKS[item]}\n" for user, item, rating in ROWS)
-        columns = [np.array(column) for column in zip(*ROWS, strict=True)]
-        match name:
-            case "movielens-100k":
-                return _write(
-                    tmp_path / "ml-100k", {"u.data": tabs, "u.item": _movies("{}|{}|01-Jan-1995", "latin-1")}
-                )
-            case "movielens-1m":
-                return _write(
-                    tmp_path / "ml-1m",
-                    {"ratings.dat": dots, "movies.dat": _movies("{}::{}::Drama", "latin-1")},
-                )
-            case "movielens-10m":
-                return _write(
-                    tmp_path / "ml-10M100K",
-                    {"ratings.dat": dots, "movies.dat": _movies("{}::{}::Drama", "utf-8")},
-                )
-            case "movielens-20m":
-                movies = b"movieId,title,genres\r\n" + _movies('{},"{}",Drama', "utf-8")
-                ratings = f"userId,movieId,rating,timestamp\r\n{commas}".encode()
-                return _write(tmp_path / "ml-20m", {"ratings.csv": ratings, "movies.csv": movies})
-            case "csv" | "tsv":
-                content = f"user,rating,item\n{generic}".replace(",", "," if name == "csv" else "\t")
-                (tmp_path / f"five.{name}").write_text(content)
-            case "parquet":
-                table = pa.table(dict(zip(("user", "item", "rating"), columns, strict=True)))
-                parquet.write_table(table, tmp_path / "five.parquet")
-            case "npz":
-                numbers = {3: 2, 1: 0, 2: 1, 9: 0, 10: 1}
-                user, item = (np.array([numbers[x] for x in column], np.int32) for column in columns[:2])
-                np.savez(
-                    tmp_path / "five.npz", user=user, item=item, rating=columns[2], item_id=np.array([9, 10])
-                )
-        return tmp_path / f"five.{name}"
-
-    return write
-
-
-@pytest.fixture
-def zip_folder() -> Callable[[Path], Path]:
-    """Pack a folder as its publisher does: one folder inside the archive."""
-
-    def pack(folder: Path) -> Path:
-        path = folder.with_suffix(".zip")
-        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-            archive.writestr("__MACOSX/ratings.csv", b"not this one")
-            for file in sorted(folder.iterdir()):
-                archive.write(file, f"{folder.name}/{file.name}")
-        return path
-
-    return pack

@@ -9,7 +9,7 @@ from fedboard.simulations.datasets import Ratings, SyntheticConfig, synthetic_ra
 from fedboard.simulations.datasets.splits import split_ratings, split_users
 from fedboard.simulations.datasets.splits.coins import Fold
 from fedboard.simulations.problem import problem_of
-from tests.simulations.datasets.test_splits import keys, keys_of, with_own_test
+from tests.simulations.datasets.test_splits import keys, keys_of
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +62,6 @@ def test_each_user_is_held_out_for_the_test_once(ratings: Ratings) -> None:
         assert not np.intersect1d(split.test.users, split.validation.users).size
 
 
-def test_a_tenth_at_the_front_is_what_the_split_by_shares_tests_on(ratings: Ratings) -> None:
-    by_share = split_ratings(ratings, seed=2, validation=0.1, test=0.1)
-    by_fold = split_ratings(ratings, seed=2, validation=0.1, fold=Fold(number=0, of=10))
-
-    assert keys_of(by_fold.test) == keys_of(by_share.test)
-    assert keys_of(by_fold.validation) == keys_of(by_share.validation)
-
-
 @pytest.mark.parametrize(
     ("split", "message"),
     [
@@ -83,8 +75,3 @@ def test_a_tenth_at_the_front_is_what_the_split_by_shares_tests_on(ratings: Rati
 def test_folds_that_there_are_not_are_refused(ratings: Ratings, split, message: str) -> None:
     with pytest.raises(InputError, match=message):
         problem_of(ratings, parse_config({"data": {"source": "synthetic"}, "split": split}))
-
-
-def test_folds_of_data_with_a_test_part_of_its_own_are_refused(ratings: Ratings) -> None:
-    with pytest.raises(InputError, match="brings a test part of its own, so there are no folds"):
-        split_ratings(with_own_test(ratings), seed=0, fold=Fold(number=0, of=5))

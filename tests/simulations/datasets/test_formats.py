@@ -1,214 +1,224 @@
+"""Every format is read as it was written, packed or not; and what only one of them has."""
+
+import gzip
+import zipfile
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
 import pytest
-from numpy.testing import assert_array_equal
-from pyarrow import parquet
+from click.testing import CliRunner
 
-from fedboard.simulations.datasets import ColumnMapping, Ratings, SyntheticConfig, load_ratings
+from fedboard.cli.main import commands
+from fedboard.simulations.datasets import FORMATS, ColumnMapping, Ratings, load_ratings
+from fedboard.simulations.datasets.readers import READERS, find_source
+from tests.simulations.datasets.conftest import contents, json_lines, lenskit, written
+from tests.simulations.streams.shards.sources import A40, N_ITEMS, SOURCES, Row, again, some_rows
 
-MOVIELENS = {
-    "movielens-100k": (1.0, 5.0),
-    "movielens-1m": (1.0, 5.0),
-    "movielens-10m": (0.5, 5.0),
-    "movielens-20m": (0.5, 5.0),
-}
-RATINGS_FILES = {
-    "movielens-100k": "u.data",
-    "movielens-1m": "ratings.dat",
-    "movielens-10m": "ratings.dat",
-    "movielens-20m": "ratings.csv",
-}
-GENERIC = ("csv", "tsv", "parquet", "npz")
+REPEATED = {"amazon-2014", "amazon-2018", "amazon-2023", "yelp", "goodreads"}
+"""Those whose sources have pairs again, of which the latest counts, and of one time the highest."""
+PLAYS = {"msd", "lastfm-360k"}
+TITLED = {name for name in SOURCES if name.startswith(("movielens", "netflix")) or name == "recbole"}
 
 
-def assert_is_the_five_ratings(ratings: Ratings) -> None:
-    assert (ratings.n_users, ratings.n_items, ratings.n_ratings) == (3, 2, 5)
-    assert_array_equal(ratings.users, [0, 0, 1, 2, 2])
-    assert_array_equal(ratings.items, [0, 1, 1, 0, 1])
-    assert_array_equal(ratings.values, [1, 2, 3, 4, 5])
-    assert (ratings.users.dtype, ratings.items.dtype, ratings.values.dtype) == (
-        np.int32,
-        np.int32,
-        np.float32,
-    )
+def number_of(name: str, told: str) -> int:
+    """The number of a user or item that a source writes in its own way."""
+    if name in PLAYS and len(told) >= 36:
+        return int(told.rpartition("-")[2], 16)
+    return int("".join(c for c in told if c.isdigit()))
 
 
-@pytest.mark.parametrize("name", MOVIELENS)
-def test_movielens_folder_is_read_with_titles_and_range(name, write_ratings):
-    ratings = load_ratings(write_ratings(name))
-
-    assert_is_the_five_ratings(ratings)
-    assert ratings.rating_range == MOVIELENS[name]
-    assert ratings.item_ids.tolist() == ["9", "10"]
-    assert ratings.user_ids.tolist() == [1, 2, 3]
-    assert ratings.titles == ("Amélie (2001)", "Heat, the (1995)")
+def expected(name: str, rows: Sequence[Row]) -> dict[tuple[int, int], float]:
+    given = again(rows) if name in REPEATED else rows
+    latest = {(u, i): float(r) for u, i, r, _ in sorted(given, key=lambda row: (row[3], row[2]))}
+    half = 0.5 * (name == "movielens-10m")
+    return {pair: 1.0 if name in PLAYS else value + half for pair, value in latest.items()}
 
 
-@pytest.mark.parametrize("name", MOVIELENS)
-def test_ratings_file_named_by_itself_finds_its_titles(name, write_ratings):
-    folder = write_ratings(name)
-
-    ratings = load_ratings(folder / RATINGS_FILES[name])
-
-    assert_is_the_five_ratings(ratings)
-    assert ratings.titles is not None
-    assert ratings.name == folder.name
+def read(name: str, ratings: Ratings) -> dict[tuple[int, int], float]:
+    return {
+        (number_of(name, user), number_of(name, item)): value
+        for (user, item), value in contents(ratings).items()
+    }
 
 
-@pytest.mark.parametrize("name", MOVIELENS)
-def test_zip_archive_is_read_like_its_folder(name, write_ratings, zip_folder):
-    folder = write_ratings(name)
-    archive = zip_folder(folder)
-    expected = load_ratings(folder)
-    before = sorted(folder.parent.iterdir())
+@pytest.mark.parametrize("zipped", [False, True])
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_format_is_told_and_read_as_it_was_written(name: str, zipped: bool, tmp_path: Path) -> None:
+    rows = some_rows()
+    source, options = SOURCES[name](tmp_path, rows)
+    if zipped and source.is_dir():
+        source = zip_of(source.parent if name == "netflix" else source)
+    elif zipped and source.suffix in (".csv", ".tsv", ".jsonl", ".txt"):
+        content, source = source.read_bytes(), source.with_name(f"{source.name}.gz")
+        source.write_bytes(gzip.compress(content))
 
-    ratings = load_ratings(archive)
+    ratings = load_ratings(source, **options)
 
-    assert_is_the_five_ratings(ratings)
-    assert ratings.titles == expected.titles
-    assert ratings.rating_range == expected.rating_range
-    assert ratings.name == expected.name
-    assert sorted(folder.parent.iterdir()) == before, "nothing is unpacked"
-
-
-@pytest.mark.parametrize("name", GENERIC)
-def test_generic_file_is_read_with_a_declared_range(name, write_ratings):
-    ratings = load_ratings(write_ratings(name), rating_range=(0, 10))
-
-    assert_is_the_five_ratings(ratings)
-    assert ratings.rating_range == (0.0, 10.0)
-    assert ratings.titles is None
-    assert ratings.name == "five"
+    named = {"parquet of texts": "parquet", "parquet in parts": "parquet"}
+    mapped = name in ("csv", "jsonl") or name.startswith("parquet")
+    assert find_source(source, None, mapped=mapped).reader.name == named.get(name, name)
+    assert read(name, ratings) == expected(name, rows)
+    assert ratings.presence == (name in PLAYS)
+    usual = {"movielens-20m": (0.5, 5.0), **dict.fromkeys(PLAYS, (0.0, 1.0))}.get(name, (1.0, 5.0))
+    assert ratings.rating_range == options.get("rating_range", usual)
+    if name in TITLED:
+        assert ratings.titles == tuple(f"Amélie {item}" for item in ratings.item_ids)
 
 
-def test_text_ids_are_kept_and_sorted_as_text(write_ratings):
-    ratings = load_ratings(write_ratings("csv"), rating_range=(1, 5))
+def zip_of(folder: Path) -> Path:
+    """As its publisher does: one folder inside the archive, and what a desk adds to it."""
+    path = folder.with_suffix(".zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("__MACOSX/ratings.csv", b"not this one")
+        for file in sorted(found for found in folder.rglob("*") if found.is_file()):
+            archive.write(file, f"{folder.name}/{file.relative_to(folder)}")
+    return path
 
-    assert ratings.user_ids.tolist() == ["u1", "u2", "u3"]
-    assert ratings.item_ids.tolist() == ["jam", "tea"]
+
+def test_each_format_is_stated_once() -> None:
+    assert len(set(FORMATS)) == len(FORMATS) == len(READERS)
+    assert {name for name in FORMATS if name not in SOURCES} <= {"movielens-latest", "shards"}
 
 
-def test_columns_are_found_by_the_mapping(tmp_path):
+def test_columns_are_found_by_the_mapping(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text('score,note,who,what\n4.5,"a, quoted\nnote",ann,tea\n')
+    columns = ColumnMapping(user="who", item="what", rating="score")
 
-    ratings = load_ratings(
-        path, columns=ColumnMapping(user="who", item="what", rating="score"), rating_range=(0, 5)
-    )
-
-    assert ratings.user_ids.tolist() == ["ann"]
-    assert ratings.item_ids.tolist() == ["tea"]
-    assert ratings.values.tolist() == [4.5]
-
-
-def test_movielens_columns_with_a_mapping_are_a_plain_csv(write_ratings):
-    path = write_ratings("movielens-20m") / "ratings.csv"
-    columns = ColumnMapping(user="userId", item="movieId", rating="rating")
-
-    ratings = load_ratings(path, columns=columns, rating_range=(1, 5))
-
-    assert_is_the_five_ratings(ratings)
-    assert ratings.titles is None
-
-
-def test_explicit_format_name_reads_a_file_of_any_name(write_ratings, tmp_path):
-    moved = (write_ratings("movielens-1m") / "ratings.dat").rename(tmp_path / "whatever")
-
-    assert_is_the_five_ratings(load_ratings(moved, format="movielens-1m"))
+    assert contents(load_ratings(path, columns=columns, rating_range=(0, 5))) == {("ann", "tea"): 4.5}
 
 
 @pytest.mark.parametrize(("largest", "expected"), [("3952", (1.0, 5.0)), ("65133", (0.5, 5.0))])
-def test_dat_files_without_a_telling_name_are_told_apart_by_the_catalogue(largest, expected, tmp_path):
+@pytest.mark.parametrize("name", ["movies.dat", "listed.dat"])
+def test_dat_files_without_a_telling_name_are_told_apart_by_the_catalogue(
+    largest: str, expected: tuple[float, float], name: str, tmp_path: Path
+) -> None:
     (tmp_path / "ratings.dat").write_text("1::1::4::0\n")
-    (tmp_path / "movies.dat").write_text(f"1::One::Drama\n{largest}::Last::Drama\n")
+    (tmp_path / name).write_text(f"1::One::Drama\n{largest}::Last::Drama\n")
 
-    assert load_ratings(tmp_path).rating_range == expected
-
-
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
-def test_parquet_ids_may_be_text_of_any_arrow_type(kind, tmp_path):
-    table = pa.table(
-        {
-            "user": pa.array(["b", "a"]).cast(kind),
-            "item": pa.array(["x", "x"]).cast(kind),
-            "rating": pa.array([1, 5], pa.int8()),
-        }
-    )
-    parquet.write_table(table, tmp_path / "text.parquet")
-
-    ratings = load_ratings(tmp_path / "text.parquet", rating_range=(1, 5))
-
-    assert ratings.user_ids.tolist() == ["a", "b"]
-    assert ratings.values.tolist() == [5, 1]
+    assert load_ratings(tmp_path / "ratings.dat", titles=tmp_path / name).rating_range == expected
 
 
-def test_listed_catalogue_numbers_items_that_nobody_rated(write_ratings):
-    ratings = load_ratings(write_ratings("movielens-1m"), catalogue="listed")
+def test_titles_of_a_generic_format_are_the_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "any.csv").write_text("user,item,rating\na,10,1\na,9,2\n")
+    (tmp_path / "names.csv").write_text("item,title\n10,Ten\n9,\n")
 
-    assert ratings.item_ids.tolist() == ["9", "10", "11"]
-    assert ratings.titles == ("Amélie (2001)", "Heat, the (1995)", "Never Rated (1990)")
-    assert_array_equal(ratings.items, [0, 1, 1, 0, 1])
-
-
-def test_titles_file_of_a_generic_format_is_the_catalogue(write_ratings, tmp_path):
-    titles = tmp_path / "names.csv"
-    titles.write_text("item,title\n10,Ten\n9,\n")
-
-    ratings = load_ratings(write_ratings("parquet"), rating_range=(1, 5), titles=titles)
+    ratings = load_ratings(tmp_path / "any.csv", rating_range=(1, 5), titles=tmp_path / "names.csv")
 
     assert ratings.titles == ("item 9", "Ten"), "an empty title is replaced by the id"
 
 
-def test_npz_keeps_its_numbers_and_its_own_test_part(tmp_path):
-    path = tmp_path / "parts.npz"
-    np.savez(
-        path,
-        user=[2, 0],
-        item=[1, 0],
-        rating=[5.0, 1.0],
-        test_user=[3, 0],
-        test_item=[1, 1],
-        test_rating=[2.0, 4.0],
-        item_id=[70, 60, 50],
-    )
+def test_npz_keeps_its_numbers_and_its_own_test_part(tmp_path: Path) -> None:
+    given = {"user": [2, 0], "item": [1, 0], "rating": [5.0, 1.0], "item_id": [70, 60, 50]}
+    np.savez(tmp_path / "a.npz", **given, test_user=[3, 0], test_item=[1, 1], test_rating=[2.0, 4.0])
 
-    ratings = load_ratings(path)
+    ratings = load_ratings(tmp_path / "a.npz")
 
-    assert (ratings.n_users, ratings.n_items, ratings.n_ratings) == (4, 3, 2)
-    assert ratings.rating_range == (1.0, 5.0)
-    assert ratings.item_ids.tolist() == ["70", "60", "50"]
+    assert (ratings.n_users, ratings.item_ids.tolist()) == (4, ["70", "60", "50"])
     assert ratings.test is not None
-    assert ratings.test.users.tolist() == [0, 3]
-    assert ratings.test.values.tolist() == [4.0, 2.0]
+    assert (ratings.test.users.tolist(), ratings.test.values.tolist()) == ([0, 3], [4.0, 2.0])
 
 
-def test_cohort_has_one_sorted_row_per_user(write_ratings):
-    cohort = load_ratings(write_ratings("movielens-1m")).cohort()
+def test_private_values_do_not_show_in_the_representation(tmp_path: Path) -> None:
+    source, options = SOURCES["csv"](tmp_path, some_rows())
 
-    assert cohort.indptr.tolist() == [0, 2, 3, 5]
-    assert cohort.items.tolist() == [0, 1, 1, 0, 1]
-    assert cohort.ratings.tolist() == [1, 2, 3, 4, 5]
-    assert cohort.n_items == 2
+    assert "array" not in repr(load_ratings(source, **options))
 
 
-def test_the_word_synthetic_makes_the_synthetic_set():
-    config = SyntheticConfig(n_users=30, n_items=40, seed=1)
+def test_history_columns_of_amazon_are_left_unread(tmp_path: Path) -> None:
+    path = tmp_path / "Books.train.csv"
+    path.write_text("user_id,parent_asin,rating,timestamp,history\nAB,B1,4.0,3,\nAB,B2,1.0,9,B1 B1\n")
 
-    ratings = load_ratings("synthetic", synthetic=config)
-
-    assert (ratings.name, ratings.n_users, ratings.n_items) == ("synthetic", 30, 40)
-
-
-def test_path_may_be_text_or_path_object(write_ratings):
-    folder: Path = write_ratings("movielens-100k")
-
-    assert_array_equal(load_ratings(str(folder)).values, load_ratings(folder).values)
+    assert contents(load_ratings(path)) == {("AB", "B1"): 4.0, ("AB", "B2"): 1.0}
 
 
-def test_private_values_do_not_show_in_the_representation(write_ratings):
-    ratings = load_ratings(write_ratings("csv"), rating_range=(1, 5))
+def test_plays_that_are_repeated_are_one_and_a_count_of_none_is_nothing(tmp_path: Path) -> None:
+    rows = ((1, 2, 1), (1, 2, 30), (2, 2, 0), (1, 3, 0))
+    lines = (f"{A40.format(user)}\tSO{item:016d}\t{count}\n" for user, item, count in rows)
+    source = written(tmp_path / "train_triplets.txt", "".join(lines))
 
-    assert "u1" not in repr(ratings)
-    assert "array" not in repr(ratings)
+    ratings = load_ratings(source)
+
+    assert (ratings.n_users, ratings.n_items, ratings.n_ratings) == (1, 1, 1)
+    assert ratings.positive(3.5).all()
+
+
+def test_an_artist_without_a_name_is_called_by_its_id(tmp_path: Path) -> None:
+    ann, mbid = A40.format(1), "af8e4cc5-ef54-458d-a194-7b210acf638f"
+    path = tmp_path / "usersha1-artmbid-artname-plays.tsv"
+    path.write_text(f'{ann}\t{mbid}\tthe "corpse"\t1\n{ann}\t{mbid}\t\t4\n')
+
+    assert load_ratings(path).item_ids.tolist() == [mbid, 'the "corpse"']
+
+
+WHOLE = {
+    "yelp_academic_dataset_review.json": {
+        **{"review_id": "rQY8N_XvtGbearJ5X4QrAA", "user_id": "uwjRMXRC0KyPrIlcjaXeBB", "business_id": "42"},
+        **{
+            "stars": 2.0,
+            "useful": 5,
+            "funny": 0,
+            "text": 'As "someone",\nwho',
+            "date": "2015-04-15 05:21:16",
+        },
+    },
+    "goodreads_interactions_poetry.json": {
+        **{"user_id": "80d52f5e70f023bd0098ab96599a3000", "book_id": "42", "is_read": True, "rating": 2},
+        **{"review_text_incomplete": "", "date_added": "Fri Apr 19 08:15:15 -0700 2013", "read_at": ""},
+    },
+    "goodreads_reviews_dedup.json": {
+        **{"user_id": "8842281e1d1347389f2ab93d60773000", "book_id": "42", "rating": 2, "n_votes": 16},
+        **{"review_text": "Mind blowing.", "date_added": "Fri Aug 25 13:55:02 -0700 2017", "read_at": ""},
+    },
+}
+"""With the fields and forms of the published files, people and texts made up."""
+
+
+TIMES = ["2015-04-15T05:21:16+00:00", "2013-04-19T08:15:15-07:00", "2017-08-25T13:55:02-07:00"]
+
+
+@pytest.mark.parametrize(("name", "when"), list(zip(WHOLE, TIMES, strict=True)))
+def test_lines_with_every_published_field_are_read(name: str, when: str, tmp_path: Path) -> None:
+    ratings = load_ratings(json_lines(tmp_path / name, [WHOLE[name]]), times=True)
+
+    assert contents(ratings) == {(WHOLE[name]["user_id"], "42"): 2.0}
+    assert ratings.times is not None
+    assert ratings.times.tolist() == [datetime.fromisoformat(when).timestamp()]
+
+
+def test_numbers_of_rows_of_lenskit_become_ids_and_its_items_are_the_catalogue(tmp_path: Path) -> None:
+    folder = lenskit(tmp_path / "set")
+
+    ratings = load_ratings(folder / "schema.json", rating_range=(0.5, 5), times=True)
+    listed = load_ratings(folder, rating_range=(0.5, 5), catalogue="listed")
+
+    assert contents(ratings) == {("ann", "30"): 1.0, ("ann", "4"): 5.0, ("bob", "4"): 3.5}
+    assert ratings.times is not None
+    assert ratings.times.tolist() == [9, 8, 7]
+    assert (listed.item_ids.tolist(), listed.titles) == (["4", "5", "30"], ("Amélie", "item 5", "Heat"))
+
+
+def test_films_that_nobody_rated_are_in_the_catalogue_of_the_prize(tmp_path: Path) -> None:
+    films, _ = SOURCES["netflix"](tmp_path, some_rows())
+    titles = (films.parent / "movie_titles.txt").rename(tmp_path / "movie_titles.txt")
+
+    assert load_ratings(films).titles is None
+    assert load_ratings(films, titles=titles, catalogue="listed").n_items == N_ITEMS + 1
+
+
+@pytest.mark.slow
+def test_the_command_line_trains_on_plays_as_implicit_feedback_alone(tmp_path: Path) -> None:
+    rng, run = np.random.default_rng(1), tmp_path / "run"
+    lines = (f"{u:040x}\tSO{i:016d}\t{u % 3 + 1}\n" for u in range(150) for i in rng.permutation(40)[:12])
+    source = written(tmp_path / "train_triplets.txt", "".join(lines)).parent
+    words = f"simulate --data {source} --kernels numpy --no-baselines --no-report --out {run}".split()
+
+    refused = CliRunner().invoke(commands, words)
+    ended = CliRunner().invoke(commands, [*words, "--feedback", "implicit"])
+
+    assert refused.exit_code == 2
+    assert "there are no ratings to predict. Say --feedback implicit" in " ".join(refused.output.split())
+    assert ended.exit_code == 0, ended.output
+    assert "150 users" in ended.output

@@ -30,11 +30,6 @@ def test_a_path_wins_over_a_name(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     assert find_data("films") == "films"
 
 
-@pytest.mark.parametrize("name", ["synthetic", "unknown"])
-def test_other_names_stay_as_they_are(folder: Path, name: str) -> None:
-    assert find_data(name) == name
-
-
 def test_without_the_folder_nothing_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FEDBOARD_DATA", raising=False)
 

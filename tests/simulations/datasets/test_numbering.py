@@ -12,7 +12,6 @@ from fedboard.simulations.datasets.numbering import (
     id_order,
     is_sorted,
     number_integers,
-    number_texts,
     pair_order,
     text_order,
 )
@@ -31,31 +30,11 @@ def test_integer_ids_are_numbered_in_ascending_order(column):
     assert numbered.codes.dtype == np.int32
 
 
-def test_whole_numbers_as_text_are_ordered_by_number():
-    assert id_order(["10", "9", "0"]) == [2, 1, 0]
-    # With a leading zero two texts could be one number: then they stay text.
-    assert id_order(["10", "9", "09"]) == [2, 0, 1]
-
-
 @given(
     st.lists(st.text(max_size=4) | st.from_regex(r"0?[0-9]{1,22}", fullmatch=True), min_size=1, unique=True)
 )
 def test_texts_of_arrow_have_the_order_of_ids(words):
     assert text_order(pa.array(words, pa.string())).tolist() == id_order(words)
-
-
-@pytest.mark.parametrize(
-    "words", [["10", "9", "0"], ["10", "9", "09"], ["9", "1" * 25, "10"], ["b\n", "10"], ["1\n", "9"]]
-)
-def test_numbers_among_texts_of_arrow_have_it_too(words):
-    assert text_order(pa.array(words)).tolist() == id_order(words)
-
-
-def test_text_ids_are_numbered_in_their_order():
-    numbered = number_texts(np.array([0, 1, 0, 2], dtype=np.int32), ["pear", "apple", "plum"])
-
-    assert numbered.ids.tolist() == ["apple", "pear", "plum"]
-    assert numbered.codes.tolist() == [1, 0, 1, 2]
 
 
 @given(st.lists(st.integers(0, 9), min_size=1))

@@ -8,19 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.simulations.datasets import Ratings, load_ratings
+from tests.simulations.datasets.conftest import contents
 
 # Any text a CSV cell can hold; a carriage return or line feed inside quotes included.
 IDS = st.text(st.characters(codec="utf-8", exclude_characters="\x00\ufffd"), min_size=1, max_size=5)
 NUMBERS = st.integers(0, 2**31 - 1)
 VALUES = st.floats(0.5, 5, width=32)
-
-
-def contents(ratings: Ratings) -> dict[tuple[str, str], float]:
-    users, items = ratings.user_ids[ratings.users], ratings.item_ids[ratings.items]
-    return {
-        (str(user), str(item)): float(value)
-        for user, item, value in zip(users, items, ratings.values, strict=True)
-    }
 
 
 def assert_canonical(ratings: Ratings) -> None:

@@ -1,6 +1,5 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
@@ -65,29 +64,6 @@ def test_rating_split_keeps_values_with_their_pairs(ratings):
     train = split.train
     pairs = zip(train.user_of_entry().tolist(), train.items.tolist(), strict=True)
     assert [value[pair] for pair in pairs] == train.ratings.tolist()
-
-
-def test_rating_split_is_by_default_80_10_10(ratings):
-    split = split_ratings(ratings, seed=0)
-
-    assert near(split.train.n_ratings, ratings.n_ratings, 0.8)
-    assert near(split.test.n_ratings, ratings.n_ratings, 0.1)
-
-
-def test_rating_split_depends_on_the_seed_alone(ratings):
-    first, again, other = (split_ratings(ratings, seed=seed) for seed in (5, 5, 6))
-
-    assert same(first.train, again.train)
-    assert keys_of(first.test) == keys_of(again.test)
-    assert keys_of(first.test) != keys_of(other.test)
-
-
-def test_users_and_items_without_training_ratings_keep_their_numbers(ratings):
-    split = split_ratings(ratings, seed=0, validation=0.45, test=0.5)
-
-    assert split.train.n_users == split.train_and_validation.n_users == ratings.n_users
-    assert split.train.n_items == ratings.n_items
-    assert split.train.counts.min() == 0
 
 
 def test_own_test_part_is_kept_and_validation_is_off_by_default(ratings):
@@ -162,15 +138,6 @@ def test_user_split_holds_out_whole_users(ratings):
     assert split.train.n_users == ratings.n_users
 
 
-def test_training_rows_are_all_positives_of_their_user(ratings):
-    split = split_users(ratings, seed=0, validation=0.08, test=0.12)
-
-    liked = positives(ratings)
-    for user, row in enumerate(rows(split.train)):
-        assert not row or row == liked[user]
-    assert set(split.train.ratings.tolist()) == {1.0}
-
-
 def assert_divides(held_out: HeldOut, liked: list[set[int]]) -> None:
     assert (np.diff(held_out.users) > 0).all()
     for user, known, hidden in zip(
@@ -187,14 +154,6 @@ def test_held_out_users_are_divided_into_history_and_target(ratings):
     assert_divides(split.validation, positives(ratings))
     assert_divides(split.test, positives(ratings))
     assert set(split.test.target.ratings.tolist()) == {1.0}
-
-
-def test_user_split_depends_on_the_seed_alone(ratings):
-    first, again, other = (split_users(ratings, seed=seed, validation=0.08, test=0.12) for seed in (5, 5, 6))
-
-    assert same(first.test.target, again.test.target)
-    assert_array_equal(first.test.users, again.test.users)
-    assert first.test.users.tolist() != other.test.users.tolist()
 
 
 def test_one_user_less_moves_nobody_else(ratings):

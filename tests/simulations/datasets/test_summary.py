@@ -51,23 +51,3 @@ def test_summary_says_that_it_is_not_private_and_fits_json():
     assert "not private" in summary["note"]
     assert summary["test_ratings"] == 1
     assert json.loads(json.dumps(summary)) == summary
-
-
-def test_many_distinct_values_are_put_into_bars():
-    rng = np.random.default_rng(0)
-    ratings = Ratings(
-        users=np.arange(500, dtype=np.int32),
-        items=np.zeros(500, dtype=np.int32),
-        values=rng.uniform(1, 5, 500).astype(np.float32),
-        user_ids=np.arange(500),
-        item_ids=np.array(["a"]),
-        titles=("A",),
-        rating_range=(1.0, 5.0),
-        name="fine",
-    )
-
-    bars = describe(ratings)["values"]
-
-    assert len(bars) == 20
-    assert bars[-1][0] == 5.0
-    assert sum(count for _, count in bars) == 500

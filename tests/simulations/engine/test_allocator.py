@@ -25,18 +25,3 @@ def test_glibc_is_told_to_keep_what_is_freed(monkeypatch: pytest.MonkeyPatch) ->
     allocator.keep_freed_memory()
 
     assert library.options == {-3: 32 << 20, -1: 256 << 20}
-
-
-def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-
-    allocator.keep_freed_memory()
-
-
-def test_a_system_without_a_c_library_to_open_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(name: object) -> object:
-        raise OSError("no such library")
-
-    monkeypatch.setattr(ctypes, "CDLL", refuse)
-
-    allocator.keep_freed_memory()

@@ -60,22 +60,6 @@ def test_the_boards_are_the_same_for_any_number_of_workers_and_either_wire_form(
     assert found[0] == found[1] == found[2] == dense
 
 
-def test_results_come_in_the_order_of_the_jobs() -> None:
-    done: list[int] = []
-    with WorkerPool(2) as pool:
-        results = pool.run([partial(pow, number, 2) for number in range(20)], done.append)
-
-    assert results == [number * number for number in range(20)]
-    assert done == list(range(1, 21))
-
-
-def test_jobs_run_in_the_workers() -> None:
-    with WorkerPool(2) as pool:
-        used = set(pool.run([os.getpid] * 8))
-        assert used <= set(pool.process_ids)
-    assert os.getpid() not in used
-
-
 def test_a_killed_worker_is_noticed_and_named() -> None:
     with (
         WorkerPool(2) as pool,
@@ -87,20 +71,6 @@ def test_a_killed_worker_is_noticed_and_named() -> None:
 def test_the_error_of_a_job_is_raised_as_it_was() -> None:
     with WorkerPool(2) as pool, pytest.raises(InputError, match="no board can be read"):
         pool.run([partial(Board.load, Path("nowhere"))])
-
-
-def test_a_closed_pool_runs_nothing() -> None:
-    pool = WorkerPool(1)
-    pool.close()
-
-    with pytest.raises(WorkerDiedError, match="closed"):
-        pool.run([partial(pow, 1, 1)])
-
-
-@pytest.mark.parametrize("workers", [0, -1])
-def test_a_pool_needs_a_worker(workers: int) -> None:
-    with pytest.raises(InputError, match=">= 1"):
-        WorkerPool(workers)
 
 
 class KillsAWorkerAfter:
@@ -140,12 +110,6 @@ def test_a_handle_that_was_pickled_shows_the_same_memory() -> None:
     again.array[2] = -1.0
 
     assert shared.array.tolist() == [0.0, 1.0, -1.0, 3.0, 4.0]
-    owner.close()
-
-
-def test_an_empty_shared_array_is_fine() -> None:
-    owner = SharedArrays()
-    assert owner.copy_of(np.empty((0, 3), dtype=np.int16)).array.shape == (0, 3)
     owner.close()
 
 

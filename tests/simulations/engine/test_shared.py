@@ -37,19 +37,6 @@ def test_a_worker_that_serves_many_engines_does_not_keep_all_of_their_arrays_ope
     shared._let_go()
 
 
-def test_arrays_that_are_not_freed_stay_however_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_LOOKED_AFTER", 2)
-    monkeypatch.setattr(shared, "_mapped", {})
-    owner = SharedArrays()
-    handles = [handed_over(owner.copy_of(np.full(3, number))) for number in range(7)]
-
-    seen = [handle.array for handle in handles]
-
-    assert [array.tolist() for array in seen] == [[number] * 3 for number in range(7)]
-    assert len(shared._mapped) == 7
-    owner.close()
-
-
 def test_where_there_is_one_process_nothing_is_shared_and_nothing_can_be_handed_over() -> None:
     owner = SharedArrays(one_process=True)
     arrays = [owner.copy_of(np.arange(3)), owner.copy_of(np.arange(3)), owner.empty((2, 0), np.int16)]

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
 
@@ -107,18 +106,6 @@ def test_a_compiler_is_loaded_if_and_only_if_kernels_are_compiled(tmp_path: Path
     )
 
     assert told.stdout == f"{kernels == 'compiled' and has_compiler()}\n"
-
-
-def test_workers_see_the_environment_of_when_they_were_started(
-    pool: WorkerPool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FEDBOARD_TOLD", "later")
-
-    with WorkerPool(2) as later:
-        assert later.run([partial(os.getenv, "FEDBOARD_TOLD")] * 2) == ["later"] * 2
-        assert set(later.run([partial(os.getenv, "OPENBLAS_NUM_THREADS")] * 2)) == {"1"}
-        assert later.run([partial(os.getenv, "PYTHONSAFEPATH")]) == [os.environ.get("PYTHONSAFEPATH")]
-    assert pool.run([partial(os.getenv, "FEDBOARD_TOLD")]) == [None]
 
 
 @pytest.mark.parametrize("error", [OSError("AF_UNIX path too long"), EOFError()])

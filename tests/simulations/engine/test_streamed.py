@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
@@ -20,16 +19,13 @@ from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.server.round import run_round
 from fedboard.server.run_ledger import plan_of
-from fedboard.server.runtime import Traffic
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import Engine, StreamedEngine, StreamLayout, WorkerPool
-from fedboard.simulations.engine.streamed import spans_left
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.participants import personal_scales, scales_by_key
 from fedboard.simulations.streams import InMemoryStream, SpanWork, sums_of_span
-from fedboard.simulations.streams.merging import SpanRead
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.splitting import splitting_of
 from tests.simulations.streams.conftest import some_ratings
@@ -123,38 +119,10 @@ def test_who_gives_how_much_is_the_same_in_a_stream(
     assert found == expected
 
 
-@pytest.mark.parametrize(("n_users", "n_items"), [(1, 60), (1, 1), (230, 1), (3, 2)])
-def test_the_smallest_populations_and_catalogues_have_boards(
-    n_users: int, n_items: int, tmp_path: Path
-) -> None:
-    tiny = some_ratings(n_users=n_users, n_items=n_items)
-    config = parse_config({**BIAS, "privacy": {"noise": "seeded"}})
-    stream = InMemoryStream(tiny)
-    with WorkerPool(1) as pool:
-        engine = engine_of(tiny, pool, BIAS, layout=StreamLayout(block_ratings=1, span_users=2))
-        task = engine._task
-        catalogue = streamed_catalogue(tiny)
-        board = task.first_board(catalogue)
-        gathered = engine.gather(board, task.requests(board))
-        train = splitting_of(config, stream).train(stream.read(0, n_users), keys_of(stream))
-        with Engine(task, train, protocol=Trusted(), pool=pool) as held:
-            expected = held.gather(board, task.requests(board))
-        found, wanted = (whole_sums(g.sums, task.requests(board)) for g in (gathered, expected))
-        for name in wanted:
-            assert_array_equal(found[name], wanted[name])
-        engine.close()
-
-
 def streamed_catalogue(ratings: Ratings) -> Any:
     from fedboard.common.board import Catalogue
 
     return Catalogue(item_ids=tuple(ratings.item_ids.tolist()))
-
-
-def keys_of(stream: InMemoryStream) -> np.ndarray:
-    from fedboard.simulations.datasets import Kind, id_keys
-
-    return id_keys(stream.item_ids.tolist(), Kind.ITEM)
 
 
 class KilledError(Exception):
@@ -314,15 +282,6 @@ def test_what_was_summed_for_something_else_is_never_added(a_round: Round, chang
         changed(a_round).asked()
 
 
-def test_partial_sums_of_another_board_are_deleted(a_round: Round) -> None:
-    interrupted(a_round)
-    other = replace(a_round, run={**BIAS, "privacy": {"epsilon": 1.0}})
-
-    _, read = other.asked()
-
-    assert min(start for start, _ in read) == 0
-
-
 def test_ratings_that_change_between_rounds_are_refused(ratings: Ratings) -> None:
     values = ratings.values.copy()
     changing = replace_values(ratings, values)
@@ -417,27 +376,3 @@ def test_requests_that_claim_a_sampling_that_was_not_done_are_refused(ratings: R
         )
         with pytest.raises(PrivacyError, match="nobody was drawn"):
             engine.gather(board, attendance.mark(engine._task.requests(board)))
-
-
-def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(ratings: Ratings) -> None:
-    with WorkerPool(1) as pool, pytest.raises(InputError, match="streaming allows"):
-        engine_of(ratings, pool, {"algorithm": "adadpals"}, layout=StreamLayout(most_bytes=10_000))
-
-
-def test_spans_that_are_left_are_all_others() -> None:
-    done = {10: SpanRead(stop=25, digest=b""), 25: SpanRead(stop=30, digest=b"")}
-
-    left = spans_left(done, 47, 20)
-
-    assert left == [(0, 10), (30, 40), (40, 47)]
-    assert spans_left({}, 5, 20) == [(0, 5)]
-    assert spans_left({0: SpanRead(stop=5, digest=b"")}, 5, 2) == []
-
-
-def test_traffic_of_counted_sizes_is_that_of_all_sizes() -> None:
-    rng = np.random.default_rng(3)
-    for n_users in (1, 2, 3, 20, 999):
-        sizes = rng.integers(0, 50, n_users) * 8 + 4
-        counted = dict(zip(*(part.tolist() for part in np.unique(sizes, return_counts=True)), strict=True))
-        assert Traffic.of_counted(counted, 5) == Traffic.of(sizes, 5)
-    assert Traffic.of_counted({}, 5) is None

@@ -16,7 +16,7 @@ from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.flower.local_grid import LocalGrid
 from fedboard.simulations.simulate import Silent, simulate
-from tests.simulations.flower.small_runs import N_USERS, a_config, digests, features_file
+from tests.simulations.flower.small_runs import N_USERS, a_config, digests
 
 pytestmark = pytest.mark.slow
 
@@ -54,12 +54,6 @@ def test_nodes_and_wire_form_do_not_matter(
     assert len(digests(tmp_path / "run")) >= 4
 
 
-def test_one_user_can_be_a_node(tmp_path: Path, by_the_engine: Engine) -> None:
-    simulate(a_config(runtime="in-process", nodes=N_USERS), tmp_path / "run")
-
-    assert digests(tmp_path / "run") == by_the_engine()
-
-
 SAMPLED = [
     {"kind": "fixed-size", "size": 60},
     {"kind": "shuffled-cohorts", "cohorts": 2},
@@ -93,25 +87,6 @@ def test_personal_levels_hold(tmp_path: Path, by_the_engine: Engine, algorithm: 
     assert digests(tmp_path / "run")[1] != by_the_engine(algorithm)[1]
 
 
-def test_item_features_are_used(tmp_path: Path, by_the_engine: Engine) -> None:
-    data = {"features": str(features_file(tmp_path))}
-
-    simulate(a_config("residual", data=data, runtime="in-process", nodes=3), tmp_path / "run")
-
-    assert digests(tmp_path / "run") == by_the_engine("residual", data=data)
-    assert digests(tmp_path / "run")[-1] != by_the_engine("residual")[-1]
-
-
-def test_other_noise_gives_other_boards(tmp_path: Path, by_the_engine: Engine) -> None:
-    """So that the same digests mean something."""
-    config = a_config(runtime="in-process", privacy={"noise": "secure"})
-
-    simulate(config, tmp_path / "run")
-
-    assert digests(tmp_path / "run")[0] == by_the_engine()[0]
-    assert digests(tmp_path / "run")[1] != by_the_engine()[1]
-
-
 class Interrupts(Silent):
     """Ctrl-C after so many rounds."""
 
@@ -141,27 +116,6 @@ def test_an_interrupted_run_goes_on_to_the_same_boards(
     records = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     n_rounds = len(digests(out)) - 1
     assert [record.get("round") for record in records] == [*range(n_rounds), None]
-
-
-def test_the_engine_goes_on_with_a_fleet_s_run(tmp_path: Path, by_the_engine: Engine) -> None:
-    out = tmp_path / "run"
-    with pytest.raises(KeyboardInterrupt):
-        simulate(a_config(runtime="in-process"), out, listener=Interrupts(1))
-
-    simulate(a_config(), out, resume=True)
-
-    assert digests(out) == by_the_engine()
-
-
-def test_a_finished_run_is_only_judged_again(tmp_path: Path, by_the_engine: Engine) -> None:
-    config = a_config(runtime="in-process")
-    first = simulate(config, tmp_path / "run")
-
-    again = simulate(config, tmp_path / "run", resume=True)
-
-    assert again.board.digest == first.board.digest
-    assert again.final["metrics"] == first.final["metrics"]
-    assert digests(tmp_path / "run") == by_the_engine()
 
 
 def test_the_records_are_those_of_the_engine_but_for_what_travelled(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ import importlib
 import io
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -151,16 +150,6 @@ def test_what_cannot_run_is_not_written(options: tuple[str, ...], sentence: str,
     assert not (tmp_path / "films").exists()
 
 
-def test_nothing_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / "mine.txt").write_text("mine")
-
-    result = told(tmp_path, "--name", "films")
-
-    assert result.exit_code == 2
-    assert "something is there already" in result.output
-    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
-
-
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower calls
 def test_flower_packs_it_whole(app: Path, tmp_path: Path) -> None:
     """Its own checks of `pyproject.toml`, and that its run's folder is no part of what nodes are sent."""
@@ -184,29 +173,6 @@ def clean(home: Path) -> dict[str, str]:
     path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"])
     off = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
     return {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", **off}
-
-
-@pytest.mark.slow
-def test_flower_installs_what_it_needs_without_an_index_of_packages(app: Path, tmp_path: Path) -> None:
-    """`flwr run` does so first. fedboard is in no index yet: an app that asks for it does not start."""
-    program = (
-        "import sys; from flwr.supercore.superexec.dependency_installer import install_app_dependencies as go"
-    )
-    ended = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"{program}; print('in', go(sys.argv[1]))",
-            shutil.copytree(app, tmp_path / "app"),
-        ],
-        env={**clean(tmp_path), "UV_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert f"in {tmp_path}" in ended.stdout
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from fedboard.common.errors import InputError
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
 
@@ -50,18 +49,3 @@ def test_clients_that_add_the_noise_add_their_own_in_each_round(tmp_path: Path) 
 
     assert digests(tmp_path / "0")[0] == digests(tmp_path / "1")[0]
     assert digests(tmp_path / "0")[1] != digests(tmp_path / "1")[1]
-
-
-@pytest.mark.parametrize(
-    ("run", "says"),
-    [
-        ({"protocol": "two-server", "clients": 1, "protocol_settings": {"survivors": 2}}, "needs more"),
-        ({"protocol": "secure-sum", "clients": 2}, "at least 3 clients"),
-    ],
-    ids=["quorum", "clients"],
-)
-def test_what_a_protocol_cannot_do_is_said_before_anything_runs(
-    tmp_path: Path, run: dict[str, Any], says: str
-) -> None:
-    with pytest.raises(InputError, match=says):
-        simulate(a_config(settings={"rounds": 1}, runtime="in-process", **run), tmp_path / "run")

@@ -77,11 +77,6 @@ def test_a_node_that_fails_is_left_out_and_too_few_release_nothing(tmp_path: Pat
     assert told["nodes-answered"] == 1
 
 
-def test_nobody_is_asked_before_enough_nodes_are_there(tmp_path: Path) -> None:
-    with pytest.raises(TooFewAnswersError, match=r"2 nodes came within 0 s and the quorum is 3"):
-        started(a_strategy(tmp_path), app_of(EVERYBODY), nodes=2)
-
-
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
@@ -136,14 +131,6 @@ def test_a_rating_that_cannot_be_used_is_told_to_nobody_and_costs_nobody_else(
     assert one.board.digest == other.board.digest
     assert "1 people of this node have ratings off the public range" in caplog.text
     assert str(bad) not in caplog.text
-
-
-def test_people_that_are_no_people_give_nothing_and_no_text(tmp_path: Path) -> None:
-    one, other = a_strategy(tmp_path / "a", nodes=2), a_strategy(tmp_path / "b", nodes=2)
-    told_to([{"1": "five stars"}, None], one)
-    told_to([{}, {}], other)
-
-    assert one.board.digest == other.board.digest
 
 
 def test_a_node_answers_the_server_that_asked_first_and_no_other(tmp_path: Path) -> None:

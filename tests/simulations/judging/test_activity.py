@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray
-from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut
 from fedboard.simulations.engine import WorkerPool
@@ -114,37 +114,6 @@ def test_lists_are_judged_within_each_group_as_if_there_were_no_other() -> None:
         assert found["coverage@20"][number] == pytest.approx(coverage_at_k(own, wanted, k=20))
         assert found["novelty@20"][number] == pytest.approx(novelty_at_k(own, wanted, k=20, counts=counts))
     assert {len(values) for name, values in found.items() if name != EDGES} == {5}
-
-
-def test_fewer_users_than_groups_are_a_group_each() -> None:
-    lists = np.full((2, 100), -1, dtype=np.int32)
-    lists[:, 0] = 1
-
-    found = lists_by_activity(
-        lists,
-        targets_of([[1], [0]], n_items=2),
-        np.array([9, 4]),
-        counts=np.ones(2, dtype=np.int64),
-    )
-
-    assert found["recall@20"] == [0.0, 1.0]
-    assert found[EDGES] == [4.0, 9.0, 9.0]
-
-
-def test_of_equal_users_the_groups_are_equally_large() -> None:
-    rows = cohort_from_triples(
-        np.repeat(np.arange(10, dtype=np.int32), 2),
-        np.tile(np.arange(2, dtype=np.int32), 10),
-        np.ones(20, dtype=np.float32),
-        n_users=10,
-        n_items=2,
-    )
-    held_out = Triples(users=rows.user_of_entry(), items=rows.items, values=rows.ratings)
-    predicted = np.repeat(1.0 + np.arange(5) / 4, 4)
-
-    found = ratings_by_activity(predicted, held_out, rows.counts, part="validation")
-
-    assert found["validation_rmse"] == pytest.approx([0.0, 0.25, 0.5, 0.75, 1.0])
 
 
 def test_users_are_in_the_same_groups_in_whatever_spans_and_blocks_they_come() -> None:

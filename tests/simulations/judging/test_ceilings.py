@@ -8,7 +8,7 @@ import pytest
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.baselines import AlsModel, BiasConfig, fit_bias
+from fedboard.simulations.baselines import BiasConfig, fit_bias
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut
@@ -111,44 +111,3 @@ def test_every_ceiling_is_fitted_and_judged(feedback: Feedback, ratings: Problem
 
     best = min(values.values()) if feedback is Feedback.EXPLICIT else max(values.values())
     assert values[ceiling_names(feedback)[0]] == pytest.approx(best, rel=0.1)
-
-
-def test_als_in_another_unit_of_ratings_is_the_same_model(ratings: Problem) -> None:
-    """Ratings from -10 to 10 instead of 1 to 5: predictions in the new unit, as good as before."""
-    stretched = replace(
-        ratings,
-        rating_range=(-10.0, 10.0),
-        train=replace(ratings.train, ratings=(ratings.train.ratings - 3.0) * np.float32(5.0)),
-    )
-    users = np.zeros(30, dtype=np.int32)
-    items = np.arange(30, dtype=np.int32)
-    before, after = (
-        fit_reference(
-            "als", one, feedback=Feedback.EXPLICIT, backend="numpy", settings={"rank": 3, "rounds": 30}
-        )
-        for one in (ratings, stretched)
-    )
-
-    assert isinstance(after, AlsModel)
-    assert after.config.unit == 5.0
-    np.testing.assert_allclose(
-        after.predict(stretched.train, users, items),
-        5.0 * (before.predict(ratings.train, users, items) - 3.0),
-        atol=1e-3,
-    )
-
-
-def test_unobserved_items_weigh_by_catalogue_and_by_what_people_have(lists: Problem) -> None:
-    def weight(**synthetic: float) -> float:
-        made = {"synthetic": {**SMALL["synthetic"], **synthetic}}
-        problem = load_problem(parse_config({"data": made, "feedback": "implicit"}))
-        model = fit_reference(
-            "als", problem, feedback=Feedback.IMPLICIT, backend="numpy", settings={"rank": 2}
-        )
-        assert isinstance(model, AlsModel)
-        users = np.count_nonzero(problem.train.counts)
-        each = problem.train.n_ratings / users
-        assert model.config.unobserved_weight == pytest.approx(10.9 * each / problem.train.n_items)
-        return model.config.unobserved_weight
-
-    assert weight(n_items=2000) < 0.2 * weight(n_items=300)

@@ -18,7 +18,6 @@ from fedboard.simulations.judging.evaluation import (
     judge,
     judge_lists,
     judge_ratings,
-    neighbour_overlap,
 )
 from fedboard.simulations.problem import load_problem
 from tests.common.tasks.conftest import PRESENCE, a_residual_task, population, presence, residual_boards
@@ -123,18 +122,6 @@ def test_a_tiny_catalogue_has_a_bucket_per_item(n_items: int) -> None:
     assert judged.metrics["test_rmse"] > 0
 
 
-def test_lists_are_judged_on_a_tiny_catalogue() -> None:
-    history = everybody_rated_everything(4, 3).where(np.tile([True, False, False], 4))
-    target = everybody_rated_everything(4, 3).where(np.tile([False, True, False], 4))
-    held_out = HeldOut(users=np.arange(4, dtype=np.int32), history=history, target=target)
-    model = LocalModel(n_items=3, rating_range=(1.0, 5.0))
-
-    with WorkerPool(1) as pool:
-        judged = judge_lists(model, held_out, pool=pool, counts=np.ones(3, dtype=np.int64))
-
-    assert len(judged.sliced["recall"]) == 3
-
-
 def test_novelty_is_judged_by_the_training_counts_that_are_given() -> None:
     rows = everybody_rated_everything(4, 2)
     held_out = HeldOut(
@@ -152,7 +139,3 @@ def test_novelty_is_judged_by_the_training_counts_that_are_given() -> None:
     assert judged.metrics["coverage@20"] == pytest.approx(1 / 2)
     assert judged.metrics["gini@20"] == pytest.approx(1 / 2)
     assert judged.metrics["mrr@10"] == judged.metrics["map@10"] == 1.0
-
-
-def test_an_only_item_has_no_neighbours() -> None:
-    assert neighbour_overlap(np.ones((1, 2)), np.ones((1, 2)), np.ones(1, dtype=np.int64)) == []

@@ -92,19 +92,6 @@ def test_any_blocks_have_the_numbers_of_judging_in_memory(
     assert len(expected["by_activity"]["activity_edges"]) == 6
 
 
-def test_workers_do_not_change_a_bit(ratings: Ratings) -> None:
-    _, model = model_of(ratings, Feedback.IMPLICIT)
-    found = []
-    for workers in (1, 2):
-        streamed._CENSUSES.clear()
-        with WorkerPool(workers, compiled=False) as pool:
-            found.append(
-                judge_stream(model, stream_of(ratings, Feedback.IMPLICIT), part="test", pool=pool).record()
-            )
-
-    assert found[0] == found[1]
-
-
 def test_in_memory_the_numbers_are_those_of_the_definitions(ratings: Ratings) -> None:
     """Of whole arrays at once, without groups, blocks or merging."""
     problem, model = model_of(ratings, Feedback.EXPLICIT)
@@ -165,31 +152,3 @@ def test_a_sample_is_judged_as_if_there_were_nobody_else(ratings: Ratings, feedb
     require_close(found.by_activity, expected.by_activity)
     assert found.record()["sample"] == {"users": 300, "of": ratings.n_users}
     assert 200 < chosen.sum() < 400
-
-
-def test_of_exchangeable_rows_the_first_are_judged_and_no_other_is_read(ratings: Ratings) -> None:
-    class Exchangeable(InMemoryStream):
-        exchangeable = True
-
-        def read(self, start, stop):
-            assert stop <= 300
-            return super().read(start, stop)
-
-    problem = stream_of(ratings, Feedback.EXPLICIT)
-    problem = replace(problem, stream=Exchangeable(ratings), judged_users=300)
-    _, model = model_of(ratings, Feedback.EXPLICIT)
-
-    with WorkerPool(1) as pool:
-        found = judge_stream(model, problem, part="test", pool=pool)
-
-    assert found.record()["sample"] == {"users": 300, "of": ratings.n_users}
-
-
-def test_where_nothing_is_held_out_nothing_is_said(ratings: Ratings) -> None:
-    nobody = replace(ratings, users=ratings.users[:0], items=ratings.items[:0], values=ratings.values[:0])
-    _, model = model_of(ratings, Feedback.EXPLICIT)
-
-    with WorkerPool(1) as pool:
-        found = judge_stream(model, stream_of(nobody, Feedback.EXPLICIT), part="test", pool=pool)
-
-    assert found.metrics == {}

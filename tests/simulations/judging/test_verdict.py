@@ -55,13 +55,6 @@ def test_a_bad_run_is_called_bad(own: float, says: tuple[str, ...]) -> None:
         assert part in verdict.sentence
 
 
-def test_without_floors_none_is_recommended() -> None:
-    verdict = verdict_of({"test_rmse": 1.2}, epsilon=1.0, floors={}, references=REFERENCES)
-
-    assert verdict is not None
-    assert verdict.sentence.endswith("Not worth it here: try more users or a larger epsilon.")
-
-
 def test_lists_are_better_where_the_number_is_larger() -> None:
     verdict = verdict_of(
         {"recall@20": 0.30, "ndcg@20": 0.1},
@@ -76,8 +69,3 @@ def test_lists_are_better_where_the_number_is_larger() -> None:
         "test recall 0.300 at epsilon 5: better than what is popular by 0.050; better than the best simple private "
         "model (popularity-private) by 0.060; worse than without privacy (als) by 0.050."
     )
-
-
-def test_nothing_is_said_where_nothing_was_judged_or_fitted() -> None:
-    assert verdict_of({}, epsilon=5.0, floors=FLOORS, references=REFERENCES) is None
-    assert verdict_of({"test_rmse": 0.9}, epsilon=5.0, floors=FLOORS, references={}) is None

@@ -16,13 +16,6 @@ def histogram(edges: list[float], values: list[float]) -> dict[str, object]:
     return {"edges": edges, "values": values}
 
 
-def test_the_reading_gives_half_and_most_of_the_values() -> None:
-    (plot,) = plots_of({"counts": {"noisy": histogram([1, 2, 4, 8], [50, 40, 10])}})
-
-    assert plot.reading == "Noisy counts (released): half of 100 lie below 2, 95 % below 8."
-    assert not plot.held_out
-
-
 @pytest.mark.slow
 def test_exact_counts_make_the_figure_not_private() -> None:
     entry = histogram([1, 2, 4], [1, 3])
@@ -50,9 +43,3 @@ def test_an_unknown_histogram_is_taken_to_be_private() -> None:
 )
 def test_what_is_no_histogram_is_left_out(entry: object) -> None:
     assert plots_of({"counts": {"noisy": entry}}) == []
-
-
-def test_values_that_are_all_equal_can_be_drawn() -> None:
-    (plot,) = plots_of({"weights": {"items": histogram([0.5, 0.5 * (1 + 1e-9)], [7])}})
-
-    assert "share of values" in plot.svg

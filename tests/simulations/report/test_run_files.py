@@ -42,14 +42,6 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path: Path, write_run: Wri
         read_run(run)
 
 
-def test_a_file_that_holds_no_object_is_refused(tmp_path: Path, write_run: WriteRun) -> None:
-    run = write_run(tmp_path / "run")
-    (run / "config.json").write_text("[1]")
-
-    with pytest.raises(InputError, match="must hold a JSON object"):
-        read_run(run)
-
-
 def test_baselines_of_both_files_are_merged(tmp_path: Path, write_run: WriteRun) -> None:
     record = read_run(write_run(tmp_path / "run"))
 
@@ -58,15 +50,6 @@ def test_baselines_of_both_files_are_merged(tmp_path: Path, write_run: WriteRun)
         "item mean": 0.9876,
     }
     assert record.baselines[0].sliced == {"test_rmse": [1.2] * 5}
-
-
-def test_a_model_may_nest_its_metrics_and_state_its_epsilon() -> None:
-    entry = {"metrics": {"test_rmse": 0.9, "broken": "x", "flag": True}, "epsilon": 1.0, "seconds": 3.0}
-
-    model = model_from_json("DPALS", entry)
-
-    assert model.metrics == {"test_rmse": 0.9}
-    assert model.epsilon == 1.0
 
 
 def test_not_a_number_is_no_metric() -> None:

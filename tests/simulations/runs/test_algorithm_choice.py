@@ -5,19 +5,13 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import algorithm_names, variant_of
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of, loading_of
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, loading_of
 from fedboard.simulations.runs.folders import name_of
 from fedboard.simulations.sweeps.sweep import Grid, SweepRecord, plan_cells
 
 FILE = Path(__file__).parents[3] / "examples" / "damped_means.py"
 OWN = f"{FILE}:ALGORITHM"
-
-
-def test_a_registered_name_is_looked_up() -> None:
-    assert chosen_algorithm("dpals-tail") == variant_of("dpals-tail")
-    assert loading_of("dpals-tail") is None
 
 
 def test_a_file_is_loaded_once_in_a_process() -> None:
@@ -66,28 +60,10 @@ def test_what_cannot_be_taken_is_named(tmp_path: Path, text: str, record: str, m
         chosen_algorithm(f"{tmp_path / 'own.py'}:{record}")
 
 
-def test_a_file_that_is_not_there_is_named() -> None:
-    with pytest.raises(InputError, match=r"algorithm file nowhere\.py: there is no such Python file"):
-        chosen_algorithm("nowhere.py:ALGORITHM")
-
-
 @pytest.mark.parametrize("runtime", ["in-process", "flower"])
 def test_clients_of_a_grid_take_what_is_installed(runtime: str) -> None:
     with pytest.raises(InputError, match=r"an algorithm of your own needs run\.runtime 'engine'"):
         parse_config({"algorithm": OWN, "run": {"runtime": runtime}})
-
-
-@pytest.mark.parametrize(
-    ("choice", "label"),
-    [
-        ("residual", "residual"),
-        ("a/b/means.py:ALGORITHM", "means"),
-        ("a/b/means.py:OTHER", "means-OTHER"),
-        ("my.package:ALGORITHM", "my.package"),
-    ],
-)
-def test_folders_and_tables_call_it_by_its_file(choice: str, label: str) -> None:
-    assert label_of(choice) == label
 
 
 def test_it_is_swept_beside_others_under_its_own_label(tmp_path: Path) -> None:
@@ -102,7 +78,3 @@ def test_it_is_swept_beside_others_under_its_own_label(tmp_path: Path) -> None:
     assert name_of(parse_config({"algorithm": OWN})) == "damped_means-eps5"
     with pytest.raises(InputError, match="go by the same name"):
         plan_cells(SweepRecord(grid=Grid(algorithms=(OWN, f"{tmp_path / FILE.name}:ALGORITHM"))))
-
-
-def test_the_example_has_a_name_of_its_own() -> None:
-    assert chosen_algorithm(OWN).name not in algorithm_names()

@@ -98,15 +98,6 @@ def test_a_certificate_is_recomputed_and_a_forged_one_is_found(
     assert CliRunner().invoke(commands, [*verify, str(tmp_path / "forged.json")]).exit_code != 0
 
 
-@pytest.mark.slow
-def test_the_board_is_the_same_for_any_number_of_workers(
-    data: Path, finished: Mapping[str, Path], tmp_path: Path
-) -> None:
-    simulate(configured(data, run={"workers": 2}), tmp_path / "run")
-
-    assert arrays(tmp_path / "run") == arrays(finished[SHARED])
-
-
 class Killed(BaseException):
     """Comes from nowhere, as a signal does."""
 
@@ -203,25 +194,3 @@ def test_what_only_ratings_have_is_refused(changes: dict[str, Any], says: str) -
         parse_config({"algorithm": SHARED, **changes})
     with pytest.raises(InputError, match=says):  # of a file only running it tells what it learns from
         completed(parse_config({"algorithm": FEDREP, **changes}))
-
-
-def test_a_file_of_one_person_is_no_population(tmp_path: Path) -> None:
-    (tmp_path / "own.csv").write_text("label,a,b\n1,2,3\n")
-
-    with pytest.raises(InputError, match="needs a column 'user'"):
-        load_any(configured(tmp_path / "own.csv"))
-    with pytest.raises(InputError, match="unknown key 'ratings'"):
-        load_any(parse_config({"algorithm": SHARED, "data": {"synthetic": {"ratings": 3}}}))
-
-
-@pytest.mark.slow
-def test_it_is_judged_beside_what_everybody_could_do_alone(tmp_path: Path) -> None:
-    made_up = {"users": 400, "dimension": 8, "field_noise": 0.1}
-    config = parse_config(
-        {"algorithm": FEDREP, "data": {"synthetic": made_up}, "run": {"evaluate_rounds": False}}
-    )
-
-    final = simulate(config, tmp_path / "run").final
-
-    assert final["metrics"]["test_rmse"] < 0.5 * final["baselines"]["own-examples-only"]["test_rmse"]
-    assert final["baselines"]["shared-representation"]["test_rmse"] < final["metrics"]["test_rmse"]

@@ -18,7 +18,6 @@ from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets import Kind, id_keys
 from fedboard.simulations.report.guarantee import read_statement
 from fedboard.simulations.runs.participants import (
-    assumptions_of,
     parse_participation,
     personal_scales,
 )
@@ -64,14 +63,6 @@ def test_a_flag_names_a_participation(text: str, expected: object) -> None:
     config = a_config(participation=parse_participation(text), **terms_of(text))
 
     assert config.privacy.participation.chosen == expected
-
-
-@pytest.mark.parametrize(
-    "text", ["", "half", "poisson", "poisson:", "poisson:many", "full:1", "fixed-size:0.5"]
-)
-def test_a_flag_that_names_none_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="participation must be full, poisson:PROBABILITY"):
-        parse_participation(text)
 
 
 @pytest.mark.parametrize(
@@ -124,13 +115,6 @@ def test_levels_are_given_out_by_coins_of_each_user_in_their_shares() -> None:
     mu = np.sqrt(sum(1 / z**2 for z in task.settings.shared.noise_multipliers.values()))
     for scale, epsilon in zip(levels, [0.5, 2.0, 5.0], strict=True):
         assert 0.99 * epsilon < epsilon_of(1e-5, mu=scale * mu) <= epsilon
-
-
-def test_without_levels_there_are_no_scales() -> None:
-    assert (
-        personal_scales(a_config().privacy, a_task(), user_keys=id_keys(range(10), Kind.USER), seed=0) is None
-    )
-    assert assumptions_of(a_config().privacy, FullParticipation()) == []
 
 
 def verified(result: RunResult) -> Certificate:

@@ -1,23 +1,16 @@
 """Progress on stderr: bars on a terminal, lines elsewhere."""
 
 import io
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress, TextColumn
 
-from fedboard.common.kernels.shared.compiled_code import compile_seconds
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.drawing.bars import Bars
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs import progress
-from fedboard.simulations.runs.kernel_choice import never_called, shared_out
+from fedboard.simulations.runs.kernel_choice import shared_out
 
 ROUNDS = ("preparation", "biases", "round 1", "round 2")
 LINE = {
@@ -73,133 +66,6 @@ def test_a_terminal_gets_rounds_phase_and_budget(problem: Problem, bars: Progres
     assert phase.visible
 
 
-def test_bars_are_chosen_where_stderr_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Terminal(io.StringIO):
-        def isatty(self) -> bool:
-            return True
-
-    monkeypatch.setattr("sys.stderr", Terminal())
-    monkeypatch.setenv("TERM", "xterm")
-
-    with progress.listening(parse_config({})) as listener:
-        assert isinstance(listener, progress.LiveListener)
-
-    monkeypatch.setenv("TERM", "dumb")
-    with progress.listening(parse_config({})) as listener:
-        assert isinstance(listener, progress.PlainListener)
-
-
-@pytest.mark.parametrize("width", [80, 60])
-def test_the_time_left_is_seen_in_a_narrow_terminal(width: int) -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=width, force_terminal=True, color_system=None, legacy_windows=False)
-    told = "round 3 of 9: epsilon 1.81 of 5 spent, validation_rmse 0.9212"
-
-    with Bars(console=console) as bars:
-        rounds = bars.add_task("synthetic", total=11, told=told)
-        phase = bars.add_task("clients: solve and contribute", total=80, told="")
-        for task in bars.tasks:
-            task.get_time = iter(range(100)).__next__  # a clock of its own: nothing is waited for
-        for done in range(1, 4):
-            bars.update(rounds, completed=done)
-            bars.update(phase, completed=20 * done)
-        bars.refresh()
-
-    drawn = out.getvalue().replace("\x1b[2K", "").replace("\x1b[1A", "")
-    lines = drawn.replace("\r", "\n").splitlines()
-    left = re.compile(r"0:\d\d:\d\d left")
-    assert any("synthetic" in line and left.search(line) for line in lines)
-    assert any("clients: solve and contribute" in line and left.search(line) for line in lines)
-    assert "validation_rmse" in drawn
-    assert "…" not in drawn
-    assert max(map(len, lines)) <= width
-
-
-def test_a_pipe_is_told_that_something_compiles_once(capsys: pytest.CaptureFixture[str]) -> None:
-    listener = progress.PlainListener(5.0)
-
-    listener.progress("compiling", 0, 9)
-    listener.progress("compiling", 4, 9)
-
-    assert capsys.readouterr().err == "compiling once, about 9 s; later runs find what is compiled\n"
-
-
-def test_a_terminal_shows_it_as_a_bar(bars: Progress) -> None:
-    listener = progress.LiveListener(bars, 5.0)
-
-    listener.progress("compiling", 4, 9)
-
-    phase = bars.tasks[1]
-    assert (phase.description, phase.completed, phase.total) == ("compiling once, about 9 s", 4, 9)
-
-
-COMPILE = """
-from fedboard.simulations.runs import kernel_choice
-
-kernel_choice.compile_seconds = lambda backend, features: {"unit_rows": 0.2}
-kernel_choice.compile_kernels("compiled", on_progress=lambda *told: print(*told))
-print("ready")
-"""
-
-
-@pytest.mark.slow
-def test_compiling_is_told_if_and_only_if_something_is_compiled(tmp_path: Path) -> None:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    def run() -> list[str]:
-        command = [sys.executable, "-c", COMPILE]
-        ended = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=300, check=True
-        )
-        return ended.stdout.splitlines()
-
-    first = run()
-    (note,) = tmp_path.rglob("*.done")
-    second = run()
-    note.unlink()
-    third = run()
-
-    assert first == ["compiling 0 0", "compiling 0 0", "ready"]
-    assert second == ["ready"], "it was noted"
-    assert third == ["ready"], "nothing was noted, and the code was found"
-    assert note.exists()
-
-
-ELSEWHERE = """
-from numba.core import event
-
-from fedboard.simulations.runs import kernel_choice
-
-kernel_choice.compile_seconds = lambda backend, features: {"unit_rows": 9.0, "top_k": 8.0, "absent": 1.0}
-kernel_choice._processes = lambda: 2
-here = set()
-
-class Seen(event.Listener):
-    def on_start(self, told):
-        here.add(told.data["dispatcher"].py_func.__name__)
-
-    def on_end(self, told):
-        pass
-
-with event.install_listener("numba:compile", Seen()):
-    kernel_choice.compile_kernels(
-        "compiled", not_called=frozenset({"absent"}), on_progress=lambda *told: print(*told)
-    )
-print("scale_rows" in here, "select" in here)
-"""
-
-
-@pytest.mark.slow
-def test_another_process_compiles_a_part_meanwhile(tmp_path: Path) -> None:
-    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)}
-
-    command = [sys.executable, "-c", ELSEWHERE]
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=True)
-
-    assert ended.stdout.splitlines() == ["compiling 0 9", "compiling 9 9", "True False"]
-    assert len(list(tmp_path.rglob("*.done"))) == 2
-
-
 @pytest.mark.parametrize("processes", [1, 2, 3, 9])
 def test_kernels_are_shared_out_evenly_and_all_of_them(processes: int) -> None:
     seconds = {"a": 5.0, "b": 4.0, "c": 4.0, "d": 1.0, "e": 0.5}
@@ -211,12 +77,3 @@ def test_kernels_are_shared_out_evenly_and_all_of_them(processes: int) -> None:
     assert len(shares) <= processes
     times = [sum(seconds[name] for name in share) for share in shares]
     assert max(times) <= max(5.0, sum(times) / processes + 2.0)
-
-
-def test_an_algorithm_says_what_it_never_calls() -> None:
-    every = set(compile_seconds("compiled", features=True))
-
-    assert never_called("residual") == {"psd"}
-    assert never_called("dpals-tail") == {"left_out", "residuals"}
-    assert never_called("topk") == set()
-    assert never_called("residual") | never_called("adadpals") < every

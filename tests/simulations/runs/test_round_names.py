@@ -6,7 +6,7 @@ import pytest
 
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.round_names import place_of, round_names, rounds_told
+from fedboard.simulations.runs.round_names import round_names, rounds_told
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,3 @@ def test_a_plan_tells_the_rounds_that_the_settings_ask_for(
     for name, requests in zip(names, plan, strict=True):
         of_round = {request.release.name.split("/")[0] for request in requests}
         assert name == "preparation" or name == "biases" or of_round == {name.replace(" ", "-")}
-
-
-def test_a_round_is_placed_among_those_that_are_counted() -> None:
-    names = ("preparation", "biases", "round 1", "round 2")
-
-    assert [place_of(name, names) for name in names] == [
-        "preparation",
-        "biases",
-        "round 1 of 2",
-        "round 2 of 2",
-    ]

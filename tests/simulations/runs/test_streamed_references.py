@@ -14,10 +14,9 @@ from fedboard.simulations.config.run import RunConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging import streamed
-from fedboard.simulations.judging.contract_runs import ITEMS, played
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.comparison import compare_with_baselines, histograms, judged
+from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import run_reference
 from fedboard.simulations.streams.in_memory import InMemoryStream
@@ -104,27 +103,3 @@ def test_what_is_chosen_among_many_fits_is_refused(
     with pytest.raises(InputError, match=f"{name} is chosen by fitting many candidates.*sample that fits"):
         run_reference(config, tmp_path / "run", problem=stream_of(ratings, config))
     assert not (tmp_path / "run" / "config.json").exists()
-
-
-def test_a_board_is_judged_and_drawn_alike() -> None:
-    ratings = some_ratings(n_users=300, n_items=ITEMS, seed=2)
-    task = build_task(EXPLICIT, rating_range=(1.0, 5.0), backend="numpy").task
-    in_memory = problem_of(ratings, EXPLICIT)
-    board = played(task, in_memory.train)[-1].after
-    found = []
-    for problem in (in_memory, stream_of(ratings)):
-        with WorkerPool(1) as pool:
-            record = judged(task, board, problem, part="validation", pool=pool, backend="numpy")
-            found.append((record, histograms(task, board, problem, pool=pool)))
-
-    (expected, drawn), (streamed_record, drawn_of_stream) = found
-    assert streamed_record["metrics"] == pytest.approx(expected["metrics"], rel=1e-12)
-    assert drawn_of_stream == drawn
-
-
-def test_a_sample_is_of_streamed_runs_alone(ratings: Ratings) -> None:
-    config = SimulationConfig(run=RunConfig(judged_users=10))
-
-    assert stream_of(ratings, config).judged_users == 10
-    with pytest.raises(InputError, match=r"run\.judged_users is of streamed runs"):
-        problem_of(ratings, config)

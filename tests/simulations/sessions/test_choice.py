@@ -5,19 +5,11 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.simulations.config import RunConfig, parse_config
 from fedboard.simulations.sessions.choice import chosen_card, chosen_class, sums_left
 from fedboard.simulations.sessions.setup import assumptions_of_protocol, recipe_of
 
 HERE = "tests.simulations.sessions.own_protocol"
-FILE = Path(__file__).with_name("own_protocol.py")
-
-
-def test_a_name_a_module_and_a_file_name_a_protocol() -> None:
-    assert chosen_class("secure-sum") is SecureSum
-    assert chosen_class(f"{HERE}:Plain").from_parameters({"most_users": 3}).parameters == {"most_users": 3}
-    assert chosen_class(f"{FILE}:Plain") is chosen_class(f"{FILE}:Plain"), "a file is loaded once"
 
 
 def test_what_is_no_protocol_is_refused_in_a_sentence(tmp_path: Path) -> None:

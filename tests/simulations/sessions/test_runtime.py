@@ -32,7 +32,6 @@ TASK = a_residual_task()
 BOARDS = residual_boards(TASK)
 LARGE = BOARDS[-2]
 """An alternation: its bounds are far beyond 32 bits."""
-OWN = "tests/simulations/sessions/own_protocol.py:Plain"
 
 
 def a_fleet(
@@ -162,32 +161,6 @@ def test_too_few_clients_lose_the_round_the_same_way_with_masks_and_without() ->
     with runtime(fleet, CancelledEngine) as cancelled, pytest.raises(TooFewAnswersError) as lost:
         cancelled.gather(LARGE, TASK.requests(LARGE))
     assert lost.value.given
-
-
-@pytest.mark.slow
-def test_a_protocol_of_ones_own_runs_from_a_file_in_several_processes() -> None:
-    with runtime(a_fleet(OWN), workers=2) as made:
-        assert_same(sums_of(made, LARGE), expected(LARGE))
-    with pytest.raises(InputError, match="not known what is left"), runtime(a_fleet(OWN), CancelledEngine):
-        pass
-
-
-def test_costs_add_up_over_steps_and_sides() -> None:
-    with runtime(a_fleet("secure-sum")) as made:
-        gathered = made.gather(LARGE, TASK.requests(LARGE))
-
-    assert isinstance(made, ProtocolEngine)
-    costs = made.costs
-    assert costs is not None
-    assert gathered.traffic is not None
-    assert [step.asks_contributions for step in costs.steps] == [False, False, True, False]
-    assert costs.bytes_up_per_client == pytest.approx(gathered.traffic.up_mean)
-    size = Packing.of(TASK.requests(LARGE), most_users=N_USERS).size
-    assert 4 * size <= costs.steps[2].bytes_up / N_CLIENTS < 4 * size + 512
-    assert costs.bytes_down_per_client > len(LARGE.to_bytes())
-    assert costs.client_seconds > 0
-    assert costs.server_seconds > 0
-    assert costs.survivors == N_CLIENTS
 
 
 def test_a_round_that_only_some_take_part_in_is_refused() -> None:

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from fedboard.simulations.config import DataConfig, SimulationConfig
+from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.people import PeopleConfig, PeopleStream, open_people
-from fedboard.simulations.problem import load_data, load_problem
-from fedboard.simulations.runs.calibrated import load_any
+from fedboard.simulations.problem import load_data
 from fedboard.simulations.streams.in_memory import InMemoryStream
-from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.streams.spans import blocks_of
 from fedboard.simulations.streams.stream import UserStream
 
@@ -26,14 +24,6 @@ def test_blocks_are_those_of_the_same_people_in_memory(most: int) -> None:
         assert made.first_row == held.first_row
 
 
-def test_what_is_public_is_that_of_the_ratings() -> None:
-    people, ratings = open_people(SOURCE), load_data(DataConfig(source=SOURCE))
-
-    for name in ("name", "n_users", "n_items", "rating_range", "presence", "items_listed", "titles"):
-        assert getattr(people, name) == getattr(ratings, name), name
-    assert people.item_ids.tolist() == ratings.item_ids.tolist()
-
-
 def test_whatever_decides_about_ratings_is_in_the_identity() -> None:
     known = {
         PeopleStream(config=PeopleConfig(**one)).identity
@@ -42,12 +32,3 @@ def test_whatever_decides_about_ratings_is_in_the_identity() -> None:
 
     assert len(known) == 6
     assert PeopleStream(config=PeopleConfig()).identity in known
-
-
-def test_a_run_streams_them_unless_it_is_told_not_to() -> None:
-    config = SimulationConfig(data=DataConfig(source=SOURCE))
-    streamed, held = load_any(config), load_problem(config)
-
-    assert isinstance(streamed, StreamedProblem)
-    assert streamed.statement == held.statement
-    assert "60 items (declared public)" in streamed.statement

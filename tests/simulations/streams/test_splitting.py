@@ -14,7 +14,6 @@ from fedboard.simulations.problem import problem_of
 from fedboard.simulations.streams import InMemoryStream
 from fedboard.simulations.streams.problem import streamed_problem
 from fedboard.simulations.streams.splitting import splitting_of
-from fedboard.simulations.streams.stream import ROOM_OF_A_USER, block_bounds
 
 CUTS = (0, 1, 2, 40, 41, 200, 230)
 IMPLICIT = {"feedback": "implicit", "split": {"held_out_users": 0.2, "positive_above": 2.5}}
@@ -78,31 +77,10 @@ def test_blocks_of_a_user_split_are_the_split(ratings: Ratings) -> None:
             assert found == rows_of(getattr(held, half), held.users) != set()
 
 
-def test_every_use_is_positive_where_there_are_no_ratings(ratings: Ratings) -> None:
-    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
-    used = Ratings(
-        **{name: getattr(ratings, name) for name in fields},
-        values=np.ones(ratings.n_ratings, np.float32),
-        presence=True,
-    )
-    config, stream = parse_config(IMPLICIT), InMemoryStream(used)
-
-    learnt = splitting_of(config, stream).train(stream.read(0, 230), keys_of(stream))
-
-    assert rows_of(learnt) == rows_of(problem_of(used, config).split.train) != set()
-    with pytest.raises(InputError, match="who used what"):
-        splitting_of(SimulationConfig(), stream)
-
-
 @pytest.mark.parametrize("split", [{"leave_last": 1}, {"test_from": "2005-12-01"}])
 def test_a_split_by_time_is_refused_in_a_sentence(ratings: Ratings, split: dict[str, object]) -> None:
     with pytest.raises(InputError, match="streamed ratings are split by coins"):
         splitting_of(parse_config({"split": split}), InMemoryStream(ratings))
-
-
-def test_feedback_and_split_must_go_together(ratings: Ratings) -> None:
-    with pytest.raises(InputError, match=r"split\.kind 'ratings'"):
-        splitting_of(parse_config({"split": {"kind": "users"}}), InMemoryStream(ratings))
 
 
 def test_a_data_set_with_a_test_part_of_its_own_is_no_stream(ratings: Ratings) -> None:
@@ -122,22 +100,6 @@ def test_a_streamed_problem_says_what_the_other_says(ratings: Ratings) -> None:
     assert streamed.statement == problem.statement
     assert streamed.catalogue == problem.catalogue
     assert streamed.catalogue_listed
-
-
-def test_blocks_hold_as_many_ratings_as_they_may_or_one_user() -> None:
-    counts = np.array([0, 3, 0, 0, 9, 1, 1, 1, 0], dtype=np.int64)
-
-    for most in (1, 5, 12, 20, 1000):
-        bounds = list(block_bounds(counts, most))
-        assert [start for start, _ in bounds] == [0, *(stop for _, stop in bounds[:-1])]
-        assert bounds[-1][1] == counts.size
-        for start, stop in bounds:
-            room = int(counts[start:stop].sum()) + ROOM_OF_A_USER * (stop - start)
-            assert stop == start + 1 or room <= most
-    assert list(block_bounds(counts, 1000)) == [(0, 9)]
-    assert list(block_bounds(np.empty(0, dtype=np.int64), 10)) == []
-    with pytest.raises(InputError, match="ratings in a block must be a whole number >= 1"):
-        list(block_bounds(counts, 0))
 
 
 def test_the_identity_is_of_every_rating(ratings: Ratings) -> None:

@@ -58,12 +58,6 @@ def test_for_recall_the_highest_is_best() -> None:
     assert "| AdaDPALS | 0.0500 ± 0.0141 | 0.1200 * | – |" in table
 
 
-def test_recall_is_the_default_where_there_is_no_error() -> None:
-    ranking = [result("a", 1, 0, 0.9, metrics={"ndcg@20": 0.1, "recall@20": 0.25}, sliced={})]
-
-    assert "| a | 0.2500 * |" in frontier_table(ranking)
-
-
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     paths = write_frontier(SWEEP, tmp_path_factory.mktemp("out") / "sweep")
@@ -105,31 +99,6 @@ def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path])
     assert entry["mean"] == pytest.approx(0.9)
     assert entry["spread"] == pytest.approx(np.std([0.89, 0.91], ddof=1))
     assert entry["n_seeds"] == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "results",
-    [
-        [result("only one", 5, 0, 0.9)],
-        [result("ALS", None, 0, 0.9)],
-        [result("flat", 5, 0, 0.9, sliced={}), result("ALS", None, 0, 0.9, sliced={})],
-        [result(f"a{k}", eps, 0, 0.9 + k / 100) for k in range(7) for eps in (0.5, 1, 2, 5)],
-        [result("holes", 1, 0, 0.9, sliced={"test_rmse": [None, 1.0, None]})],
-    ],
-)
-def test_unusual_sweeps_are_drawn_too(tmp_path: Path, results: list[dict[str, Any]]) -> None:
-    assert all(path.stat().st_size > 0 for path in write_frontier(results, tmp_path))
-
-
-def test_an_empty_sweep_is_refused() -> None:
-    with pytest.raises(InputError, match="at least one result"):
-        frontier_table([])
-
-
-def test_a_result_without_metrics_is_refused() -> None:
-    with pytest.raises(InputError, match="result 0 of the sweep needs an algorithm and at least one metric"):
-        frontier_table([{"algorithm": "x", "metrics": {}}])
 
 
 def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:

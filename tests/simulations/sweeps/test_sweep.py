@@ -10,8 +10,6 @@ import msgspec
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.sweeps import cells as sweep_cells
@@ -142,19 +140,6 @@ def test_a_sweep_writes_cells_and_a_frontier(tmp_path: Path, monkeypatch: pytest
     assert read_record(tmp_path / "sweep") == swept
 
 
-def test_a_cell_is_the_same_run_in_its_own_process(tmp_path: Path) -> None:
-    swept = record(seeds=(0, 1))
-
-    sweep(swept, tmp_path / "here")
-    sweep(swept, tmp_path / "spread", jobs=2)
-
-    for name in names(swept):
-        here, spread = (
-            BoardStore(tmp_path / place / "cells" / name / "boards").latest() for place in ("here", "spread")
-        )
-        assert here.digest == spread.digest
-
-
 def test_a_failed_cell_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = sweep_cells.simulate
 
@@ -194,18 +179,6 @@ def test_a_grid_may_grow_but_its_cells_may_not_change(tmp_path: Path) -> None:
     assert "was started with another 'settings'" in str(second.failed[0].error)
 
 
-def test_directories_in_use_and_missing_sweeps_are_refused(tmp_path: Path) -> None:
-    (tmp_path / "notes.txt").write_text("mine")
-
-    with pytest.raises(InputError, match="is in use"):
-        sweep(record(), tmp_path)
-    with pytest.raises(InputError, match="holds no sweep to resume"):
-        read_record(tmp_path)
-    with pytest.raises(InputError, match="jobs must be a whole number >= 1"):
-        sweep(record(), tmp_path / "sweep", jobs=0)
-    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
-
-
 def test_a_killed_process_fails_its_cell_alone(tmp_path: Path) -> None:
     cells = plan_cells(record(seeds=(0, 1)))
     lane = sweep_cells.Lane(tmp_path)
@@ -219,12 +192,3 @@ def test_a_killed_process_fails_its_cell_alone(tmp_path: Path) -> None:
 
     assert failed.error == "its process was ended by signal 9; go on with --resume when the cause is mended"
     assert recovered.error is None
-
-
-def test_implicit_feedback_has_references_of_its_own() -> None:
-    config = parse_config({**TINY, "feedback": "implicit"})
-
-    cells = plan_cells(SweepRecord(grid=Grid(algorithms=("popularity", "als")), config=config))
-
-    assert config.feedback is Feedback.IMPLICIT
-    assert [cell.name for cell in cells] == ["popularity", "als"]

@@ -165,23 +165,11 @@ def test_those_who_stay_add_noise_and_those_who_drop_out_leave_as_much_as_is_boo
     assert_noise(sums, RELEASE.noise_stddev * math.sqrt(staying / 6))
 
 
-def test_it_does_not_matter_when_a_client_is_lost() -> None:
-    """After the contributions are in, nobody's noise can be taken back."""
-    sums = sums_of(a_protocol(), lost=lost_ones(0, 1, step=MASKED + 1))
-
-    assert sums.noise_shares == 9
-    assert_noise(sums, RELEASE.noise_stddev * math.sqrt(10 / 6))
-
-
 def test_below_the_smallest_set_nothing_comes_out_and_the_round_is_paid_for() -> None:
     with pytest.raises(TooFewAnswersError, match="6 clients are left") as lost:
         sums_of(a_protocol(), lost=lost_ones(6, 7, 8, 9))
 
     assert lost.value.given
-
-
-def test_with_the_noise_silenced_the_sum_is_exact() -> None:
-    assert not numbers_of(sums_of(a_protocol(), noise=lambda _: SilentNoise())).any()
 
 
 # What is agreed on.

@@ -13,7 +13,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
-from fedboard.common.protocol import ExactSums, Given, NoiseAt
+from fedboard.common.protocol import ExactSums, Given
 from fedboard.common.protocols.local.protocol import Local
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.wire.frame import pack_frame
@@ -129,17 +129,6 @@ def test_a_release_is_booked_once_with_one_share_and_published_as_it_is(tmp_path
         drawn_here.publish(whole_sums(sums, REQUESTS)["total"], noise_shares=sums.noise_shares)
 
 
-def test_the_same_message_is_sent_again_and_never_drawn_anew() -> None:
-    protocol = Local(most_users=2)
-    question = protocol.open(ABOUT, REQUESTS, ["a"], n_items=0).outgoing()["a"]
-    client = protocol.join(ABOUT, SecureNoise())
-    sent = client.answer(question, gives(1))
-
-    assert client.answer(question, gives(1)) == sent
-    assert protocol.resume(ABOUT, SecureNoise(), client.to_bytes()).answer(question, gives(1)) == sent
-    assert protocol.join(ABOUT, SecureNoise()).answer(question, gives(1)) != sent
-
-
 def test_two_users_with_the_same_rows_send_different_messages_and_a_seed_repeats_them() -> None:
     protocol = Local(most_users=2)
     question = protocol.open(ABOUT, REQUESTS, ["a"], n_items=0).outgoing()["a"]
@@ -205,11 +194,3 @@ def test_only_sound_parameters_are_taken(stated: dict[str, object]) -> None:
     assert Local.from_parameters({"most_users": 7}) == Local(most_users=7)
     with pytest.raises(InputError, match="local protocol's"):
         Local.from_parameters(stated)
-
-
-def test_it_is_sized_for_all_users_and_trusts_nobody() -> None:
-    made = Local.sized(clients=3, users=12, settings={})
-
-    assert made.parameters == {"most_users": 12}
-    assert made.noise_at is NoiseAt.CLIENT
-    assert "her own client alone" in made.trust.privacy_relies_on

@@ -60,22 +60,6 @@ def test_pair_sums_of_the_kept_rows_only() -> None:
     np.testing.assert_array_equal(whole_sums(sums, [a_request()])["pairs"], packed(z[keep]))
 
 
-def test_pair_sums_add_up_over_contributions() -> None:
-    z = dense_rows(400)
-
-    parts = [
-        whole_sums(FactoredSums.of(contribution_of(p)), [a_request()])["pairs"] for p in (z[:150], z[150:])
-    ]
-
-    np.testing.assert_array_equal(parts[0] + parts[1], packed(z))
-
-
-def test_an_item_alone_has_one_pair() -> None:
-    z = np.array([[3], [0], [-4]])
-
-    assert whole_sums(FactoredSums.of(contribution_of(z)), [a_request(1)])["pairs"].tolist() == [[25]]
-
-
 def test_pair_sums_without_responses_are_refused() -> None:
     rows = Contribution(n_items=2, indptr=np.array([0, 1]), items=np.array([0], dtype=np.int32))
 

@@ -58,12 +58,6 @@ def test_joined_parts_are_the_whole(asked: int, cuts: set[int]) -> None:
     assert_same(joined(parts), rows(asked))
 
 
-def test_one_part_is_not_copied() -> None:
-    part = rows(1)
-
-    assert joined([part]) is part
-
-
 def test_parts_without_rows_add_nothing() -> None:
     assert_same(joined([rows(1, 3, 3), rows(1), rows(1, 9, 9)]), rows(1))
 
@@ -84,7 +78,3 @@ def test_only_some_rows_are_what_emptied_rows_leave(asked: int, keep: np.ndarray
         np.testing.assert_array_equal(some.vectors, emptied.vectors[keep])
     for name, values in some.totals.items():
         np.testing.assert_array_equal(values, emptied.totals[name][keep])
-
-
-def test_all_rows_are_the_contribution() -> None:
-    assert_same(only_rows(rows(1), np.ones(N_USERS, dtype=np.bool_)), rows(1))

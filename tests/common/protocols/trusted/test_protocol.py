@@ -13,7 +13,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted, factored_bytes
+from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
 
@@ -222,12 +222,6 @@ def test_no_message_gives_the_empty_sum() -> None:
     requests = requests_of(BOARDS[0])
 
     assert not any(values.any() for values in whole_sums(Trusted().combine([], requests), requests).values())
-
-
-def test_the_bytes_of_rows_are_those_of_their_arrays() -> None:
-    sent = rows(BOARDS[1])
-
-    assert factored_bytes(sent).sum() == N_USERS * 4 * 2 + sent.items.size * 8
 
 
 def test_an_unknown_form_is_refused() -> None:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
@@ -100,19 +100,6 @@ def test_the_keys_of_one_user_of_a_client_open_with_no_other_users_seed() -> Non
         leader.add(leader.read(keys), shared.seeds[0], shared.others)
         helper.add(helper.read(keys), shared.seeds[1])
         assert (leader.vector() + helper.vector() == exact).all() == opens
-
-
-def test_a_round_without_items_and_one_without_totals_are_shared_too() -> None:
-    requests = TASK.requests(BOARDS["preparation"])
-    rows = rows_of(BOARDS["preparation"], 0, N_USERS)
-    for chosen in (
-        tuple(r for r in requests if r.source.per_item),
-        tuple(r for r in requests if not r.source.per_item),
-    ):
-        layout = two_servers().rules.layout(ABOUT, chosen)
-        leader, helper = shares_of(rows, layout)
-        exact = layout.packing.flatten(coarse_sums(rows, chosen, layout.packing.shifts))
-        np.testing.assert_array_equal(leader.vector() + helper.vector(), exact)
 
 
 # The helper's noise.
@@ -238,15 +225,6 @@ def test_nothing_that_is_sent_has_another_size_for_a_user_with_other_items() -> 
     assert len({(one.keys.shape, one.others.shape) for one in sent}) == 1
 
 
-def test_the_size_of_a_message_goes_by_the_most_items_and_hardly_by_the_catalogue() -> None:
-    def size(most_items: int, n_items: int) -> int:
-        layout = two_servers(most_items=most_items).rules.layout(ABOUT, counting(n_items))
-        return int(split(weighted([1, 2], n_items), layout).keys.nbytes)
-
-    assert size(16, 6400) < 3 * size(16, 200)  # five levels more for 32 times the items
-    assert size(64, 6400) > 1.8 * size(16, 6400)
-
-
 # What is refused.
 
 
@@ -274,12 +252,6 @@ def test_parameters_out_of_range_are_refused() -> None:
             TwoServer.from_parameters({**good, name: value})
     with pytest.raises(InputError):
         TwoServer.from_parameters(good).pinned(b"short")
-
-
-def test_with_too_few_clients_nobody_is_asked() -> None:
-    with pytest.raises(TooFewAnswersError) as few:
-        two_servers().open(ABOUT, REQUESTS, ("alone",), n_items=N_ITEMS)
-    assert not few.value.given
 
 
 def test_a_client_that_pins_the_helper_answers_no_other_and_none_that_did_not_sign() -> None:

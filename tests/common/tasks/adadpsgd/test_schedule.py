@@ -8,7 +8,6 @@ import pytest
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.adadpsgd.schedule import (
-    equal_step_count,
     lipschitz_rates,
     lipschitz_step_count,
     strongly_convex_rates,
@@ -29,14 +28,6 @@ def test_step_counts_are_those_of_the_paper_in_its_own_units() -> None:
 
     assert math.isclose(lipschitz_step_count(mu, rank, COUNTS, OMEGA), first)
     assert math.isclose(strongly_convex_step_count(mu, rank, COUNTS, OMEGA), second)
-
-
-def test_with_items_alike_both_counts_are_one_formula() -> None:
-    counts, omega = np.full(7, 30.0), np.full(7, 20.0**-0.5)
-    expected = equal_step_count(1.5, 4, ratings_per_item=30.0, ratings_per_user=20.0)
-
-    assert math.isclose(lipschitz_step_count(1.5, 4, counts, omega), expected)
-    assert math.isclose(strongly_convex_step_count(1.5, 4, counts, omega), expected)
 
 
 def test_rates_are_those_of_the_paper_in_its_own_units() -> None:

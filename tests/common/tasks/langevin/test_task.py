@@ -9,18 +9,13 @@ import pytest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.errors import BudgetExceededError, InputError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.privacy.accounting.exact import compose, mu_for
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
 from fedboard.common.tasks.langevin.config import LangevinConfig, LangevinShares, shares_by_release
 from fedboard.common.tasks.langevin.task import Langevin
 from fedboard.common.tasks.langevin.update import step_length
-from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import real_stddev
@@ -133,20 +128,6 @@ def test_a_user_gives_gradients_of_at_most_tau_ratings() -> None:
     np.testing.assert_array_equal(given, np.minimum(cohort.counts, 6))
 
 
-def test_a_row_is_hers_alone_however_users_are_split() -> None:
-    task, cohort = langevin_task(), population()
-    board = langevin_boards(task, cohort)[2]
-    requests = task.requests(board)
-    whole = task.contribute(cohort, board, requests)
-
-    for j in (0, 1, 7, N_USERS - 1):
-        alone = task.contribute(cohort.rows(j, j + 1), board, requests)
-        entries = slice(*cohort.indptr[j : j + 2])
-        np.testing.assert_array_equal(alone.weights, whole.weights[entries])
-        np.testing.assert_array_equal(alone.responses, whole.responses[entries])
-        np.testing.assert_array_equal(alone.vectors[0], whole.vectors[j])
-
-
 @pytest.mark.parametrize("absurd", [1e30, -3e38])
 def test_absurd_ratings_stay_within_the_bounds(absurd: float) -> None:
     task, cohort = langevin_task(), population()
@@ -157,25 +138,6 @@ def test_absurd_ratings_stay_within_the_bounds(absurd: float) -> None:
     rows = task.contribute(replace(cohort, ratings=ratings), board, task.requests(board))
 
     assert rows_within_bounds(rows, task.requests(board)).all()
-
-
-def test_the_whole_run_is_booked_and_fits_its_budget(tmp_path: Path) -> None:
-    task, cohort = langevin_task(), population()
-    releases = [r.release for board in langevin_boards(task, cohort) for r in task.requests(board)]
-
-    assert [release.name for release in releases] == list(task.settings.shared.noise_multipliers)
-    assert compose(r.noise_multiplier for r in releases) == pytest.approx(mu_for(EPSILON, DELTA), rel=1e-6)
-    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)
-    with Ledger.create(tmp_path / "whole", budget) as ledger:
-        for release in releases:
-            release.book(ledger, SeededNoise(0))
-    # Noise that is a tenth too small in one step does not fit.
-    with Ledger.create(tmp_path / "less", budget) as ledger:
-        for release in releases[:-1]:
-            release.book(ledger, SeededNoise(0))
-        less = replace(releases[-1], noise_multiplier=0.9 * releases[-1].noise_multiplier)
-        with pytest.raises(BudgetExceededError):
-            less.book(ledger, SeededNoise(0))
 
 
 def test_a_step_is_the_gradient_of_the_log_density_and_noise_of_the_right_size() -> None:
@@ -225,13 +187,6 @@ def test_the_last_board_is_the_mean_of_the_last_states() -> None:
 
     np.testing.assert_allclose(averaged[-1].arrays["item_factors"], mean, atol=1e-6)
     np.testing.assert_array_equal(averaged[-2].arrays["item_factors"], single[-2].arrays["item_factors"])
-
-
-def test_a_board_rebuilds_its_task() -> None:
-    task = langevin_task()
-    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(N_ITEMS)))))
-
-    assert rebuild_task(board) == task
 
 
 @pytest.mark.parametrize(

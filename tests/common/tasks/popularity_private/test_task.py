@@ -1,16 +1,12 @@
 """Private popularity: what a user can move, and that the order is that of the released counts."""
 
 import numpy as np
-import pytest
 
 from fedboard.common.board import Catalogue
-from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.popularity_private.algorithm import PopularityConfig, PopularityPrivate
 from fedboard.common.tasks.shared.written import with_noise
-from fedboard.simulations.config import parse_config
-from fedboard.simulations.runs.calibrated import build_task
 from tests.common.tasks.conftest import N_ITEMS, population, presence
 
 CATALOGUE = Catalogue(item_ids=tuple(map(str, range(N_ITEMS))))
@@ -44,10 +40,3 @@ def test_everybody_is_recommended_the_most_chosen_first() -> None:
     scores = task.predict(local, board, np.zeros(N_ITEMS, dtype=np.int32), np.arange(N_ITEMS, dtype=np.int32))
     np.testing.assert_array_equal(np.argsort(-scores), np.argsort(-counts))
     np.testing.assert_array_equal((users @ items.T)[7], counts)
-
-
-def test_it_is_for_presence_alone() -> None:
-    with pytest.raises(InputError, match="learns from implicit feedback, got explicit"):
-        build_task(
-            parse_config({"algorithm": "popularity-private"}), rating_range=(1.0, 5.0), backend="numpy"
-        )

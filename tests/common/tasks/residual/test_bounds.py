@@ -1,8 +1,6 @@
 """What residual alternating minimisation promises about single users, at every stage of a run."""
 
-import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +9,6 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
 from fedboard.common.tasks.residual.config import Curvature, StageKind, Start, stage_of
@@ -21,7 +16,6 @@ from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users
 from fedboard.common.tasks.residual.ridges import user_ridge
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.adadpals.test_task import isometric_norm
 from tests.common.tasks.conftest import (
     N_ITEMS,
@@ -31,7 +25,6 @@ from tests.common.tasks.conftest import (
     population,
     presence,
     residual_boards,
-    with_taste,
     without,
 )
 
@@ -177,28 +170,6 @@ def test_removing_a_user_changes_the_sums_by_her_row_to_the_last_bit(
                 np.testing.assert_array_equal(total - others[name], alone[name])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("start", STARTS)
-@pytest.mark.parametrize("feedback", FEEDBACKS)
-def test_contributions_do_not_depend_on_how_users_are_split(start: Start, feedback: Feedback) -> None:
-    cohort = rated(feedback)
-    task = a_residual_task(start=start, clip_quantile=0.5, **FEEDBACKS[feedback])
-    for board in residual_boards(task):
-        requests = task.requests(board)
-        whole = task.contribute(cohort, board, requests)
-        for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS], list(range(N_USERS + 1))):
-            parts = [
-                task.contribute(cohort.rows(first, last), board, requests)
-                for first, last in itertools.pairwise(cuts)
-            ]
-            for name in ("vectors", "weights", "responses"):
-                if getattr(whole, name) is not None:
-                    joined = np.concatenate([getattr(part, name) for part in parts])
-                    np.testing.assert_array_equal(joined, getattr(whole, name))
-            for name, rows in whole.totals.items():
-                np.testing.assert_array_equal(np.concatenate([part.totals[name] for part in parts]), rows)
-
-
 @pytest.mark.parametrize("absurd", [1e30, -1e30, 3e38])
 @pytest.mark.parametrize("feedback", FEEDBACKS)
 def test_absurd_ratings_stay_within_the_bounds(cohort: Cohort, absurd: float, feedback: Feedback) -> None:
@@ -252,28 +223,3 @@ def test_users_without_ratings_and_with_one_can_take_part(
                 assert np.flatnonzero(sums.any(axis=1)).tolist() == [4]
         if rows.weights is not None and stage_of(board.version, task.settings).kind is StageKind.BIASES:
             assert rows.weights.tolist() == [1 << 14]
-
-
-def test_items_outside_the_head_get_no_weight_and_keep_zero_factors(tmp_path: Path) -> None:
-    task, cohort = a_residual_task(50.0, head_fraction=0.4, rounds=2), with_taste(population(n_users=200))
-    board, noise = residual_boards(task)[0], SeededNoise(0)
-    budget = Budget(epsilon=50.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
-    with Ledger.create(tmp_path / "l", budget) as ledger:
-        while requests := task.requests(board):
-            sums = FactoredSums.of(task.contribute(cohort, board, requests))
-            booked = {r.name: r.release.book(ledger, noise) for r in requests}
-            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
-
-    learnt = board.arrays["learnt"] != 0
-    assert learnt.sum() == 10
-    assert np.all(board.arrays["item_factors"][~learnt] == 0.0)
-    assert np.all(board.arrays["item_biases"][~learnt] == 0.0)
-    assert np.all(np.any(board.arrays["item_factors"][learnt] != 0.0, axis=1))
-    weights = task.weigh(cohort, board)
-    assert np.all(weights[~learnt[cohort.items]] == 0.0)
-    squares = np.bincount(cohort.user_of_entry(), weights=weights**2, minlength=cohort.n_users)
-    takes_part = (
-        np.bincount(cohort.user_of_entry(), weights=learnt[cohort.items], minlength=cohort.n_users) > 0
-    )
-    np.testing.assert_allclose(squares[takes_part], 1.0)
-    assert np.all(squares[~takes_part] == 0.0)

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from fedboard.common.board import Catalogue
 from fedboard.common.contribution import SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import LINEAR_BOUND
@@ -16,13 +15,9 @@ from fedboard.common.tasks.residual.config import (
     Curvature,
     ResidualConfig,
     ResidualShares,
-    Stage,
-    StageKind,
     Start,
     complete,
-    releases_curvature,
     shares_by_release,
-    stage_of,
 )
 from fedboard.common.tasks.residual.releases import alternation, bias_round, spectral_start
 from fedboard.common.tasks.residual.task import Residual
@@ -132,45 +127,6 @@ def test_the_moments_get_what_their_accuracy_needs_of_any_budget(mu: float, shar
         assert math.sqrt(3) / (mu * math.sqrt(share)) / 1000 == pytest.approx(0.05, rel=0.01)
 
 
-def test_a_share_of_the_moments_that_is_given_is_kept_and_presence_has_none() -> None:
-    config = ResidualConfig(moments_share=0.2)
-
-    assert complete(config, given={"moments_share"}, mu=0.01) is config
-    presence = ResidualConfig(shared=RatingsConfig(feedback=Feedback.IMPLICIT))
-    assert complete(presence, given=(), mu=0.01) is presence
-
-
-def test_a_run_goes_through_its_stages_in_order() -> None:
-    sketch, spectral = (ResidualConfig(rounds=2, start=start) for start in Start)
-
-    assert [stage_of(v, sketch) for v in range(5)] == [
-        Stage(StageKind.PREPARATION),
-        Stage(StageKind.BIASES),
-        Stage(StageKind.ALTERNATION, 1),
-        Stage(StageKind.ALTERNATION, 2),
-        Stage(StageKind.DONE, 3),
-    ]
-    assert [stage_of(v, spectral).kind for v in range(4)] == [
-        StageKind.PREPARATION,
-        StageKind.BIASES,
-        StageKind.PAIRS,
-        StageKind.ALTERNATION,
-    ]
-    assert stage_of(4, spectral) == Stage(StageKind.ALTERNATION, 2)
-
-
-def test_matrices_once_are_those_of_the_first_vectors_that_are_kept() -> None:
-    asked = {
-        rounds: [
-            t
-            for t in range(1, rounds + 1)
-            if releases_curvature(ResidualConfig(rounds=rounds, curvature=Curvature.ONCE), t)
-        ]
-        for rounds in (1, 2, 6)
-    }
-    assert asked == {1: [1], 2: [2], 6: [2]}
-
-
 def test_the_declared_bound_is_the_clipping_norm_in_real_units() -> None:
     task = a_residual_task(clip_norm=0.37, bias_clip_norm=0.21, bias_scale=0.8, vector_bound=1.2)
 
@@ -273,11 +229,3 @@ def test_a_spectral_start_takes_small_catalogues_only() -> None:
     assert request.release.width == 50_005_000
     with pytest.raises(InputError, match="at most 10000 of them, got 10001; use start 'sketch'"):
         spectral_start(task.settings, n_items=10_001)
-
-
-def test_a_catalogue_that_is_too_large_is_refused_before_anything_is_released() -> None:
-    catalogue = Catalogue(item_ids=tuple(map(str, range(10_001))))
-
-    with pytest.raises(InputError, match="use start 'sketch'"):
-        a_residual_task(start=Start.SPECTRAL).first_board(catalogue)
-    assert a_residual_task().first_board(catalogue).catalogue.n_items == 10_001

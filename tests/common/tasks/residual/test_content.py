@@ -10,16 +10,12 @@ from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.kernels.ridge import CONTENT_RIDGES
-from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.content import content_of, content_vectors
 from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.common.tasks.conftest import (
     N_ITEMS,
-    PRESENCE,
     a_residual_task,
-    population,
-    presence,
     residual_boards,
 )
 
@@ -79,41 +75,6 @@ def test_predictions_are_those_of_a_dense_gaussian_process(cohort: Cohort) -> No
         np.testing.assert_allclose(predicted, expected, atol=2e-5)  # board and local models are of 32 bits
 
 
-def test_without_features_nothing_is_different(cohort: Cohort) -> None:
-    task = a_residual_task()
-    board = residual_boards(task)[-1]
-    unknown = CatalogueFeatures(
-        number_names=("n",),
-        numbers=np.full((N_ITEMS, 1), np.nan, np.float32),
-        label_names=(),
-        labels=np.zeros((N_ITEMS, 0), np.uint8),
-    )
-
-    plain, empty = task.fit_local(cohort, board), task.fit_local(cohort, with_features(board, unknown))
-
-    assert plain.shape == (cohort.n_users, 1 + task.settings.rank)
-    np.testing.assert_allclose(empty, plain, atol=1e-5)
-    assert task.first_board(board.catalogue).digest == residual_boards(task)[0].digest
-
-
-@pytest.mark.parametrize("kernels", ["compiled"])
-def test_device_and_engine_predict_the_same(cohort: Cohort, kernels: str) -> None:
-    pytest.importorskip("numba")
-    board = finished(a_residual_task())
-    users = cohort.user_of_entry()
-
-    device, engine = (rebuild_task(board, backend=backend) for backend in ("numpy", kernels))
-
-    one_by_one = [
-        device.predict(
-            device.fit_local(own, board), board, np.zeros(own.n_ratings, dtype=np.int32), own.items
-        )
-        for own in (cohort.rows(user, user + 1) for user in range(cohort.n_users))
-    ]
-    together = engine.predict(engine.fit_local(cohort, board), board, users, cohort.items)
-    np.testing.assert_allclose(np.concatenate(one_by_one), together, rtol=0, atol=1e-6)
-
-
 def test_recommendations_and_explanations_use_them(cohort: Cohort) -> None:
     task = a_residual_task(rating_low=-50.0, rating_high=50.0)
     board = finished(task)
@@ -137,28 +98,6 @@ def test_what_is_contributed_does_not_depend_on_them(cohort: Cohort) -> None:
         told = task.contribute(cohort, with_features(board, features()), requests)
         for name in ("responses", "vectors", "weights"):
             np.testing.assert_array_equal(getattr(plain, name), getattr(told, name))
-
-
-def test_presence_has_no_content() -> None:
-    task = a_residual_task(**PRESENCE)
-    users = presence(population())
-    board = finished(task)
-
-    np.testing.assert_array_equal(
-        task.fit_local(users, board), task.fit_local(users, with_features(board, None))
-    )
-
-
-def test_content_vectors_have_a_fixed_length_and_zeros_for_what_is_unknown() -> None:
-    told = features()
-
-    phi = content_vectors(told)
-
-    norms = np.linalg.norm(phi, axis=1)
-    assert norms[3] == 0.0
-    both = (told.labels.sum(axis=1) > 0) & np.isfinite(told.numbers[:, 0])
-    np.testing.assert_allclose(norms[both], np.sqrt(0.75**2 + 0.4**2 + 0.55**2), rtol=1e-6)
-    assert phi.shape == (N_ITEMS, 3 + 9 + 9)
 
 
 @pytest.mark.parametrize("n_numbers", [2, 40])

@@ -38,23 +38,6 @@ def test_the_local_model_minimises_its_loss(cohort: Cohort) -> None:
         assert np.abs(slope).max() < 1e-3
 
 
-@pytest.mark.parametrize("settings", [{}, PRESENCE])
-def test_the_last_board_may_be_read_with_a_ridge_of_its_own(settings: dict[str, object]) -> None:
-    cohort = presence(population()) if settings else population()
-    plain, other = (
-        a_residual_task(**{"user_ridge": 2.0, **settings, "final_user_ridge": ridge}) for ridge in (None, 0.5)
-    )
-    steep = a_residual_task(**{**settings, "user_ridge": 0.5})
-    before = residual_boards(plain)[-1]
-    last = before.successor()
-    untold = {name: values for name, values in last.arrays.items() if name != "user_ridge"}
-
-    np.testing.assert_array_equal(plain.fit_local(cohort, before), other.fit_local(cohort, before))
-    unread = steep.fit_local(cohort, replace(last, arrays=untold, _digest=[]))
-    np.testing.assert_array_equal(other.fit_local(cohort, last), unread)
-    assert np.abs(other.fit_local(cohort, last) - plain.fit_local(cohort, last)).max() > 0.01
-
-
 def test_the_ridge_is_the_board_s_or_the_configured_one_in_squared_deviations_of_a_rating() -> None:
     task = a_residual_task(user_ridge=4.0)
     board = residual_boards(task)[-1]
@@ -90,21 +73,6 @@ def test_what_a_board_of_presence_says_of_ridges_is_not_read() -> None:
 
 def vars_of(rows: Contribution) -> tuple[object, ...]:
     return rows.weights, rows.vectors, rows.responses
-
-
-def test_the_ranking_orders_items_as_the_prediction_does(cohort: Cohort) -> None:
-    task = a_residual_task(rating_low=-100.0, rating_high=100.0)
-    board = residual_boards(task)[-1]
-    local = task.fit_local(cohort, board)
-
-    users, items = task.ranking_factors(local, board)
-
-    scores = users.astype(np.float64) @ items.astype(np.float64).T
-    pairs = np.indices(scores.shape).reshape(2, -1).astype(np.int32)
-    predicted = task.predict(local, board, *pairs).reshape(scores.shape)
-    differences = predicted - scores  # a constant for each user: nothing is clipped on so wide a range
-    np.testing.assert_allclose(differences, np.broadcast_to(differences[:, :1], scores.shape), atol=1e-5)
-    assert np.ptp(scores, axis=1).min() > 0.1
 
 
 def test_predictions_are_the_sum_of_their_parts_on_the_rating_range(cohort: Cohort) -> None:

@@ -14,17 +14,13 @@ from fedboard.common.protocols.trusted.protocol import rows_within_bounds
 from fedboard.common.tasks.residual.ridges import (
     RIDGES,
     ROW_ONE,
-    after_evidence,
-    chosen_ridge,
     evidence_request,
     evidence_rows,
-    weighed_evidence,
 )
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import real_stddev
 from tests.common.tasks.conftest import PRESENCE, SPREAD, a_residual_task, population, residual_boards
-from tests.common.tasks.residual.obvious_contributions import told_of_ridges
 from tests.common.tasks.residual.test_bounds import exact_sums, with_ratings, without
 
 NAME = "round-3/ridges"
@@ -104,17 +100,6 @@ def test_the_bound_is_reached_and_not_passed_where_ratings_tell_much() -> None:
     assert (rows < 0).all()  # all candidates explain more than none
 
 
-def test_rows_are_what_leaving_each_rating_out_says(cohort: Cohort) -> None:
-    task = a_residual_task(bias_scale=0.8, user_ridge_exponent=0.4, user_bias_ridge=1.7)
-    board = residual_boards(task)[-1]
-
-    told = task.contribute(cohort, board, task.requests(board)).totals[NAME]
-
-    for j in range(cohort.n_users):
-        expected = told_of_ridges(task, cohort.rows(j, j + 1), board) * ROW_ONE
-        assert np.abs(told[j] - expected).max() <= 1.5  # one unit of the grid where rounding decides
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_removing_or_replacing_a_user_moves_the_sums_by_no_more_than_is_booked(adjacency: Adjacency) -> None:
@@ -174,37 +159,6 @@ def test_the_noise_of_the_evidence_is_that_of_the_plan_and_of_what_is_weighed() 
     assert 0.95 < found < 1.05
     assert not 0.95 < 1.25 * found < 1.05
     assert not 0.95 < 0.8 * found < 1.05
-
-
-def test_rounds_are_weighed_by_their_precision_and_older_ones_less() -> None:
-    first, second = np.arange(7.0), np.full(7, 3.0)
-
-    one = weighed_evidence(None, first, 2.0)
-    both = weighed_evidence(one, second, 0.5)
-
-    np.testing.assert_allclose(one, first / 4.0)
-    np.testing.assert_allclose(both, 0.6 * first / 4.0 + second / 0.25)
-
-
-def test_the_best_candidate_is_chosen_or_none() -> None:
-    evidence = np.array([1.0, -0.1, -2.0, -0.5, 0.0, 0.0, 3.0])
-
-    assert chosen_ridge(evidence) == RIDGES[2]
-    assert chosen_ridge(np.abs(evidence)) is None
-    assert chosen_ridge(np.zeros(7)) is None
-
-
-def test_the_board_says_the_best_ridge_in_squared_stars() -> None:
-    task = a_residual_task(user_ridge=5.0)
-    board = residual_boards(task)[-1]
-
-    good, useful = after_evidence(board, np.array([1.0, 1, 1, -4, 1, 1, 1]), 2.0, task.settings)
-    bad, useless = after_evidence(board, np.ones(7), 2.0, task.settings)
-
-    assert (useful, useless) == (True, False)
-    np.testing.assert_allclose(good["user_ridge"], [12.0 * SPREAD**2])
-    np.testing.assert_array_equal(bad["user_ridge"], board.arrays["user_ridge"])
-    np.testing.assert_allclose(good["ridge_evidence"][3], -1.0)
 
 
 def told_apart(task: Residual, board: Board, cohort: Cohort) -> set[str]:

@@ -10,7 +10,6 @@ import pytest
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -19,7 +18,6 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ItemBlockSolver
 from fedboard.common.tasks.residual.config import (
     Curvature,
-    ResidualConfig,
     ResidualShares,
     Shrinkage,
     StageKind,
@@ -216,24 +214,6 @@ def test_factors_that_predict_worse_than_none_are_dropped_from_the_third_alterna
     assert early.arrays["item_factors"].any()
 
 
-@pytest.mark.slow
-def test_biases_that_were_measured_before_are_known_better() -> None:
-    """With as much noise in this round, a run that remembers is nearer to the truth."""
-    cohort = with_taste(population(n_users=150))
-    board = a_later_board(a_residual_task(2.0), empty=[], evidence=-1e3)
-    truth = board.arrays["item_biases"]
-    apart = {}
-    for memory in (0.0, 0.9):
-        task = a_residual_task(2.0, bias_memory=memory)
-        sure = {"bias_measured": truth.copy(), "bias_precisions": np.full(truth.size, 1e4, np.float32)}
-        after, _ = expected_after(
-            task, cohort, replace(board, arrays={**board.arrays, **sure}, _digest=[]), 3
-        )
-        apart[memory] = float(np.linalg.norm(after.arrays["item_biases"] - truth) / np.linalg.norm(truth))
-    assert apart[0.9] < 0.05
-    assert apart[0.0] > 0.3
-
-
 def test_public_features_of_the_items_join_the_prior(tmp_path: Path) -> None:
     cohort, features = population(n_users=120), np.random.default_rng(5).standard_normal((N_ITEMS, 2))
     liked = np.clip(np.rint(3.0 + features[cohort.items, 0] + 0.5 * (cohort.ratings - 3.0)), 1.0, 5.0)
@@ -299,25 +279,6 @@ def test_the_preparation_is_the_level_of_ratings_and_even_counts(epsilon: float)
     trusted = np.maximum(arrays["item_counts"], 0.3 * stddev / of_rating)
     np.testing.assert_allclose(arrays["item_weights"], trusted**-task.settings.weight_exponent, rtol=5e-3)
     assert np.all(arrays["learnt"] == 1)
-
-
-def test_even_counts_that_are_known_well_are_about_the_numbers_of_ratings() -> None:
-    """Where all have equally many, they are: then a rating weighs the same in every share."""
-    rng = np.random.default_rng(0)
-    items = np.concatenate([np.sort(rng.permutation(N_ITEMS)[:9]) for _ in range(2000)])
-    cohort = Cohort(
-        indptr=9 * np.arange(2001, dtype=np.int64),
-        items=items.astype(np.int32),
-        ratings=rng.integers(1, 6, items.size).astype(np.float32),
-        n_items=N_ITEMS,
-    )
-
-    found = prepared(a_residual_task(50.0), cohort).arrays
-
-    np.testing.assert_allclose(found["item_counts"], np.bincount(items, minlength=N_ITEMS), rtol=0.02)
-    assert found["population"][0] == pytest.approx(2000, rel=0.02)
-    assert found["mean"][0] == pytest.approx(cohort.ratings.mean(), abs=0.05)
-    assert found["spread"][0] == pytest.approx(cohort.ratings.std(), abs=0.05)
 
 
 def test_the_preparation_of_presence_is_counts_and_number_of_users() -> None:
@@ -413,34 +374,6 @@ def test_noise_that_is_twice_as_large_is_taken_for_what_it_is_in_every_round(
             assert (found["item_factors"] != once["item_factors"]).any()
 
 
-def test_the_loss_of_a_run_with_little_noise_falls(tmp_path: Path) -> None:
-    cohort = population(1, n_users=400)
-    rng = np.random.default_rng(2)
-    tastes, styles = rng.standard_normal((400, 2)), rng.standard_normal((N_ITEMS, 2))
-    told = 3.0 + np.sum(tastes[cohort.user_of_entry()] * styles[cohort.items], axis=1)
-    cohort = replace(cohort, ratings=np.clip(told, 1.0, 5.0).astype(np.float32))
-    task = a_residual_task(
-        200.0,
-        rank=2,
-        rounds=4,
-        user_ridge=0.5,
-        ridge_evidence=False,
-        clip_norm=2.0,
-        bias_clip_norm=1.5,
-    )
-
-    boards = a_run(task, cohort, tmp_path, epsilon=200.0)
-
-    def error(board: Board) -> float:
-        local = task.fit_local(cohort, board)
-        predicted = task.predict(local, board, cohort.user_of_entry(), cohort.items)
-        return float(np.sqrt(np.mean((predicted - cohort.ratings) ** 2)))
-
-    errors = [error(board) for board in boards[1:]]
-    assert errors[-1] < 0.6 * errors[0]
-    assert errors[-1] < 1.05 * min(errors)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("start", list(Start))
 @pytest.mark.parametrize("n_items", [1, 2])
@@ -455,11 +388,6 @@ def test_a_run_with_hardly_any_items_or_users_goes_through(
         cohort = population(n_users=40, n_items=n_items).rows(0, n_users)
         boards = a_run(task, cohort, folder, epsilon=5.0)
         assert all(np.isfinite(values).all() for values in boards[-1].arrays.values())
-
-
-def test_a_release_without_calibrated_noise_is_refused() -> None:
-    with pytest.raises(PrivacyError, match="calibrate"):
-        Residual(ResidualConfig()).plan()
 
 
 def test_a_run_under_replace_works_and_pays_for_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
@@ -112,26 +112,7 @@ def test_the_last_round_and_a_run_of_one_round_release_no_norms() -> None:
     assert asking(single) == []
 
 
-def test_shares_add_to_one_with_and_without_adaptation() -> None:
-    for settings in ({}, {"clip_quantile": 0.5}, {"clip_quantile": 0.5, "rounds": 1}):
-        shares = shares_by_release(from_written(settings, AdaDpalsConfig), BudgetShares(clip=0.01))
-        assert sum(shares.values()) == pytest.approx(1.0)
-        clip = sum(share for name, share in shares.items() if name.endswith("/clip"))
-        assert clip == pytest.approx(0.01 if settings == {"clip_quantile": 0.5} else 0.0)
-
-
-def test_a_run_that_does_not_adapt_has_the_boards_it_always_had(tmp_path: Path) -> None:
-    boards = boards_of_a_run(a_task(), population(), tmp_path)
-
-    assert all("clip_norm" not in board.arrays for board in boards)
-
-
 @pytest.mark.parametrize("settings", [{"clip_quantile": 0.0}, {"clip_quantile": 1.0}, {"clip_rate": 0.0}])
 def test_settings_out_of_range_are_named(settings: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
         from_written(settings, AdaDpalsConfig)
-
-
-def test_a_share_that_leaves_nothing_is_refused() -> None:
-    with pytest.raises(InputError, match=r"shares\.clip"):
-        BudgetShares(clip=0.95)

@@ -22,13 +22,6 @@ def test_the_rows_that_are_taken_are_those_of_the_items(n_items: int, n_ratings:
     assert len(values[rows]) in (n_items, np.unique(items).size)
 
 
-def test_few_rows_are_taken_where_there_are_many() -> None:
-    rows, _ = rated_rows(np.array([7, 3, 7], dtype=np.int32), 1000)
-
-    assert isinstance(rows, np.ndarray)
-    assert rows.tolist() == [3, 7]
-
-
 def test_a_gram_matrix_in_blocks_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     factors = np.random.default_rng(1).standard_normal((50, 4)).astype(np.float32)
     whole = gram_of(factors)

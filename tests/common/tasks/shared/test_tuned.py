@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.algorithm import Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import Preset, preset, recipes_of, search_tables
+from fedboard.common.tasks.shared.tuned import Preset, preset, search_tables
 
 EXPLICIT = Feedback.EXPLICIT
 TWO = """
@@ -51,20 +51,6 @@ def test_what_is_for_a_variant_is_laid_over_for_it_alone(tmp_path: Path) -> None
         settings={"rank": 3}, shares={"counts": 0.1, "mean": 0.01}
     )
     assert preset(base, EXPLICIT, 1.0) == Preset(settings={"rank": 3}, shares={"counts": 0.1})
-
-
-def test_a_recipe_is_a_file_of_its_own(tmp_path: Path) -> None:
-    tail = beside(
-        tmp_path, presets=TWO, **{"presets-paper": "[[explicit]]\nepsilon = 1.0\nsettings = { rank = 7 }\n"}
-    )
-
-    assert recipes_of(tail.algorithm) == ("tuned", "paper")
-    assert preset(tail, EXPLICIT, 1.0).settings == {"rank": 3}
-    assert preset(tail, EXPLICIT, 50.0, recipe="paper").settings == {"rank": 7}
-    with pytest.raises(InputError, match="dpals-tail has no recipe 'theirs'; it has tuned, paper"):
-        preset(tail, EXPLICIT, 1.0, recipe="theirs")
-    with pytest.raises(InputError, match="residual has no recipe 'paper'; it has tuned"):
-        preset(variant_of("residual"), EXPLICIT, 1.0, recipe="paper")
 
 
 def test_what_is_for_a_chosen_setting_is_laid_over_where_it_is_chosen(tmp_path: Path) -> None:
@@ -117,20 +103,6 @@ def test_the_paper_s_recipe_has_its_published_settings(epsilon: float) -> None:
     for own in lists:
         assert own["item_ridge"] * 10 * own["clip_norm"] ** 2 == pytest.approx(own["user_ridge"], rel=1e-4)
         assert own["item_unobserved_weight"] == pytest.approx(own["unobserved_weight"] / 10)
-
-
-def test_nothing_tuned_is_an_empty_preset(tmp_path: Path) -> None:
-    nothing = replace(variant_of("adadpals").algorithm, folder=None).variant()
-
-    assert preset(nothing, EXPLICIT, 1.0) == Preset()
-    assert preset(beside(tmp_path), EXPLICIT, 1.0) == Preset()
-    assert preset(beside(tmp_path, presets=TWO), Feedback.IMPLICIT, 1.0) == Preset()
-    assert search_tables(nothing, EXPLICIT) == {}
-
-
-def test_a_third_is_the_number_that_was_tuned() -> None:
-    """Decimal digits in a file are the same double as the fraction that was typed in Python."""
-    assert preset(variant_of("adadpals"), EXPLICIT, 5.0).settings["weight_exponent"] == 1 / 3
 
 
 @pytest.mark.parametrize(

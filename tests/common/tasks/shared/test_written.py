@@ -8,12 +8,11 @@ import pytest
 
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.registry import installed, rebuild_task
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.options import checked_options
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.tasks.shared.written import as_written, from_written, has_part, keys_of, with_noise
+from fedboard.common.tasks.shared.written import as_written, from_written, has_part, keys_of
 
 ALL = tuple(installed())
 OTHER: dict[str, Any] = {
@@ -48,11 +47,6 @@ def test_no_key_is_an_algorithm_s_own_and_everybody_s(algorithm: Algorithm) -> N
     assert has_part(algorithm.settings)
     assert not own & {one.name for one in fields(RatingsConfig)}
     assert len(keys_of(algorithm.settings)) == len(set(keys_of(algorithm.settings)))
-
-
-@pytest.mark.parametrize("algorithm", ALL, ids=lambda algorithm: algorithm.name)
-def test_what_is_not_written_has_its_default(algorithm: Algorithm) -> None:
-    assert from_written({}, algorithm.settings) == algorithm.settings()
 
 
 @pytest.mark.parametrize(
@@ -90,15 +84,6 @@ def test_a_board_that_writes_the_part_is_refused() -> None:
         rebuild_task(replace(board, config=parts))
 
 
-def test_noise_replaces_noise_and_nothing_else() -> None:
-    residual = next(algorithm for algorithm in ALL if algorithm.name == "residual")
-    settings = from_written(OTHER, residual.settings)
-
-    found = as_written(with_noise(settings, {"users": 5.0}))
-
-    assert found == as_written(settings) | {"noise_multipliers": {"users": 5.0}}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Twice:
     """Who sets ``count_cap``, sets which?"""
@@ -121,11 +106,3 @@ class _Other:
 def test_an_algorithm_without_what_the_house_reads_is_no_algorithm(kind: type[Any]) -> None:
     with pytest.raises(InputError, match="must be a dataclass with a field shared: RatingsConfig"):
         replace(ALL[0], settings=kind)
-
-
-def test_a_part_checks_itself() -> None:
-    assert RatingsConfig(rating_low=1.0, rating_high=5.0).centre == 3.0
-    assert RatingsConfig(rating_low=1.0, rating_high=5.0).half_range == 2.0
-    assert RatingsConfig().adjacency is Adjacency.ADD_REMOVE
-    with pytest.raises(InputError, match="rating_high"):
-        RatingsConfig(rating_low=2.0, rating_high=2.0)

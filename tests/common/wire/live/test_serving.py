@@ -9,10 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fedboard.common.errors import InputError
-from fedboard.common.wire.live import serving
 from fedboard.common.wire.live.pages import live_page
-from fedboard.common.wire.live.place import Place, place_of
+from fedboard.common.wire.live.place import Place
 from fedboard.common.wire.live.serving import LiveServer
 from tests.common.wire.live.asking import Told, asked, listening, states
 
@@ -42,16 +40,6 @@ def test_states_come_as_they_change_and_the_newest_comes_first() -> None:
         assert next(news) == {"round": 2}
         with listening(server.address) as late:
             assert next(states(late)) == {"round": 2}
-
-
-def test_what_does_not_change_is_neither_read_nor_told_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "_BEAT_SECONDS", 0.05)
-    source = Told(round=1)
-    with LiveServer(HERE, source) as server, listening(server.address) as events:
-        kinds = [next(events)[0] for _ in range(3)]
-
-    assert kinds == ["page", "state", "beat"]
-    assert source.reads == 1
 
 
 def test_the_last_state_and_a_good_bye_come_at_the_end() -> None:
@@ -129,12 +117,6 @@ def test_this_machine_by_any_of_its_own_names_gets_the_page(address: str, host: 
     assert asked(address, Host=host)[0] == 200
 
 
-def test_two_hosts_in_one_request_are_none(address: str) -> None:
-    with socket.create_connection(("127.0.0.1", port_of(address)), timeout=30) as line:
-        line.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\nHost: example.org\r\n\r\n")
-        assert line.makefile("rb").readline().split()[1] == b"421"
-
-
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
@@ -193,17 +175,3 @@ def test_connections_that_are_slow_to_ask_keep_nobody_from_the_page() -> None:
             stack.enter_context(line).sendall(b"GET / HTTP/1.1\r\n")
 
         assert [asked(server.address)[0] for _ in range(3)] == [200] * 3
-
-
-def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-
-        with LiveServer(Place(host="127.0.0.1", ports=(port, 0)), Told()) as server:
-            assert port_of(server.address) != port
-        with pytest.raises(
-            InputError, match=rf"cannot be served on 127\.0\.0\.1:{port} .*give another address"
-        ):
-            LiveServer(place_of(f"127.0.0.1:{port}", port=1), Told())

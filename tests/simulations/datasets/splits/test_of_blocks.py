@@ -78,14 +78,3 @@ def test_what_compiled_code_would_read_beyond_its_arrays_is_refused(
         learnt_of_block(replace(block, indptr=last), item_keys, rule)
     with pytest.raises(InputError, match="one key for each item"):
         learnt_of_block(block, item_keys[:-1], rule)
-
-
-def test_few_ratings_need_no_compiler(
-    block: Cohort, item_keys: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rule = SplitRule(coins=SplitCoins(3), validation=0.1, test=0.1)
-    monkeypatch.setattr(of_blocks, "has_compiler", lambda: pytest.fail("asked for a compiler"))
-
-    found = learnt_of_block(block, item_keys, rule)
-
-    np.testing.assert_array_equal(found.items, ratings_learnt_by(keyed_block(block, item_keys), rule).items)

@@ -1,21 +1,17 @@
 """When ratings were given: read by every format that says so, and asked for in a sentence where one does not."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from pyarrow import parquet
 
-from fedboard.cli.main import commands
 from fedboard.common.errors import InputError
 from fedboard.ratings import load_ratings as from_python
 from fedboard.simulations.datasets import ColumnMapping, Ratings, load_ratings
 
 FIRST, SECOND = 1_133_395_200, 1_133_481_600  # 2005-12-01 and 2005-12-02
-ANN, BOB = "A1", "A2"
 BOOK, DISC = "0001713353", "B000LQOCH0"
 DATES = "user,item,rating,when\nann,tea,4,2005-12-02\nann,jam,3,2005-12-01\nbob,tea,5,2005-12-01\n"
 """The same three ratings in every format: ann's of jam before hers of tea, bob's of tea when she rated jam."""
@@ -62,16 +58,6 @@ def test_times_are_read_in_seconds(name: str, tmp_path: Path) -> None:
     assert ratings.times is not None
     assert ratings.times.tolist() == [FIRST, SECOND, FIRST]
     assert ratings.times.dtype == np.int64
-
-
-@pytest.mark.parametrize("name", ["u.data", "dates.csv"])
-def test_times_are_not_read_where_nobody_asks(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_text(FILES[name])
-
-    generic = name == "dates.csv"
-    assert (
-        load_ratings(tmp_path / name, rating_range=(1, 5), columns=TABLE if generic else None).times is None
-    )
 
 
 @pytest.mark.parametrize(
@@ -161,15 +147,3 @@ def test_formats_and_tables_that_do_not_say_when_are_refused_before_they_are_rea
         load_ratings(table, rating_range=(1, 5), columns=ColumnMapping(time="then"), times=True)
     with pytest.raises(InputError, match="made-up ratings have no times"):
         load_ratings("synthetic", times=True)
-
-
-def test_the_owner_is_told_when_ratings_were_given(tmp_path: Path) -> None:
-    (tmp_path / "u.data").write_text(FILES["u.data"])
-
-    told = CliRunner().invoke(commands, ["data", "info", str(tmp_path / "u.data"), "--times"])
-    record = CliRunner().invoke(commands, ["data", "info", str(tmp_path / "u.data"), "--times", "--json"])
-    without = CliRunner().invoke(commands, ["data", "info", str(tmp_path / "u.data"), "--json"])
-
-    assert "2005-12-01 (first), 2005-12-01 (half), 2005-12-01 (80 %)" in told.stdout
-    assert json.loads(record.stdout)["times"]["last"] == SECOND
-    assert "times" not in json.loads(without.stdout)

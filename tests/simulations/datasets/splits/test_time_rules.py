@@ -1,7 +1,6 @@
 """Splits by time: which part a rating falls into is what an obvious loop says, from its user's rows alone."""
 
 from dataclasses import replace
-from datetime import date
 
 import numpy as np
 import pytest
@@ -155,16 +154,3 @@ def test_data_without_times_or_with_a_test_part_are_refused(ratings: Ratings) ->
         problem_of(replace(ratings, times=None), config)
     with pytest.raises(InputError, match="brings a test part of its own, so it is not split by time"):
         problem_of(with_own_test(ratings), config)
-
-
-@pytest.mark.parametrize(
-    "given", ["1970-01-02", date(1970, 1, 2), "1970-01-02T01:00:00+01:00", 86400, "86400"]
-)
-def test_a_date_is_told_in_many_ways(ratings: Ratings, given: object) -> None:
-    # 104 * 826 < 86400 < 105 * 826
-    problem = problem_of(
-        replace(ratings, times=ratings.times * 826), parse_config({"split": {"test_from": given}})
-    )
-
-    expected = split_ratings_by_time(ratings, ByDate(test_from=105, validation_from=105))
-    assert keys_of(problem.split.test) == keys_of(expected.test)

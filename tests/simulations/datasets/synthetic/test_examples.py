@@ -1,13 +1,10 @@
 """The made-up examples are what they say, and the error is that on fresh examples."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.representation.losses import LossName
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 
 SOURCE = SharedLinear(users=400, examples=5, dimension=7, rank=2, field_noise=0.1)
@@ -36,16 +33,6 @@ def test_the_error_is_that_on_fresh_examples() -> None:
     measured = float(np.mean((labels - guessed) ** 2))
     assert drawn.mean_squared_error(guess, vectors) == pytest.approx(measured, rel=0.02)
     assert drawn.mean_squared_error(drawn.representation, drawn.vectors) == pytest.approx(0.01)
-
-
-def test_logistic_labels_are_likelier_where_the_score_is_high() -> None:
-    drawn = replace(SOURCE, loss=LossName.LOGISTIC).sample(0)
-    owners = np.repeat(np.arange(400), 5)
-    scores = np.einsum("nk,nk->n", drawn.examples.features @ drawn.representation, drawn.vectors[owners])
-
-    assert set(np.unique(drawn.examples.labels)) == {0.0, 1.0}
-    assert drawn.examples.labels[scores > 2].mean() > 0.85
-    assert drawn.examples.labels[scores < -2].mean() < 0.15
 
 
 def test_what_cannot_be_made_or_held_is_refused() -> None:

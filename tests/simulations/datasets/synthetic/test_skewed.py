@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig, SimulationConfig, parse_config
-from fedboard.simulations.datasets import Ratings, SyntheticConfig, synthetic_ratings
+from fedboard.simulations.config import DataConfig, parse_config
+from fedboard.simulations.datasets import Ratings, SyntheticConfig
 from fedboard.simulations.datasets.synthetic.skewed import SHAPES, settings_of
 from fedboard.simulations.problem import load_data
 
@@ -30,22 +30,6 @@ def test_the_top_tenth_has_the_share_that_was_asked_for(top_tenth: float, most_p
     assert counts.sum() / 1500 == pytest.approx(62, abs=6)  # log-normal around 60, nobody below 20
 
 
-@pytest.mark.slow
-def test_the_least_popular_item_has_its_floor() -> None:
-    shape = SyntheticConfig(
-        n_users=2000,
-        n_items=1000,
-        mean_ratings_per_user=60,
-        top_tenth=0.3,
-        most_popular=0.3,
-        least_popular=0.02,
-    )
-    counts = popularity(synthetic_ratings(shape))
-
-    assert 15 <= counts[-50:].mean() <= 60  # about 40 of 2000
-    assert popularity(synthetic_ratings(SyntheticConfig(n_users=2000, n_items=1000)))[-1] < counts[-1]
-
-
 def test_shapes_have_the_sizes_that_the_paper_prints() -> None:
     sizes = {name: (shape["n_users"], shape["n_items"]) for name, shape in SHAPES.items()}
     ratings = {
@@ -56,17 +40,6 @@ def test_shapes_have_the_sizes_that_the_paper_prints() -> None:
     assert ratings == pytest.approx({"ml-10m": 10.0, "ml-20m": 9.99, "msd": 33.63}, rel=0.01)
     assert SHAPES["ml-20m"]["top_tenth"] == 0.86
     assert all(SyntheticConfig(**shape).n_users for shape in SHAPES.values())
-
-
-def test_what_it_is_short_for_is_written_out() -> None:
-    config = parse_config(
-        {"data": {"source": "skewed:ml-20m,users=500,top_tenth=0.4", "synthetic": {"seed": 3}}}
-    )
-
-    assert config.data.source == "synthetic"
-    assert config.data.synthetic == {**SHAPES["ml-20m"], "n_users": 500, "top_tenth": 0.4, "seed": 3}
-    assert config.data == SimulationConfig(data=config.data).data
-    assert "top tenth 0.4" in SyntheticConfig(**config.data.synthetic).name
 
 
 @pytest.mark.parametrize(

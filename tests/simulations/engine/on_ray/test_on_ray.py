@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,15 +23,12 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.server.runtime import Traffic
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.engine.on_ray import cluster as cluster_module
 from fedboard.simulations.engine.on_ray import runtime as runtime_module
 from fedboard.simulations.engine.on_ray.cluster import Cluster
-from fedboard.simulations.engine.on_ray.failures import not_joined
 from fedboard.simulations.engine.on_ray.jobs import span_parts
 from fedboard.simulations.engine.on_ray.pool import RayPool
 from fedboard.simulations.engine.on_ray.runtime import OnRay
 from fedboard.simulations.engine.on_ray.secrecy import require_encrypted
-from fedboard.simulations.engine.on_ray.software import difference
 from fedboard.simulations.runs.calibrated import build_any, load_any
 from fedboard.simulations.simulate import Silent, simulate
 from fedboard.simulations.streams.problem import StreamedProblem
@@ -281,36 +277,6 @@ def test_nobody_answers_there(tmp_path: Path) -> None:
             pass
 
 
-def test_ray_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(name: str) -> None:
-        assert name == "ray"
-
-    monkeypatch.setattr(cluster_module, "find_spec", none)
-
-    with pytest.raises(InputError, match=r"pip install '\.\[sim\]' in .*, or take --runtime engine"):
-        Cluster(None, workers=1)
-
-
-def test_versions_that_differ_are_named() -> None:
-    from ray._private.utils import check_version_info
-
-    other = {"ray_version": "2.1.0", "python_version": "3.8.1"}
-    with pytest.raises(RuntimeError) as of_ray:
-        check_version_info(other, "this node")
-    told = not_joined(of_ray.value, "10.0.0.1:6379")
-
-    assert "10.0.0.1:6379 runs other versions than this process" in str(told)
-    assert "2.1.0" in str(told)
-    assert "\n" not in str(told)
-    here = {"Python": "3.11.7", "numpy": "2.4.6", "fedboard's code": "0" * 64}
-    assert difference("a", here, here) is None
-    assert (
-        difference("a", here, {**here, "numpy": "2.4.5"}) == "node a has numpy 2.4.5, and this process 2.4.6"
-    )
-    lacking = {**here, "fedboard's code": "", "why": "No module named 'msgspec'"}
-    assert difference("a", here, lacking) == "node a lacks fedboard's code (No module named 'msgspec')"
-
-
 @pytest.mark.thorough
 def test_a_node_is_killed_in_mid_round_and_another_joins(
     of_the_engine: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -359,24 +325,6 @@ def test_ray_is_started_on_this_machine_where_no_cluster_is_named(
     assert digests(tmp_path / "ray") == of_the_engine
     assert len(folders) == 1
     assert not any(folder.exists() for folder in folders)
-
-
-@pytest.mark.parametrize("length", [10, 60])
-def test_the_names_of_rays_sockets_are_short_enough(
-    length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("RAY_TMPDIR", raising=False)
-    usual = tmp_path / ("x" * length)
-    usual.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(usual))
-    longest = "r/session_2026-11-22_06-27-19_455096_2333555/sockets/plasma_store"
-
-    with cluster_module._private_folder() as folder:
-        assert len(f"{folder}/{longest}") <= 103
-
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    with cluster_module._private_folder() as folder:
-        assert Path(folder).parent == tmp_path, "whoever names a place gets it"
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.judging.metrics import bucket_edges, popularity_buckets
+from fedboard.simulations.judging.metrics import popularity_buckets
 
 
 def test_items_are_cut_into_equal_parts_by_count() -> None:
@@ -20,18 +20,6 @@ def test_left_over_items_go_to_the_buckets_nearest_the_tail() -> None:
     buckets = popularity_buckets(np.arange(12))
 
     assert np.bincount(buckets).tolist() == [3, 3, 2, 2, 2]
-
-
-def test_equal_counts_keep_the_order_of_the_item_numbers() -> None:
-    assert popularity_buckets(np.zeros(5, dtype=np.int64)).tolist() == [0, 1, 2, 3, 4]
-
-
-def test_edges_are_the_smallest_count_of_each_bucket_and_the_largest_of_all() -> None:
-    counts = np.array([50, 1, 40, 2, 30, 3, 20, 4, 10, 5])
-
-    edges = bucket_edges(counts, popularity_buckets(counts))
-
-    assert edges.tolist() == [1, 3, 5, 20, 40, 50]
 
 
 @pytest.mark.parametrize("n_buckets", [0, 4])

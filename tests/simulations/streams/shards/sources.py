@@ -142,7 +142,7 @@ def _npz(root: Path, rows: Sequence[Row]) -> Path:
     return root / "any.npz"
 
 
-def _again(rows: Sequence[Row]) -> list[Row]:
+def again(rows: Sequence[Row]) -> list[Row]:
     """The same with some pairs again, later, earlier, and at the same time."""
     more = [(u, i, 1 + (r + 1) % 5, t + 10 * (k % 3 - 1)) for k, (u, i, r, t) in enumerate(rows[:30])]
     return [*rows, *more]
@@ -199,23 +199,23 @@ SOURCES: dict[str, Callable[[Path, list[Row]], tuple[Path, dict[str, Any]]]] = {
     "netflix": lambda root, rows: (_netflix(root, rows, together=False), {}),
     "netflix-combined": lambda root, rows: (_netflix(root, rows, together=True), {}),
     "amazon-2014": lambda root, rows: (
-        _file(root, "Books.csv", _lines(_again(rows), f"{AMAZON_USER},{AMAZON_ITEM},{{2}}.0,{{3}}")),
+        _file(root, "Books.csv", _lines(again(rows), f"{AMAZON_USER},{AMAZON_ITEM},{{2}}.0,{{3}}")),
         {},
     ),
     "amazon-2018": lambda root, rows: (
-        _file(root, "Books.csv", _lines(_again(rows), f"{AMAZON_ITEM},{AMAZON_USER},{{2}}.0,{{3}}")),
+        _file(root, "Books.csv", _lines(again(rows), f"{AMAZON_ITEM},{AMAZON_USER},{{2}}.0,{{3}}")),
         {},
     ),
     "amazon-2023": lambda root, rows: (
         _file(
             root,
             "Books.csv",
-            _lines(_again(rows), "u{},{},{}.0,{}000", "user_id,parent_asin,rating,timestamp\n"),
+            _lines(again(rows), "u{},{},{}.0,{}000", "user_id,parent_asin,rating,timestamp\n"),
         ),
         {},
     ),
     "msd": lambda root, rows: (
-        _file(root, "train_triplets.txt", _lines(_again(rows), f"{A40}\t{SO}\t{{2}}")),
+        _file(root, "train_triplets.txt", _lines(again(rows), f"{A40}\t{SO}\t{{2}}")),
         {},
     ),
     "lastfm-360k": lambda root, rows: (
@@ -248,7 +248,7 @@ SOURCES: dict[str, Callable[[Path, list[Row]], tuple[Path, dict[str, Any]]]] = {
             "yelp",
             {
                 "yelp_academic_dataset_review.json": _json(
-                    _again(rows), user="user_id", item="business_id", rating="stars", time="date"
+                    again(rows), user="user_id", item="business_id", rating="stars", time="date"
                 )
             },
         ),
@@ -260,7 +260,7 @@ SOURCES: dict[str, Callable[[Path, list[Row]], tuple[Path, dict[str, Any]]]] = {
             "books",
             {
                 "goodreads_interactions_poetry.json": _json(
-                    _zeros(_again(rows)), user="user_id", item="book_id", rating="rating", time="date_added"
+                    _zeros(again(rows)), user="user_id", item="book_id", rating="rating", time="date_added"
                 )
             },
         ),

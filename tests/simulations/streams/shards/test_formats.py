@@ -1,21 +1,16 @@
 """Shards of every format are what ``load_ratings`` makes of it, to the bit."""
 
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedboard.simulations.datasets import FORMATS, SyntheticConfig, loading
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.readers import READERS
 from fedboard.simulations.datasets.shards import ShardedRatings, load_shards
 from fedboard.simulations.streams.shards import whole
 from tests.simulations.streams.shards.conftest import Shard, in_memory
 from tests.simulations.streams.shards.sources import SOURCES, some_rows
-
-READ_WHOLE = {"npz", "lenskit", "shards"}
 
 
 def assert_same(shards: ShardedRatings, ratings: Ratings) -> None:
@@ -40,15 +35,6 @@ def assert_same(shards: ShardedRatings, ratings: Ratings) -> None:
     for name in ("users", "items", "values"):
         assert_array_equal(getattr(whole, name), getattr(ratings, name))
     assert_array_equal(whole.user_keys(), ratings.user_keys())
-
-
-def test_every_format_is_tried() -> None:
-    # "latest" is read as 20M is, and shards are not sharded again.
-    assert set(FORMATS) - {"shards", "movielens-latest"} == set(SOURCES) - {
-        "parquet of texts",
-        "parquet in parts",
-    }
-    assert {reader.name for reader in READERS if reader.blocks is None} == READ_WHOLE
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -76,23 +62,6 @@ def test_all_listed_items_are_the_catalogue(name: str, tmp_path: Path, shard: Sh
     assert shards.items_listed
     assert "999" in shards.item_ids
     assert_same(shards, in_memory(source, shards, catalogue="listed", **options))
-
-
-def test_times_may_be_left_out(tmp_path: Path, shard: Shard) -> None:
-    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
-
-    shards = shard(source, times=False, **options)
-
-    assert not shards.has_times
-    assert_same(shards, in_memory(source, shards, **options))
-
-
-def test_made_up_ratings_are_sharded_too(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(loading, "SyntheticConfig", partial(SyntheticConfig, n_users=200, n_items=50))
-
-    shards = shard(Path("synthetic"))
-
-    assert_same(shards, in_memory(Path("synthetic"), shards))
 
 
 @pytest.mark.slow  # their kernels are compiled

@@ -1,13 +1,10 @@
 """Making shards: what is refused, in a sentence that names the line; and that there is all or nothing."""
 
-import gc
 import re
 import stat
-import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -45,14 +42,6 @@ def test_a_faulty_line_is_named_and_nothing_is_left(text: str, said: str, tmp_pa
     assert sorted(tmp_path.iterdir()) == [source]
 
 
-@pytest.mark.usefixtures("small_parts")
-def test_an_item_that_is_not_listed_is_named(tmp_path: Path) -> None:
-    source, options = SOURCES["movielens-1m"](tmp_path, [*some_rows(), (3, 12345, 1, 1)])
-
-    with pytest.raises(InputError, match=rf"line {len(some_rows()) + 1}: unknown item id '12345'"):
-        shard_ratings(source, tmp_path / "out", ShardOptions(**options))
-
-
 @pytest.mark.parametrize("count", ["0", "-1"])
 def test_counts_that_are_none_are_told(count: str, tmp_path: Path) -> None:
     source, _ = SOURCES["msd"](tmp_path, some_rows()[:1])
@@ -62,14 +51,6 @@ def test_counts_that_are_none_are_told(count: str, tmp_path: Path) -> None:
         load_ratings(source, format="msd")
     with pytest.raises(InputError, match=re.escape(str(told.value))):
         shard_ratings(source, tmp_path / "out", ShardOptions(format="msd"))
-
-
-def test_a_whole_number_beyond_64_bits_is_refused(tmp_path: Path) -> None:
-    table = {"user": pa.array([1, 2**63 + 5], pa.uint64()), "item": [1, 2], "rating": [1, 2]}
-    parquet.write_table(pa.table(table), tmp_path / "any.parquet")
-
-    with pytest.raises(InputError, match=r"any\.parquet: an id is a whole number beyond"):
-        shard_ratings(tmp_path / "any.parquet", tmp_path / "out", ShardOptions(rating_range=(1, 5)))
 
 
 @pytest.mark.parametrize(
@@ -131,32 +112,6 @@ def test_work_on_disk_is_its_owners_alone_and_goes_when_it_is_interrupted(tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["ml-1m"]
 
 
-@pytest.mark.slow
-def test_a_shard_that_is_given_up_is_closed_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pyarrow ends its file when it is let go, and would complain of one that was closed under it."""
-    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
-    complaints: list[object] = []
-    monkeypatch.setattr(sys, "unraisablehook", complaints.append)
-
-    def interrupted(what: str, done: int, total: int | None) -> None:
-        if what == "writing shards":
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        shard_ratings(
-            source, tmp_path / "out", ShardOptions(shard_ratings=50, **options), progress=interrupted
-        )
-    gc.collect()
-
-    assert complaints == []
-
-
-def test_more_people_than_shards_can_count_are_refused_before_any_is_made(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="shards hold at most 2147483647 users"):
-        shard_ratings("synthetic:users=2147483648,items=40,mean=6", tmp_path / "out", ShardOptions())
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
     (tmp_path / "a file").touch()
@@ -180,15 +135,6 @@ def test_nothing_that_is_there_is_touched(there: str, tmp_path: Path) -> None:
     assert kept.read_text() == "kept"
 
 
-def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
-    (tmp_path / "out").mkdir()
-
-    shard_ratings(source, tmp_path / "out", ShardOptions(**options))
-
-    assert (tmp_path / "out" / "shards.json").is_file()
-
-
 def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
     usage = room.shutil.disk_usage(tmp_path)
@@ -198,35 +144,6 @@ def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pyte
         shard_ratings(source, tmp_path / "out", ShardOptions(**options))
 
     assert [path.name for path in tmp_path.iterdir()] == ["ml-1m"]
-
-
-@pytest.mark.parametrize("name", ["npz", "lenskit"])
-def test_what_is_read_whole_must_fit(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedboard.simulations.streams.shards import whole
-
-    source, options = SOURCES[name](tmp_path, some_rows())
-    monkeypatch.setattr(whole, "_FACTOR", 10**6)
-
-    with pytest.raises(InputError, match=f"format {name} is read whole, .* and --memory allows 16.8 MB"):
-        shard_ratings(source, tmp_path / "out", ShardOptions(memory=1 << 24, **options))
-
-
-def test_a_test_part_of_its_own_has_no_place(tmp_path: Path) -> None:
-    column: Any = np.array([0, 1])
-    arrays = {"user": column, "item": column, "rating": column + 1, "item_id": column}
-    test = {f"test_{name}": arrays[name][::-1] for name in ("user", "item", "rating")}
-    np.savez(tmp_path / "any.npz", **arrays, **(test | {"test_item": column}))
-
-    with pytest.raises(InputError, match="brings a test part of its own"):
-        shard_ratings(tmp_path / "any.npz", tmp_path / "out", ShardOptions())
-
-
-def test_shards_are_not_sharded_again(tmp_path: Path, shard: Shard) -> None:
-    source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
-    shards = shard(source, **options)
-
-    with pytest.raises(InputError, match="is sharded already"):
-        shard_ratings(shards.folder, tmp_path / "out", ShardOptions())
 
 
 @pytest.mark.parametrize("wrong", [{"shard_ratings": 0}, {"memory": 1000}])

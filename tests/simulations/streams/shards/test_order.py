@@ -7,12 +7,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
-from pyarrow import parquet
 
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets import load_ratings
@@ -58,16 +56,6 @@ def test_an_id_that_comes_late_may_change_the_order_of_all(late: str, tmp_path: 
     shards = shard(source, rating_range=(1.0, 5.0))
 
     assert_same(shards, load_ratings(source, rating_range=(1.0, 5.0)))
-
-
-def test_numbers_that_a_table_keeps_once_each_are_texts_as_in_memory(tmp_path: Path, shard: Shard) -> None:
-    users = pa.array([-5, 10, 9, 10, -5, 100]).dictionary_encode()
-    table = {"user": users, "item": [1, 1, 1, 2, 2, 2], "rating": [1, 2, 3, 4, 5, 1]}
-    parquet.write_table(pa.table(table), tmp_path / "any.parquet")
-
-    shards = shard(tmp_path / "any.parquet", rating_range=(1.0, 5.0))
-
-    assert_same(shards, load_ratings(tmp_path / "any.parquet", rating_range=(1.0, 5.0)))
 
 
 @pytest.mark.usefixtures("small_parts")
@@ -136,12 +124,3 @@ def test_whatever_blocks_are_read_the_rows_are_the_same(
         for name in ("indptr", "items", "ratings", "keys"):
             assert_array_equal(getattr(found, name), getattr(expected, name))
         assert_array_equal(shards.counts(start, stop), expected.counts)
-
-
-def test_what_is_read_may_be_written_to_and_changes_nothing_else(many: tuple[ShardedRatings, Cohort]) -> None:
-    first = many[0].read(3, 9)
-    kept = first.items.copy()
-    assert first.items.flags.writeable
-    assert first.items.flags.c_contiguous
-
-    assert_array_equal(many[0].read(3, 9).items, kept)

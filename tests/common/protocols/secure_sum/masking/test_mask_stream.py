@@ -104,12 +104,5 @@ def test_masks_of_any_length_are_the_stream_and_are_taken_away_again(count: int,
     np.testing.assert_array_equal(masked, vector)
 
 
-def test_no_word_of_a_mask_serves_twice() -> None:
-    """As a counter that is set back at a chunk's end would have it."""
-    blocks = mask_of(bytes(range(32)), 1 << 18).view(np.uint64).reshape(-1, 2)
-
-    assert len(np.unique(blocks, axis=0)) == len(blocks)
-
-
 def test_a_mask_is_not_printed() -> None:
     assert "key" not in repr(Mask(key=bytes(32), added=True))

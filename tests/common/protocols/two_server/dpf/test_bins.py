@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from fedboard.common.errors import InputError
-from fedboard.common.protocols.two_server.dpf.bins import N_TABLES, Bins, bins_per_table
+from fedboard.common.protocols.two_server.dpf.bins import N_TABLES, Bins
 
 
 def test_each_table_holds_every_item_once() -> None:
@@ -52,20 +51,3 @@ def test_where_bins_are_short_the_last_items_go_without_and_no_bin_is_given_twic
     assert np.unique(placed).size == placed.size == bins.n_bins
     assert (found[:3] >= 0).all()
     assert (found[-100:] < 0).all()
-
-
-def test_items_with_the_same_three_bins_fill_them_and_only_them() -> None:
-    """Hall's condition decides, not luck: a shortest path to a free bin is found where there is one."""
-    bins = Bins.of(b"round", n_items=20_000, most_items=1)
-    choices = bins.places % bins.per_table
-    alike = np.flatnonzero((choices == choices[:, :1]).all(axis=0))
-
-    assert alike.size > 4
-    assert (bins.assign(alike[:4]) >= 0).tolist() == [True, True, True, False]
-
-
-def test_there_are_three_halves_of_a_bin_for_each_item_and_some_more() -> None:
-    assert [bins_per_table(most) for most in (1, 50, 64, 143)] == [6, 31, 38, 77]
-    for wrong in ({"n_items": 0, "most_items": 1}, {"n_items": 5, "most_items": 0}):
-        with pytest.raises(InputError):
-            Bins.of(b"round", **wrong)

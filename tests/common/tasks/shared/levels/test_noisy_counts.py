@@ -35,15 +35,3 @@ def test_a_larger_release_is_never_a_smaller_count() -> None:
     found = likely_counts(np.sort(released), stddev=2.0)
 
     assert np.all(np.diff(found.mean) > -1e-9)
-
-
-@pytest.mark.slow
-def test_blocks_and_samples_of_large_catalogues_say_the_same() -> None:
-    """Twice 30 000 alike items: fitted on a part of them, computed in blocks."""
-    released = np.random.default_rng(1).gamma(1.0, 4.0, 30_000)
-
-    found = likely_counts(np.concatenate([released, released]), stddev=1.0)
-
-    np.testing.assert_array_equal(found.mean[:30_000], found.mean[30_000:])
-    few = likely_counts(released[:15_000], stddev=1.0)
-    np.testing.assert_allclose(found.mean[:15_000], few.mean, atol=0.7)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.shared.levels import noisy_effects
 from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
 from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, confounding, posterior_effects
 
@@ -54,17 +53,6 @@ def test_where_no_item_differs_noise_is_not_taken_for_items(stddev: float) -> No
         assert np.sqrt(per_rating(found, counts)) < 0.08
 
 
-def test_scales_follow_the_unit_of_ratings() -> None:
-    """Ratings in another unit give effects in that unit, to the last figures."""
-    _, counts, sums = world(0.4, 1.0)
-    found = posterior_effects(sums, known(counts), spread=1.0, mean_weight=1.0)
-    scaled = NoisySums(values=5.0 * sums.values, variances=25.0 * sums.variances)
-
-    np.testing.assert_allclose(
-        posterior_effects(scaled, known(counts), spread=5.0, mean_weight=1.0), 5.0 * found, rtol=1e-9
-    )
-
-
 def test_a_count_in_doubt_speaks_less() -> None:
     _, counts, sums = world(0.4, 0.3)
     doubtful = LikelyCounts(mean=counts, variance=9.0 * counts**2)
@@ -86,13 +74,3 @@ def test_what_two_estimates_disagree_in_beyond_their_noise_is_found(variance: fl
     found = confounding(first, second, counts, spread=1.0)
 
     assert found == pytest.approx(variance, abs=1e-3, rel=0.25)
-
-
-def test_blocks_of_a_large_catalogue_have_the_effects_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    _, counts, sums = world(0.4, 1.0)
-    whole = posterior_effects(sums, known(counts), spread=1.0, mean_weight=1.0)
-
-    monkeypatch.setattr(noisy_effects, "_ITEMS_AT_ONCE", 400)
-
-    in_blocks = posterior_effects(sums, known(counts), spread=1.0, mean_weight=1.0)
-    np.testing.assert_allclose(in_blocks, whole, rtol=1e-9, atol=1e-12)

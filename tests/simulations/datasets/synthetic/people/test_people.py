@@ -1,8 +1,6 @@
 """Made-up people: each is a function of the seed and her number, in whatever block and whoever else is there."""
 
-import hashlib
 import itertools
-import pickle
 from dataclasses import replace
 from functools import cache
 
@@ -15,12 +13,11 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.kernels.backends import has_compiler
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets import Kind, find_data, id_keys, is_made_up, load_ratings
+from fedboard.simulations.datasets import find_data, is_made_up, load_ratings
 from fedboard.simulations.datasets.splits import split_ratings
 from fedboard.simulations.datasets.synthetic.people import (
     PeopleConfig,
     PeopleStream,
-    open_people,
     people_config,
     ratings_of_people,
     reference,
@@ -123,24 +120,6 @@ def test_items_ascend_and_stars_are_whole() -> None:
     assert whole().items.max() < 400
 
 
-def test_people_of_published_figures_stay_who_they_are() -> None:
-    """A changed digest is other people: figures and tables that name a source would no longer be of it."""
-    people = PeopleStream(config=PeopleConfig(users=500, items=1000, mean=20)).read(0, 500)
-    parts = (people.indptr.astype("<i8"), people.items.astype("<i4"), people.ratings.astype("<f4"))
-
-    digest = hashlib.sha256(b"".join(part.tobytes() for part in parts)).hexdigest()
-
-    assert digest[:16] == "b6741d64259e1082"
-
-
-def test_other_seeds_are_other_people_and_other_items() -> None:
-    other = PeopleStream(config=replace(SMALL.config, seed=1)).read(0, USERS)
-    popular = [np.bincount(one.items, minlength=400).argsort()[-20:] for one in (whole(), other)]
-
-    assert not np.array_equal(whole().counts, other.counts)
-    assert len(set(popular[0].tolist()) & set(popular[1].tolist())) < 10
-
-
 def test_people_are_like_those_they_were_fitted_to() -> None:
     """Bands around ml-1m's statistics: mean 165.5, 43 % on the top tenth, 57 % of the ratings 4 or 5 stars."""
     stream = PeopleStream(config=PeopleConfig(users=2000))
@@ -154,31 +133,6 @@ def test_people_are_like_those_they_were_fitted_to() -> None:
     assert popular[:345].sum() / popular.sum() == pytest.approx(0.425, abs=0.03)
     assert popular[0] / 2000 == pytest.approx(0.57, abs=0.08)
     assert stars == pytest.approx([0.056, 0.107, 0.261, 0.349, 0.226], abs=0.04)
-
-
-@pytest.mark.parametrize(("mean", "minimum"), [(3.0, 1), (15.0, 2), (40.0, 5), (15.0, 10)])
-def test_the_mean_is_what_was_asked_for(mean: float, minimum: int) -> None:
-    stream = PeopleStream(config=PeopleConfig(users=10**6, items=20_000, mean=mean, minimum=minimum))
-
-    counts = stream.counts(500_000, 540_000)
-
-    assert counts.mean() == pytest.approx(mean, rel=0.03)
-    assert counts.min() == minimum
-
-
-def test_the_handle_holds_no_ratings() -> None:
-    stream = open_people("synthetic:users=1e12,items=400,mean=12")
-    stream.read(0, 5)
-
-    again = pickle.loads(pickle.dumps(stream))
-
-    assert len(pickle.dumps(stream)) < 4000
-    assert same(again.read(7, 20), SMALL.read(7, 20))
-
-
-def test_rows_that_are_not_there_are_refused() -> None:
-    with pytest.raises(InputError, match="rows 299:301 were asked for, there are 0:300"):
-        SMALL.read(299, 301)
 
 
 def test_a_source_says_who_they_are() -> None:
@@ -204,10 +158,6 @@ def test_in_memory_they_are_the_same_people() -> None:
         assert np.array_equal(cohort.keys, whole().keys)
         assert ratings.items_listed
         assert ratings.name == "synthetic:users=300,items=400,mean=12,seed=0"
-
-
-def test_keys_are_those_of_the_ids() -> None:
-    assert np.array_equal(whole().keys, id_keys(range(1, USERS + 1), Kind.USER))
 
 
 @pytest.mark.parametrize(
@@ -236,11 +186,6 @@ def test_a_bad_source_is_one_sentence(source: str, said: str) -> None:
         DataConfig(source=source)
 
     assert "\n" not in str(error.value)
-
-
-def test_settings_of_the_built_in_set_are_not_those_of_people() -> None:
-    with pytest.raises(SettingError, match="say it in the source"):
-        DataConfig(source="synthetic:users=5", synthetic={"n_users": 7})
 
 
 def test_more_than_memory_holds_is_refused_before_it_is_made() -> None:
