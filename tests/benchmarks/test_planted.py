@@ -84,7 +84,5 @@ def test_caught_is_told_from_not_caught(planted: Any, house: Path, tmp_path: Pat
     row = tree.plant(mistake(tests=both), limit=60)
     assert (row["verdict"], row["by"]) == ("caught", "test_two.py::test_two")
     assert tree.plant(mistake(tests=["test_none.py"]), limit=60)["verdict"] == "not caught"
-    assert tree.run(both, limit=60)[0] == "passed", "a mistake is taken back"
     assert (house / "sums" / "__init__.py").read_text().endswith("a + b\n")
-    assert tree.run(["-k", "nothing", *both], limit=60)[0] != "passed"
     assert tree.plant(mistake(), limit=0.0)["verdict"] == "not caught (time limit)"

@@ -1,14 +1,11 @@
 """The table of codes has each that a command, a reader or a fleet can give, with its meaning, and no other."""
 
-import re
 import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from fedboard.cli.exit_codes import MEANINGS
-from fedboard.cli.main import commands
 from fedboard.common.board_service.refusals import FeedCode
 from fedboard.common.wire.refusals import Refusal
 
@@ -44,16 +41,3 @@ def test_exit_codes_mean_what_help_says() -> None:
     told = {cells[0]: cells[1] for cells in rows("Exit codes of commands")}
 
     assert told == {str(code.value): meaning for code, meaning in MEANINGS.items()}
-
-
-def options_of(command: Any) -> set[str]:
-    """Of a command and all below it."""
-    own = {option for parameter in command.params for option in parameter.opts}
-    return own.union(*(options_of(below) for below in getattr(command, "commands", {}).values()))
-
-
-def test_what_to_do_names_options_that_there_are() -> None:
-    named = set(re.findall(r"`[a-z ]*(--[a-z-]+)", PAGE))
-
-    assert len(named) > 5
-    assert sorted(named - options_of(commands)) == []

@@ -107,18 +107,3 @@ def test_every_command_and_option_of_a_path_exists(name: str) -> None:
 
     assert calls
     assert [(call, unknown(call)) for call in calls if unknown(call)] == []
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_path_is_short_and_leads_through_less_than_seven_pages(name: str) -> None:
-    text = page(name)
-
-    assert len(text.split()) < 1900
-    assert text.count("**Done** when") == 1
-    assert len(set(re.findall(r"\]\((\.\./guide/[\w-]+\.md)", text))) <= 12
-
-
-def test_the_page_for_apps_names_the_vectors_that_there_are() -> None:
-    files = {path.name for path in (ROOT / "docs" / "vectors").glob("*.json")}
-
-    assert set(re.findall(r"`(\w+\.json)`", page("device"))) == files - {"configurations.json"}

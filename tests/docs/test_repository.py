@@ -15,8 +15,6 @@ PAGES = sorted(
     if "node_modules" not in path.parts and "site" not in path.relative_to(ROOT).parts
 )
 
-TEXTS = {".md", ".py", ".tmpl", ".yaml", ".html", ".toml", ".sh"}
-
 
 def supported() -> list[str]:
     """Python versions that the package says it runs on."""
@@ -29,30 +27,6 @@ def test_the_workflow_runs_the_same_command_on_every_supported_python() -> None:
     assert jobs["run"]["strategy"]["matrix"]["python"] == supported()
     assert jobs["run"]["steps"][-1] == {"run": ".ci/run"}
     assert len(supported()) == 3
-
-
-def test_the_citation_is_of_this_version() -> None:
-    told = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-
-    assert (told["version"], told["license"]) == (PROJECT["version"], PROJECT["license"])
-    assert told["title"].startswith(f"{PROJECT['name']}: ")
-    assert {reference["url"] for reference in told["references"]} >= {"https://arxiv.org/abs/2302.07975"}
-
-
-@pytest.mark.parametrize(
-    "folder", ["api", "cli", "client", "common", "docs", "examples", "server", "simulations"]
-)
-def test_what_is_said_to_be_installed_works_from_a_checkout(folder: str) -> None:
-    """Until there is a release no index has fedboard."""
-    texts = {
-        path: path.read_text(encoding="utf-8", errors="ignore")
-        for path in (ROOT / folder).rglob("*.*")
-        if path.suffix in TEXTS
-    }
-    wrong = [path for path, text in texts.items() if re.search(r"pip install [\"']?fedboard(?!=)", text)]
-
-    assert len(texts) > 1
-    assert wrong == []
 
 
 def anchors(page: Path) -> set[str]:
