@@ -139,6 +139,28 @@ def test_a_sum_is_what_a_slow_version_computes(tmp_path: Path) -> None:
             np.testing.assert_allclose(found["counts"][:, 0] * step["counts"], counts, rtol=2e-3)
 
 
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_with_a_large_budget_items_are_told_apart(scale: tuple[float, float], tmp_path: Path) -> None:
+    cohort = people(scale, n_users=3000)
+    board = list(played(a_task(50.0, scale=scale), cohort, tmp_path / "ledger"))[-1]
+
+    truth = np.sin(np.arange(N_ITEMS))
+    assert np.corrcoef(board.arrays["item_biases"], truth)[0, 1] > 0.95
+    apart = np.ptp(board.arrays["item_biases"]) / (scale[1] - scale[0])
+    assert 0.2 < apart < 0.9
+
+
+@pytest.mark.parametrize("scale", SCALES, ids=str)
+def test_with_next_to_no_budget_it_is_a_constant(scale: tuple[float, float], tmp_path: Path) -> None:
+    """No negative surprise: what noise alone says of items stays far below what ratings differ."""
+    cohort, width = people(scale), scale[1] - scale[0]
+    for seed in range(3):
+        board = list(played(a_task(0.01, scale=scale), cohort, tmp_path / f"ledger-{seed}", seed=seed))[-1]
+
+        assert np.abs(board.arrays["item_biases"]).max() < 0.05 * width
+        assert scale[0] + 0.2 * width < board.arrays["mean"][0] < scale[1] - 0.2 * width
+
+
 @pytest.mark.parametrize("lost", [1, 2])
 def test_a_lost_round_leaves_what_was_known(lost: int, tmp_path: Path) -> None:
     boards = list(played(a_task(), people((1.0, 5.0)), tmp_path / "ledger", lost=lost))
@@ -181,3 +203,15 @@ def test_the_moments_get_what_their_accuracy_needs() -> None:
 def test_settings_out_of_range_are_refused(settings: dict[str, object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         from_written(settings, BiasConfig)
+
+
+def test_what_is_booked_is_the_same_whoever_is_there(tmp_path: Path) -> None:
+    """The released deviation sets the bound in stars, not in what is booked: the course is the same for all."""
+    task = a_task()
+    few = people((1.0, 5.0)).rows(0, 5)
+    asked = [
+        [task.requests(board) for board in played(task, cohort, tmp_path / str(number))]
+        for number, cohort in enumerate((people((1.0, 5.0)), few))
+    ]
+
+    assert asked[0] == asked[1]

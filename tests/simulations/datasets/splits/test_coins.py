@@ -55,6 +55,13 @@ def test_held_out_ratings_of_two_users_or_two_items_or_two_seeds_have_nothing_to
     assert stats.binomtest(int(corners.sum()), corners.size, 0.5).pvalue > FALSE_ALARM
 
 
+def test_coins_of_users_are_even():
+    keys = id_keys(range(200_000), Kind.USER)
+
+    assert even(SplitCoins(0).of_users(keys), 56) > FALSE_ALARM
+    assert not np.array_equal(SplitCoins(0).of_users(keys), SplitCoins(1).of_users(keys))
+
+
 def test_a_coin_is_the_same_whoever_else_is_there_and_wherever_it_stands():
     everybody = SplitCoins(7).of_ratings(USERS, ITEMS, np.array([5, 900, 5]), np.array([3, 3, 999]))
     alone = SplitCoins(7).of_ratings(
@@ -62,6 +69,15 @@ def test_a_coin_is_the_same_whoever_else_is_there_and_wherever_it_stands():
     )
 
     assert_array_equal(everybody, alone)
+
+
+def test_a_coin_is_the_same_wherever_it_stands_among_a_million():
+    order = np.random.default_rng(0).permutation(USERS.size * ITEMS.size)
+    users, items = (part.astype(np.int32) for part in np.divmod(order, ITEMS.size))
+
+    shuffled = SplitCoins(7).of_ratings(USERS, ITEMS, users, items)
+
+    assert_array_equal(shuffled, every_pair(SplitCoins(7))[order])
 
 
 def test_coins_stay_what_they_are():
