@@ -1,8 +1,8 @@
 """Private quantiles of one number per user, such as the norm that a clipping norm should follow.
 
-Two forms. Each user says where her number lies as one entry of a row of zeros, so that her row has L2 norm 1,
-1 under ``add-remove`` and sqrt 2 under ``replace`` (both exact): ``AdaptiveClip`` has two places, within the bound
-and beyond it, and moves the bound a step a round; ``NormHistogram`` has many places and finds the quantile in one.
+Each user says where their number lies, within the bound or beyond it, as one entry of a row of zeros: the row has
+L2 norm 1, and sensitivity 1 under ``add-remove`` and sqrt 2 under ``replace`` (both exact). The bound moves a step
+a round.
 
 Numbers are compared in floating point on the device; what leaves it is an integer row, so nothing in the proof
 depends on how the comparison rounds.
@@ -22,8 +22,6 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 
 PRESENCE_BOUND = 1 << 14
 """L2 norm of one user's row, grid units; stands for 1. Fine, so that a personal privacy level can shrink it."""
-
-_TINY_SLOPE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,88 +108,6 @@ class AdaptiveClip:
         step = missing / max(within + beyond, 1.0)
         step = min(max(step, self.target - 1.0), self.target)
         return min(max(bound * math.exp(self.rate * step), self.lower), self.upper)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NormHistogram:
-    """A histogram of the users' norms over public, log-spaced cells; any quantile follows without further cost.
-
-    Cell 0 ends at ``lowest``, cell k at ``lowest (highest / lowest)^(k / (cells - 2))``; the last has no end. A
-    user is in one cell, so her row has norm 1 whatever the number of cells. The noise of a cumulative count
-    grows with the square root of the cells below it.
-    """
-
-    lowest: float
-    """Upper end of the first cell; > 0."""
-    highest: float
-    """Lower end of the last cell; > lowest."""
-    cells: int = 34
-    """Number of cells; >= 3."""
-
-    def __post_init__(self) -> None:
-        """Check every range.
-
-        Raises:
-            InputError: a value is outside its range.
-        """
-        if not 0.0 < self.lowest < self.highest < math.inf:
-            raise InputError(
-                f"a norm histogram needs 0 < lowest < highest, got {self.lowest} and {self.highest}"
-            )
-        if self.cells < 3:
-            raise InputError(f"a norm histogram needs at least 3 cells, got {self.cells}")
-
-    @property
-    def edges(self) -> FloatArray:
-        """Upper ends of all cells but the last, float64, shape (cells - 1,)."""
-        return np.geomspace(self.lowest, self.highest, self.cells - 1)
-
-    def request(self, name: str, *, noise_multiplier: float, adjacency: Adjacency) -> Request:
-        """What a round asks of each user; its release is booked like any other.
-
-        Raises:
-            PrivacyError: no finite, positive noise.
-        """
-        return _request(name, self.cells, noise_multiplier, adjacency, covers="users per cell of their norm")
-
-    def rows(self, norms: NDArray[np.floating]) -> IntArray:
-        """Each user's row, for ``Contribution.totals``.
-
-        Args:
-            norms: floating, shape (n_users,), >= 0. Private.
-
-        Returns:
-            int64, shape (n_users, cells), each row of norm ``PRESENCE_BOUND``. Private.
-
-        Raises:
-            PrivacyError: a norm is not finite; which one is not said.
-        """
-        return _one_hot(np.searchsorted(self.edges, _finite(norms), side="left"), self.cells)
-
-    def quantile(self, released: FloatArray, target: float) -> float:
-        """The norm below which a share ``target`` of the users lies: post-processing of the noised counts.
-
-        Cumulative counts are made ascending by least squares, and log norms interpolated between the ends of cells.
-
-        Args:
-            released: float64, ``cells`` numbers in any shape. Public.
-            target: in (0, 1). Public.
-
-        Returns:
-            A norm in [lowest, highest].
-
-        Raises:
-            InputError: the target is out of range.
-        """
-        from scipy.optimize import isotonic_regression  # slow to import, and devices never need it
-
-        _require_share(target)
-        cumulated = np.cumsum(np.reshape(released, self.cells))
-        ascending = isotonic_regression(cumulated).x
-        below = ascending[:-1] / max(float(ascending[-1]), 1.0)
-        below += _TINY_SLOPE * np.arange(below.size)  # so that both ends of a stretch without norms count
-        found = math.exp(float(np.interp(target, below, np.log(self.edges))))
-        return min(max(found, self.lowest), self.highest)
 
 
 def _request(name: str, width: int, noise_multiplier: float, adjacency: Adjacency, *, covers: str) -> Request:

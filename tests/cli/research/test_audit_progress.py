@@ -12,7 +12,6 @@ from fedboard.cli.research.auditing import progress
         (1, 40.0, ("file", 0, 1), "one user more or less in the file, about 0:01:00 left"),
         (1, 80.0, ("board", 0, 1), "board-only games, about 0:00:20 left"),
         (21, 75.0, ("canaries", 1, 21), "canary games, about 0:05:25 left (2 of 21)"),
-        (1, 30.0, ("controls", 3, 12), "broken and correct runs, about 0:01:30 left (4 of 12)"),
         (1, 90.0, ("board", 1, 1), ""),
     ],
 )

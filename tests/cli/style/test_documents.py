@@ -27,7 +27,6 @@ ELSEWHERE = {
     ("ask", "quantile"): "cli/guarantee/test_ask.py",
     ("board", "fetch"): "cli/device/test_board_command.py",
     ("board", "verify"): "cli/device/test_board_command.py",
-    ("certificate", "registry"): "cli/guarantee/test_registry.py",
     ("data", "shard"): "cli/research/test_shard_command.py",
     ("demo",): "cli/research/demo/test_demo.py",
     ("fleet", "status"): "server/fleet/processes/test_fleet_status.py",

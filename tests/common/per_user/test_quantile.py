@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
-from fedboard.common.per_user.quantile import PRESENCE_BOUND, AdaptiveClip, NormHistogram
+from fedboard.common.per_user.quantile import PRESENCE_BOUND, AdaptiveClip
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
@@ -19,7 +19,6 @@ from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted, rows_within_bounds
 
 CLIP = AdaptiveClip(target=0.5, initial=1.0, lower=1e-3, upper=1e3)
-HISTOGRAM = NormHistogram(lowest=0.01, highest=10.0)
 N_USERS = 20_000
 
 
@@ -27,16 +26,14 @@ def norms_of(n_users: int = N_USERS) -> np.ndarray:
     return np.random.default_rng(0).lognormal(-0.5, 0.6, n_users)
 
 
-def asked(
-    form: AdaptiveClip | NormHistogram, *, multiplier: float = 10.0, adjacency: str = "add-remove"
-) -> Request:
+def asked(form: AdaptiveClip, *, multiplier: float = 10.0, adjacency: str = "add-remove") -> Request:
     return form.request("norms", noise_multiplier=multiplier, adjacency=Adjacency(adjacency))
 
 
-def all_rows(form: AdaptiveClip | NormHistogram) -> np.ndarray:
+def all_rows(form: AdaptiveClip) -> np.ndarray:
     """Every row that a user can have, and that of nobody."""
     norms = np.geomspace(1e-4, 1e4, 500)
-    rows = form.rows(norms, 1.0) if isinstance(form, AdaptiveClip) else form.rows(norms)
+    rows = form.rows(norms, 1.0)
     return np.concatenate([np.unique(rows, axis=0), np.zeros((1, rows.shape[1]), dtype=np.int64)])
 
 
@@ -66,9 +63,9 @@ def largest_change(rows: np.ndarray, adjacency: str) -> float:
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("form", [CLIP, HISTOGRAM])
+@pytest.mark.parametrize("form", [CLIP])
 def test_the_booked_sensitivity_is_the_largest_change_to_the_last_digit(
-    form: AdaptiveClip | NormHistogram, adjacency: Adjacency
+    form: AdaptiveClip, adjacency: Adjacency
 ) -> None:
     release = asked(form, adjacency=adjacency).release
     rows = all_rows(form)
@@ -78,8 +75,8 @@ def test_the_booked_sensitivity_is_the_largest_change_to_the_last_digit(
     assert largest_change(2 * rows, adjacency) > 1.9 * release.l2_sensitivity
 
 
-@pytest.mark.parametrize("form", [CLIP, HISTOGRAM])
-def test_the_aggregator_drops_rows_beyond_the_bound(form: AdaptiveClip | NormHistogram) -> None:
+@pytest.mark.parametrize("form", [CLIP])
+def test_the_aggregator_drops_rows_beyond_the_bound(form: AdaptiveClip) -> None:
     request, rows = asked(form), all_rows(form)
     one = rows[0]
 
@@ -93,18 +90,14 @@ def test_the_aggregator_drops_rows_beyond_the_bound(form: AdaptiveClip | NormHis
 @given(st.lists(st.floats(0, 1e300), max_size=20), st.floats(1e-3, 1e3))
 def test_any_norms_give_one_place_each(norms: list[float], bound: float) -> None:
     rows = CLIP.rows(np.array(norms), bound)
-    cells = HISTOGRAM.rows(np.array(norms))
 
     assert np.array_equal(rows[:, 0], PRESENCE_BOUND * (np.array(norms) <= bound))
-    for found in (rows, cells):
-        assert np.all(np.sort(found, axis=1)[:, :-1] == 0)
-        assert np.all(found.sum(axis=1) == PRESENCE_BOUND)
+    assert np.all(np.sort(rows, axis=1)[:, :-1] == 0)
+    assert np.all(rows.sum(axis=1) == PRESENCE_BOUND)
 
 
-@pytest.mark.parametrize("form", [CLIP, HISTOGRAM])
-def test_the_release_is_in_the_ledger_with_its_cost(
-    form: AdaptiveClip | NormHistogram, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("form", [CLIP])
+def test_the_release_is_in_the_ledger_with_its_cost(form: AdaptiveClip, tmp_path: Path) -> None:
     request = asked(form, multiplier=4.0)
     budget = Budget(epsilon=1.5 * epsilon_of(1e-5, mu=0.25), delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     with Ledger.create(tmp_path / "ledger", budget) as ledger:
@@ -148,20 +141,6 @@ def test_the_bound_reaches_the_quantile_and_stays_within_its_noise(
     assert 8 * noise < 0.05  # so that a neighbouring quantile would be noticed
 
 
-def test_a_histogram_gives_any_quantile_at_once_within_its_noise(tmp_path: Path) -> None:
-    norms, multiplier = norms_of(), 40.0
-    released = published(
-        asked(HISTOGRAM, multiplier=multiplier), HISTOGRAM.rows(norms), tmp_path, SeededNoise(1)
-    )
-
-    noise = multiplier * math.sqrt(HISTOGRAM.cells) / N_USERS
-    for target in (0.05, 0.25, 0.5, 0.85, 0.95):
-        found = HISTOGRAM.quantile(released, target)
-        assert abs(float(np.mean(norms <= found)) - target) < 5 * noise
-    exact = HISTOGRAM.rows(norms).sum(axis=0) / PRESENCE_BOUND
-    assert HISTOGRAM.quantile(exact, 0.5) == pytest.approx(np.quantile(norms, 0.5), rel=0.01)
-
-
 def test_noise_alone_never_moves_the_bound_far_nor_out_of_its_range() -> None:
     form = AdaptiveClip(target=0.5, rate=2.0, initial=1.0, lower=0.5, upper=2.0)
 
@@ -176,8 +155,6 @@ def test_norms_that_are_not_numbers_never_leave_the_device() -> None:
     for wrong in (np.nan, np.inf):
         with pytest.raises(PrivacyError, match="finite"):
             CLIP.rows(np.array([1.0, wrong]), 1.0)
-        with pytest.raises(PrivacyError, match="finite"):
-            HISTOGRAM.rows(np.array([1.0, wrong]))
 
 
 @pytest.mark.parametrize(
@@ -195,12 +172,3 @@ def test_settings_out_of_range_are_named(changes: dict[str, float], message: str
     settings = {"target": 0.5, "rate": 1.0, "initial": 1.0, "lower": 0.1, "upper": 10.0}
     with pytest.raises(InputError, match=message):
         AdaptiveClip(**{**settings, **changes})
-
-
-def test_histograms_without_a_range_are_refused() -> None:
-    with pytest.raises(InputError, match="lowest"):
-        NormHistogram(lowest=1.0, highest=1.0)
-    with pytest.raises(InputError, match="cells"):
-        NormHistogram(lowest=1.0, highest=2.0, cells=2)
-    with pytest.raises(InputError, match="target"):
-        HISTOGRAM.quantile(np.ones(34), 1.5)
