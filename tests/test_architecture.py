@@ -26,9 +26,9 @@ MAY_IMPORT = {
     "cli": {"common", "client", "server", "simulations", "cli"},
     "api": {"common", "client", "server", "simulations", *FACE},
 }
-BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy", "scipy"}
+BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy"}
 EXTRAS = {
-    "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "threadpoolctl"},
+    "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "scipy", "threadpoolctl"},
     "client": set(),
     "server": {"dp_accounting", "prometheus_client"},
     "simulations": {
@@ -40,6 +40,7 @@ EXTRAS = {
         "pyarrow",
         "ray",
         "rich",
+        "scipy",
     },
     "cli": {"rich", "yaml"},
     "api": set(),
