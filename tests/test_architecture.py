@@ -30,9 +30,8 @@ BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy"}
 EXTRAS = {
     "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "scipy", "threadpoolctl"},
     "client": set(),
-    "server": {"dp_accounting", "prometheus_client"},
+    "server": {"prometheus_client"},
     "simulations": {
-        "dp_accounting",
         "jinja2",
         "markupsafe",
         "matplotlib",
@@ -58,6 +57,7 @@ NEEDED_BY = {
     "common/rounds/flower_parts.py": ("device", "server"),
     "common/rounds/flower_record.py": ("device", "server"),
     "common/questions": ("optimization",),
+    "common/privacy/accounting": ("pld",),
     "common": ("sim",),
     "client": ("device",),
     "server": ("server",),
