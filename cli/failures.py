@@ -37,6 +37,7 @@ _EXTRAS = frozenset(
         "pyarrow",
         "ray",
         "rich",
+        "scipy",
         "threadpoolctl",
         "uvicorn",
     }

@@ -26,13 +26,12 @@ MAY_IMPORT = {
     "cli": {"common", "client", "server", "simulations", "cli"},
     "api": {"common", "client", "server", "simulations", *FACE},
 }
-BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy", "scipy"}
+BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy"}
 EXTRAS = {
-    "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "threadpoolctl"},
+    "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "scipy", "threadpoolctl"},
     "client": set(),
-    "server": {"dp_accounting", "prometheus_client"},
+    "server": {"prometheus_client"},
     "simulations": {
-        "dp_accounting",
         "jinja2",
         "markupsafe",
         "matplotlib",
@@ -40,6 +39,7 @@ EXTRAS = {
         "pyarrow",
         "ray",
         "rich",
+        "scipy",
     },
     "cli": {"rich"},
     "api": set(),
@@ -57,6 +57,7 @@ NEEDED_BY = {
     "common/rounds/flower_parts.py": ("device", "server"),
     "common/rounds/flower_record.py": ("device", "server"),
     "common/questions": ("optimization",),
+    "common/privacy/accounting": ("pld",),
     "common": ("sim",),
     "client": ("device",),
     "server": ("server",),

@@ -238,7 +238,7 @@ def _epsilon_text(answer: dict[str, Any]) -> str:
     exact, library = answer["exact"], answer["epsilon_pld"]
     rows = [("exact curve", _number(answer["epsilon"]))] if exact else []
     if answer["planned"]:
-        told = "needs fedboard[server]" if library is None else _number(library)
+        told = "needs fedboard[pld]" if library is None else _number(library)
         rows.append(("privacy loss distributions", told))
     else:
         rows.append(("the budget, which holds however each was chosen", _number(answer["epsilon"])))

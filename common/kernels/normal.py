@@ -16,7 +16,7 @@ def standard_normal(bits: BitArray, *, backend: str) -> FloatArray:
 
     Args:
         bits: uint64, any shape, uniform. As secret as the noise.
-        backend: "numpy" calls scipy's ``ndtri``; the others agree with it to a relative 1e-14.
+        backend: "numpy" computes with ``normal_quantiles``; the others agree with it to a relative 1e-14.
 
     Returns:
         float64, the shape of ``bits``.

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from fedboard.common.errors import PrivacyError
+from fedboard.common.normal_quantiles import quantile_of_logarithm
 from fedboard.common.privacy.adjacency import Adjacency, l1_factor, sensitivity_factor
 
 Event: TypeAlias = Mapping[str, Any]
@@ -328,11 +329,9 @@ def event_mu(event: Event) -> float:
         return loss
     if event["mechanism"] == "exponential":
         loss /= 2.0
-    from scipy.special import ndtri_exp  # slow to import, and whoever only reads a board never needs it
-
     # For a small loss the quantile would cancel; the tangent at 0 bounds it, since mu is concave in the loss.
     tangent = loss * math.sqrt(math.pi / 2)
-    mu = tangent if loss < _SMALL_LOSS else -2.0 * float(ndtri_exp(-float(np.logaddexp(0.0, loss))))
+    mu = tangent if loss < _SMALL_LOSS else -2.0 * quantile_of_logarithm(-float(np.logaddexp(0.0, loss)))
     return mu * (1.0 + _ROUNDING)
 
 

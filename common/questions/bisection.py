@@ -12,6 +12,7 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.cohort import Cohort
+from fedboard.common.normal_quantiles import quantile_of_logarithm
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.questions.answer import CONFIDENCE, Answer
@@ -97,10 +98,8 @@ class Bisection:
             bracket: after the last round.
             deviation: of the noise in each sum, in their unit; > 0.
         """
-        from scipy.special import ndtri  # devices, which read no answers, need none of it
-
         candidates, share = self.question.candidates, float(self.question.target.ratio)
-        beyond = -ndtri((1.0 - CONFIDENCE) / (2.0 * self.n_rounds))
+        beyond = -quantile_of_logarithm(math.log((1.0 - CONFIDENCE) / (2.0 * self.n_rounds)))
         ends = (candidates[bracket.first], candidates[bracket.last])
         return Answer(
             value=candidates[bracket.middle],

@@ -15,6 +15,7 @@ import numpy as np
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.normal_quantiles import quantile_of_logarithm
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.exponential import ExponentialRelease
@@ -150,11 +151,9 @@ class QuantileQuestion:
 
     def _gaussian_error(self, deviation: float) -> float:
         """Twice what no noised ``B - q T`` of any candidate misses by, with probability ``CONFIDENCE``."""
-        from scipy.special import ndtri  # devices, which read no answers, need none of it
-
         n, share = len(self.candidates), float(self.target.ratio)
         largest = deviation * math.sqrt(n) * max(share, 1.0 - share)
-        return float(2.0 * largest * -ndtri((1.0 - CONFIDENCE) / (2.0 * n)))
+        return 2.0 * largest * -quantile_of_logarithm(math.log((1.0 - CONFIDENCE) / (2.0 * n)))
 
 
 def weighted(question: QuantileQuestion) -> str:

@@ -14,6 +14,7 @@ from fedboard.common.privacy.accounting.budget_filter import budget_point
 from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.guarantee import composition_of, point_of
+from fedboard.common.privacy.accounting.library import is_installed
 from fedboard.common.privacy.events import Event
 from fedboard.simulations.drawing.svg import DASHES, MUTED, SERIES, house_style, new_figure, settle
 from fedboard.simulations.drawing.wording import number, setting
@@ -44,7 +45,7 @@ def account_curves(
             drawn then, because it is what is promised.
 
     Raises:
-        FedboardError: dp-accounting is not installed.
+        FedboardError: dp-accounting is needed, since not all is Gaussian, and not installed.
     """
     if budget is not None:
         return _budget_curves(budget, deltas)
@@ -53,12 +54,17 @@ def account_curves(
     mu = composition_of(events, deltas[0]).mu
     curves = {
         "exact" if exact else "mu-GDP bound": [epsilon_of(d, mu=mu) for d in deltas],
-        "loss distributions": [epsilon_by_library(events, point.delta) for point in points],
+        "loss distributions": _by_library(events, deltas),
         "Renyi orders": [point.epsilon_rdp for point in points],
         "zCDP" if exact else "zCDP bound": [point.epsilon_zcdp for point in points],
     }
-    found = [AccountCurve(label=label, epsilons=tuple(values)) for label, values in curves.items()]
+    found = [AccountCurve(label=label, epsilons=tuple(values)) for label, values in curves.items() if values]
     return tuple(found if exact else [found[1], found[2], found[0], found[3]])
+
+
+def _by_library(events: Sequence[Event], deltas: Sequence[float]) -> list[float]:
+    """Nothing where dp-accounting is not installed, which an exact curve does not need."""
+    return [epsilon_by_library(events, delta) for delta in deltas] if is_installed() else []
 
 
 def _budget_curves(budget: Budget, deltas: Sequence[float]) -> tuple[AccountCurve, ...]:

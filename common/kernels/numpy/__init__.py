@@ -1,1 +1,1 @@
-"""The kernels in numpy and scipy: slow, obvious, and what the compiled ones are tested against."""
+"""The kernels in numpy: slow, obvious, and what the compiled ones are tested against."""

@@ -1,9 +1,9 @@
-"""Normal draws through scipy's inverse distribution function."""
+"""Normal draws through the inverse distribution function."""
 
 import numpy as np
-from scipy.special import ndtri
 
 from fedboard.common.arrays import BitArray, FloatArray
+from fedboard.common.normal_quantiles import fill_quantiles
 
 
 def fill_normal(bits: BitArray, out: FloatArray) -> None:
@@ -11,5 +11,5 @@ def fill_normal(bits: BitArray, out: FloatArray) -> None:
     low = bits & np.uint64((1 << 63) - 1)
     low += np.uint64(1)
     np.multiply(low, 2.0**-64, out=out)
-    ndtri(out, out=out)
+    fill_quantiles(out, out)
     np.negative(out, out=out, where=bits.view(np.int64) < 0)

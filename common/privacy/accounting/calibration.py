@@ -177,13 +177,13 @@ def _smallest_scale(
 
 def _coarse_scale(excess: Callable[[float], float], *, full: float) -> tuple[float, float]:
     """Where the coarse cost is 1, and by which power of the cost the scale has to be corrected near it."""
-    from scipy.optimize import brentq  # slow to import, and only sampled plans need it
-
     low = high = full
     while excess(low) <= 1:
         low, high = low / 2, low
     if low == high:
         return full, 1.0
+    from scipy.optimize import brentq  # whoever has dp-accounting, which was just asked, has it
+
     scale = float(brentq(lambda scale: math.log(excess(scale)), low, high, rtol=1e-6))
     nearby = 1.02
     slope = math.log(nearby) / math.log(excess(scale) / excess(scale * nearby))

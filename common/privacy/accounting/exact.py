@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Literal
 
 from fedboard.common.errors import OutOfRangeError
+from fedboard.common.normal_quantiles import mills_ratio, normal_below
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.library import epsilon_by_loss_distributions, epsilon_by_renyi_orders
 from fedboard.common.privacy.accounting.parallel import most_exposed
@@ -45,8 +46,8 @@ def delta_of(epsilon: float, *, mu: float) -> float:
     if abs(below) > _FAR:
         return 0.0 if below > 0 else 1.0
     density = math.exp(-0.5 * below * below) / math.sqrt(2 * math.pi)
-    lost = density * _mills_ratio(above)
-    kept = density * _mills_ratio(below) if below >= 0 else _normal_below(-below)
+    lost = density * mills_ratio(above)
+    kept = density * mills_ratio(below) if below >= 0 else normal_below(-below)
     spread = 1.0 + below * below + abs(below) * above
     difference = max(kept - lost, 0.0)
     margin = 8 * _ULP * (kept + lost * (1 if below >= 0 else spread)) + 8 * _ULP * spread * difference
@@ -211,18 +212,6 @@ def require_delta(delta: float) -> None:
     """Refuse a delta outside (0, 1)."""
     if not 0 < delta < 1:
         raise OutOfRangeError(f"delta must be in (0, 1), got {delta}")
-
-
-def _normal_below(x: float) -> float:
-    from scipy.special import ndtr  # slow to import, and whoever only reads a board never needs it
-
-    return float(ndtr(x))
-
-
-def _mills_ratio(x: float) -> float:
-    from scipy.special import erfcx
-
-    return math.sqrt(math.pi / 2) * float(erfcx(x / math.sqrt(2)))
 
 
 def _require_finite(**values: float) -> None:

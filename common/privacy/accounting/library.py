@@ -135,5 +135,6 @@ def _library() -> Any:
     try:
         import dp_accounting
     except ImportError:
-        raise FedboardError("this needs dp-accounting: pip install '.[server]' in the checkout") from None
+        told = "this needs dp-accounting: run pip install 'fedboard[pld]', or '.[pld]' in the checkout"
+        raise FedboardError(told) from None
     return dp_accounting

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from scipy.special import expit
 
 from fedboard.common.arrays import FloatArray
 
@@ -37,6 +36,12 @@ class Loss:
     """Steps that reach the minimum; 1 where the loss is quadratic."""
 
 
+def _logistic(s: FloatArray) -> FloatArray:
+    with np.errstate(over="ignore"):
+        found: FloatArray = 1.0 / (1.0 + np.exp(-s))
+    return found
+
+
 LOSSES = {
     LossName.SQUARED: Loss(
         value=lambda s, y: 0.5 * (s - y) ** 2,
@@ -48,9 +53,9 @@ LOSSES = {
     ),
     LossName.LOGISTIC: Loss(
         value=lambda s, y: np.logaddexp(0.0, s) - y * s,
-        residual=lambda s, y: y - expit(s),
-        curvature=lambda s: expit(s) * expit(-s),
-        predict=lambda s: expit(s),
+        residual=lambda s, y: y - _logistic(s),
+        curvature=lambda s: _logistic(s) * _logistic(-s),
+        predict=_logistic,
         centred=lambda y: 2.0 * y - 1.0,
         newton_steps=25,
     ),

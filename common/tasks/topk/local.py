@@ -5,7 +5,6 @@ computed one by one (sparse times dense), so that a user's integers do not depen
 """
 
 import numpy as np
-import scipy.sparse as sparse
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
@@ -36,10 +35,16 @@ def unit_rows(cohort: Cohort) -> FloatArray:
 
 def times(cohort: Cohort, entries: FloatArray, matrix: FloatArray) -> FloatArray:
     """Row j: sum of a user's entries times her items' rows of a public matrix; float64, (n_users, width)."""
-    rows = sparse.csr_matrix(
-        (entries, cohort.items, cohort.indptr - cohort.indptr[0]), shape=(cohort.n_users, cohort.n_items)
-    )
-    found: FloatArray = rows @ np.asarray(matrix, dtype=np.float64)
+    public = np.asarray(matrix, dtype=np.float64)
+    by_count = np.argsort(-cohort.counts, kind="stable")
+    rated, first = cohort.counts[by_count], (cohort.indptr[:-1] - cohort.indptr[0])[by_count]
+    sums = np.zeros((cohort.n_users, public.shape[1]))
+    for place in range(int(rated[0]) if rated.size else 0):
+        # Everybody's entry at this place: users are in the order of how many they have, so its owners come first.
+        here = first[: np.searchsorted(-rated, -place)] + place
+        sums[: here.size] += entries[here, None] * public[cohort.items[here]]
+    found = np.empty_like(sums)
+    found[by_count] = sums
     return found
 
 
@@ -146,7 +151,9 @@ def _unit(vectors: FloatArray, own: Cohort) -> FloatArray:
 
 def _product(rows: FloatArray, matrix: FloatArray) -> FloatArray:
     """Row by row, unlike BLAS, whose last bits depend on how many rows there are."""
-    found: FloatArray = sparse.csr_matrix(rows) @ matrix
+    found = np.zeros((rows.shape[0], matrix.shape[1]))
+    for column, along in zip(rows.T, matrix, strict=True):
+        found += column[:, None] * along
     return found
 
 

@@ -637,7 +637,7 @@ except FedboardError as error:
         [sys.executable, "-c", code], input=text, text=True, capture_output=True, check=False
     )
 
-    assert "needs dp-accounting: pip install '.[server]'" in done.stdout, done.stderr
+    assert "needs dp-accounting: run pip install 'fedboard[pld]'" in done.stdout, done.stderr
 
 
 def test_a_certificate_of_no_release_warns_of_no_seed():

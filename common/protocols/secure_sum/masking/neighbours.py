@@ -14,12 +14,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from math import log
+from math import lgamma, log, pi
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
@@ -29,6 +28,7 @@ MOST_JOINED = 50
 """Up to so many clients everybody is joined to everybody: it costs little, and each sees how many are left."""
 _BROKEN = 2.0**-40
 _LOST = 2.0**-20
+_SMALL = np.array([lgamma(number + 1.0) for number in range(16)])
 _TRIED = 2.0**-64
 """One over the number of graphs that a server which lies may try."""
 
@@ -166,8 +166,21 @@ def _probabilities(all_others: int, marked: int, drawn: int) -> FloatArray:
 
 
 def _log_choices(among: int, chosen: NDArray[Any]) -> FloatArray:
-    logs: FloatArray = gammaln(among + 1.0) - gammaln(chosen + 1.0) - gammaln(among - chosen + 1.0)
+    logs: FloatArray = lgamma(among + 1.0) - _log_factorials(chosen) - _log_factorials(among - chosen)
     return logs
+
+
+def _log_factorials(numbers: NDArray[Any]) -> FloatArray:
+    """By Stirling's series from 16 on, where five terms leave less than rounding does."""
+    large = np.maximum(numbers, _SMALL.size)
+    series = _stirling(1.0 / (large * large)) / large
+    found: FloatArray = (large + 0.5) * np.log(large) - large + 0.5 * log(2 * pi) + series
+    return np.where(numbers < _SMALL.size, _SMALL[np.minimum(numbers, _SMALL.size - 1)], found)
+
+
+def _stirling(x: FloatArray) -> FloatArray:
+    series: FloatArray = 1 / 12 - x * (1 / 360 - x * (1 / 1260 - x * (1 / 1680 - x / 1188)))
+    return series
 
 
 def _log_all(clients: int, marked: int, places: int) -> float:
