@@ -11,13 +11,8 @@ pytestmark = pytest.mark.slow
 SCRIPT = """
 import sys
 
-<<<<<<< HEAD
-EXTRAS = {"dp_accounting", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba"}
-EXTRAS |= {"prometheus_client", "pyarrow", "rich", "threadpoolctl"}
-=======
 EXTRAS = {"dp_accounting", "scipy", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba"}
 EXTRAS |= {"prometheus_client", "pyarrow", "rich", "threadpoolctl", "yaml"}
->>>>>>> tuning
 
 
 class BaseInstall:
