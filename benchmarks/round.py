@@ -37,7 +37,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.protocols.sums.item_index import index_by_item
+from fedboard.common.protocols.sums.exact import index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.adadpals.task import AdaDpals

@@ -38,7 +38,7 @@ from anywhere import numbers, wholes, words
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.residual import rounds, task, update
 from fedboard.common.tasks.residual.shrinkage import fit_prior_by_moments, posterior_means
-from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
+from fedboard.common.tasks.shared.levels import LikelyCounts
 
 NOTHING = "nothing"
 _Exchanges = Mapping[tuple[Any, str], Any]

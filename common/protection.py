@@ -3,7 +3,7 @@
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
-from fedboard.common.privacy.releases.protection import Protection, protection_of
+from fedboard.common.privacy.releases.noise import Protection, protection_of
 
 
 def protection_of_board(board: Board) -> Protection:

@@ -17,7 +17,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.one_step import OneStepClient, OneStepServer
+from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums

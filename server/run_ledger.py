@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.participation import Participation, round_name
-from fedboard.common.privacy.accounting.plan import Plan
+from fedboard.common.privacy.accounting.budget import Plan
 from fedboard.common.privacy.events import canonical_json
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population

@@ -49,13 +49,11 @@ FLOWER = (
     "server/fleet",
     "simulations/flower",
     "common/rounds/flower_parts.py",
-    "common/rounds/flower_record.py",
 )
 """Where Flower, and what speaks HTTP beside it, may be imported."""
 WITH_FLOWER = {"flwr", "h11", "httpx", "uvicorn"}
 NEEDED_BY = {
     "common/rounds/flower_parts.py": ("device", "server"),
-    "common/rounds/flower_record.py": ("device", "server"),
     "common/questions": ("optimization",),
     "common/privacy/accounting": ("pld",),
     "common": ("sim",),
@@ -375,7 +373,7 @@ ROWS = (
     "rows are the trusted aggregator's messages: whoever makes, carries, sums or attacks them knows its forms"
 )
 MAY_NAME_A_PROTOCOL = {
-    ("common/rounds/answer.py", "trusted"): ROWS,
+    ("common/rounds/question.py", "trusted"): ROWS,
     ("client/answering/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
     ("server/fleet/strategy.py", "trusted"): ROWS,
@@ -485,7 +483,7 @@ def test_there_is_one_loop_over_a_session() -> None:
 
     closing = {path for path in imports_of(ROOT) if "proceed" in called_in(nodes_of(ROOT / path))}
 
-    assert closing == {"common/protocols/shared/session_loop.py", *handed_on}
+    assert closing == {"common/protocols/shared/sessions.py", *handed_on}
 
 
 def called_in(nodes: Iterable[ast.AST]) -> set[str]:

@@ -24,15 +24,16 @@ import numpy as np
 from scipy.optimize import brentq
 
 from fedboard.common.certificate import certify
-from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget import Budget, planned_event, planned_events
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.privacy.accounting.conversions import (
+from fedboard.common.privacy.accounting.exact import (
+    epsilon_by_library,
+    epsilon_of,
     epsilon_through_renyi,
     epsilon_through_zcdp,
+    mu_for,
     rho_through,
 )
-from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of, mu_for
-from fedboard.common.privacy.accounting.plan import planned_event, planned_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.releases.noise import SecureNoise

@@ -46,7 +46,7 @@ def join(
     start.
     """
     from fedboard.client.joining.joining import join as joined
-    from fedboard.common.wire.enrolment.invitation import Invitation
+    from fedboard.common.wire.enrolment import Invitation
 
     if invitation is not None and url is None:
         try:

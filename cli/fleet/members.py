@@ -44,8 +44,7 @@ def invite(name: str, config: Path, users: int, hours: float | None, out: Path |
     invitation ends when one of them is changed.
     """
     from fedboard.common.wire.addresses import parse_address
-    from fedboard.common.wire.enrolment.introduction import digest_of_introduction
-    from fedboard.common.wire.enrolment.invitation import Invitation, fresh_secret
+    from fedboard.common.wire.enrolment import Invitation, digest_of_introduction, fresh_secret
     from fedboard.server.fleet.plan.introducing import introduction_of, require_named
     from fedboard.server.fleet.plan.settings import NAME_RULE, is_name, read_settings
 

@@ -68,7 +68,7 @@ def verify(target: Path, heads: tuple[str, ...], simulation: bool, as_json: bool
     that was published without being booked.
     """
     from fedboard.client.guarantee.ledger_checks import LIMITS, find_subject, verify_ledger
-    from fedboard.common.privacy.releases.protection import Protection
+    from fedboard.common.privacy.releases.noise import Protection
 
     verdict = verify_ledger(find_subject(target), heads)
     if as_json:

@@ -7,7 +7,7 @@ import msgspec
 
 from fedboard.client.private_files import write_private
 from fedboard.common.errors import InputError
-from fedboard.common.rounds.booked import BookedRound
+from fedboard.common.rounds.question import BookedRound
 
 _MOST_RUNS: Final = 64
 _NOTHING: Final = (-1, b"")

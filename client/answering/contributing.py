@@ -12,8 +12,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
-from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-from fedboard.common.protocols.sums.stacking import joined
+from fedboard.common.protocols.sums.row_bounds import joined, rows_within_bounds
 from fedboard.common.task import ClientTask
 from fedboard.common.wire.refusals import Refusal, RefusedError
 

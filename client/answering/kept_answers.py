@@ -10,8 +10,7 @@ from pathlib import Path
 
 from fedboard.client.private_files import make_private_folder, write_private
 from fedboard.common.keys.validity import Clock
-from fedboard.common.rounds.booked import BookedRound
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import BookedRound, Question
 
 DEFAULT_SECONDS = 86_400.0
 """How long an answer is kept at most, unless a person says otherwise."""

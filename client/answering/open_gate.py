@@ -6,8 +6,7 @@ from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.contributing import Scale
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.rounds.booked import BookedRound
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import BookedRound, Question
 from fedboard.common.wire.refusals import Refusal
 
 

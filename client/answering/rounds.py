@@ -10,9 +10,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.answer import Answer, refusal
-from fedboard.common.rounds.booked import BookedRound
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from fedboard.common.rounds.step import reply_frame
 from fedboard.common.task import ClientTask
 from fedboard.common.tasks.rebuilding import rebuild_any

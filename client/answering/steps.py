@@ -11,8 +11,7 @@ from fedboard.client.answering.session_memory import Remembered, Vault, digest
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import ClientTask
 from fedboard.common.wire.refusals import Refusal, RefusedError

@@ -11,7 +11,7 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError
-from fedboard.common.privacy.accounting.plan import planned_events
+from fedboard.common.privacy.accounting.budget import planned_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE, is_amplified
 from fedboard.common.wire.refusals import Refusal, RefusedError

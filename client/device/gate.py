@@ -40,8 +40,7 @@ from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.questions.names import of_question
-from fedboard.common.rounds.booked import BookedRound
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import BookedRound, Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError

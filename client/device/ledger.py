@@ -151,7 +151,7 @@ class DeviceLedger:
         """What it counts against her limit together, over all runs, at its delta.
 
         What holds for her is the limit: servers choose what they ask, and when they stop, by what they were
-        given (``fedboard.common.privacy.accounting.budget_filter``).
+        given (``fedboard.common.privacy.accounting.budget``).
         """
         return self._ledger.spent()
 

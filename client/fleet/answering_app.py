@@ -10,8 +10,8 @@ from fedboard.client.answering.heard_gate import Hear, HeardGate
 from fedboard.client.answering.rounds import RatingSource, respond
 from fedboard.client.answering.steps import Client, NoiseOf, SessionGate, respond_step, secure_noise
 from fedboard.client.fleet.session_state import ContextVault
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.flower_record import frame_of, frames_of, record_of
+from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.rounds.question import refusal
 from fedboard.common.wire.refusals import Refusal
 
 OpenDevice = Callable[[Context], AbstractContextManager[tuple[RatingSource, SessionGate]]]

@@ -26,8 +26,8 @@ from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
 from fedboard.client.node.waits import Waits, jittered, pause_after, rest
 from fedboard.common.keys.node_keys import load_private_key
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.flower_record import record_of
+from fedboard.common.rounds.flower_parts import record_of
+from fedboard.common.rounds.question import refusal
 
 ClientCallable: TypeAlias = Callable[[Message, Context], Message]
 

@@ -18,9 +18,8 @@ from fedboard.client.answering.rounds import respond
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.flower_record import SERVER, frame_of, record_of
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
+from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import PinnedServer

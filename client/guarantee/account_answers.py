@@ -6,8 +6,7 @@ from typing import Any
 
 from fedboard.client.guarantee.account_sources import Account
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.budget_filter import budget_epsilon
+from fedboard.common.privacy.accounting.budget import Budget, PlannedRelease, budget_epsilon
 from fedboard.common.privacy.accounting.calibration import (
     ParticipationOf,
     mu_left,
@@ -16,14 +15,16 @@ from fedboard.common.privacy.accounting.calibration import (
     round_of_release,
     sampled_plan,
 )
-from fedboard.common.privacy.accounting.conversions import (
+from fedboard.common.privacy.accounting.exact import (
+    epsilon_by_library,
+    epsilon_of,
+    epsilon_of_events,
     epsilon_through_renyi,
     epsilon_through_zcdp,
+    mu_for,
     rho_through,
 )
-from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of, epsilon_of_events, mu_for
 from fedboard.common.privacy.accounting.library import is_installed
-from fedboard.common.privacy.accounting.plan import PlannedRelease
 from fedboard.common.privacy.accounting.rating_level import group_epsilon, rating_mu, trimmed_share
 from fedboard.common.privacy.events import Event, is_pure, pure_epsilon
 

@@ -10,8 +10,7 @@ from typing import Any
 from fedboard.client.guarantee.evidence import read_evidence
 from fedboard.common.errors import InputError
 from fedboard.common.files import open_file, read_file
-from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.plan import apart, planned_event, planned_events
+from fedboard.common.privacy.accounting.budget import Budget, apart, planned_event, planned_events
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.commitment import Commitment, Numbers, numbers_of
 from fedboard.common.privacy.events import Event, require_sound

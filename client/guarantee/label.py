@@ -18,7 +18,7 @@ from fedboard.client.guarantee.holding import require_holds
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.privacy.accounting.odds import (
+from fedboard.common.privacy.accounting.guarantee import (
     in_hundred,
     right_bets,
     right_bets_of_epsilon,
@@ -26,7 +26,7 @@ from fedboard.common.privacy.accounting.odds import (
 )
 from fedboard.common.privacy.accounting.rating_level import PAIR
 from fedboard.common.privacy.adjacency import parse_adjacency
-from fedboard.common.privacy.releases.protection import Protection, protection_of
+from fedboard.common.privacy.releases.noise import Protection, protection_of
 from fedboard.common.privacy.shown import shown_number
 from fedboard.common.wire.pages.filling import filled, source_hash
 

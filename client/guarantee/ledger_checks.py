@@ -9,16 +9,15 @@ from fedboard.client.guarantee.evidence import population_of
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError, PrivacyError, StorageError
-from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget import Budget, planned_events, require_planned
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
-from fedboard.common.privacy.accounting.plan import planned_events, require_planned
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE, canonical_json
 from fedboard.common.privacy.ledger.chain import peek
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.membership import Seat
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.privacy.releases.protection import Protection, protection_of
+from fedboard.common.privacy.releases.noise import Protection, protection_of
 
 LIMITS = (
     "Rows cut off at the end show only against a published head (in a board's certificate, or given by --head).",

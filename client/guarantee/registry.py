@@ -13,9 +13,9 @@ from fedboard.client.guarantee.facts import as_line, is_by_curve, least_shares, 
 from fedboard.client.guarantee.holding import require_holds
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting.odds import in_hundred, right_bets
+from fedboard.common.privacy.accounting.guarantee import in_hundred, right_bets
 from fedboard.common.privacy.adjacency import parse_adjacency
-from fedboard.common.privacy.releases.protection import Protection, protection_of
+from fedboard.common.privacy.releases.noise import Protection, protection_of
 from fedboard.common.privacy.shown import shown_number, shown_sentence
 
 _PARAGRAPHS = re.compile(r"^( *)\{\{(\w+)\}\}$", re.MULTILINE)

@@ -9,7 +9,7 @@ from fedboard.client.guarantee.ledger_checks import account_findings, commitment
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.privacy.accounting.plan import Plan
+from fedboard.common.privacy.accounting.budget import Plan
 from fedboard.common.privacy.ledger.ledger import Ledger
 
 

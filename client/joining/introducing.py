@@ -9,14 +9,17 @@ from dataclasses import dataclass
 import msgspec
 
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.wire.enrolment.introduction import (
+from fedboard.common.wire.enrolment import (
     INTRODUCTION_PATH,
     JOIN_PATH,
+    LARGEST_ANSWER,
     LARGEST_INTRODUCTION,
     Introduction,
+    Invitation,
+    JoinAnswer,
+    JoinRefusal,
+    JoinRequest,
 )
-from fedboard.common.wire.enrolment.invitation import Invitation
-from fedboard.common.wire.enrolment.joining import LARGEST_ANSWER, JoinAnswer, JoinRefusal, JoinRequest
 
 _SECONDS = 30.0
 _SENTENCES = {

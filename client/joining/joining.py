@@ -17,9 +17,7 @@ from fedboard.common.keys.node_keys import load_private_key, make_node_key
 from fedboard.common.keys.roots import QUESTIONS as ASKING
 from fedboard.common.keys.roots import Root
 from fedboard.common.keys.roster import IdentityKey
-from fedboard.common.wire.enrolment.introduction import Introduction
-from fedboard.common.wire.enrolment.invitation import Invitation
-from fedboard.common.wire.enrolment.joining import JoinRequest
+from fedboard.common.wire.enrolment import Introduction, Invitation, JoinRequest
 
 KEY, AUTHORITY, QUESTIONS, BOARDS, ROOT = (
     *("node.key", "authority.pem", "question-signing.pub", "board-signing.pub"),

@@ -22,8 +22,7 @@ from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
 from fedboard.client.node.waits import Waits, jittered, pause_after, rest
 from fedboard.common.keys.node_keys import load_private_key
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.kinds import ROUND, STEP
+from fedboard.common.rounds.question import ROUND, STEP, refusal
 from fedboard.common.wire.refusals import Refusal
 
 OpenDevice = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate]]]

@@ -4,7 +4,7 @@ A run may be stopped by somebody who has seen its boards. What is promised must 
 and the part that was spent by then does not: it is never claimed.
 
 * With a plan, the plan's cost. A run that stops early has published a part of what the whole plan would have.
-* Without one, the budget (``fedboard.common.privacy.accounting.budget_filter``).
+* Without one, the budget (``fedboard.common.privacy.accounting.budget``).
 """
 
 import json
@@ -16,12 +16,16 @@ from functools import lru_cache
 from typing import Any
 
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.budget_filter import (
+from fedboard.common.privacy.accounting.budget import (
+    Budget,
+    Plan,
     budget_composition,
     budget_epsilon,
     budget_implied,
     budget_point,
+    planned_event,
+    planned_events,
+    require_planned,
 )
 from fedboard.common.privacy.accounting.exact import epsilon_of_events, epsilon_when_adaptive
 from fedboard.common.privacy.accounting.grouping import round_problems
@@ -36,7 +40,6 @@ from fedboard.common.privacy.accounting.guarantee import (
     curve_of,
     is_exact,
 )
-from fedboard.common.privacy.accounting.plan import Plan, planned_event, planned_events, require_planned
 from fedboard.common.privacy.accounting.rating_level import Implied, implied_by
 from fedboard.common.privacy.adjacency import parse_adjacency
 from fedboard.common.privacy.events import (

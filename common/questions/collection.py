@@ -9,7 +9,7 @@ from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.privacy.releases.laplace import keeps_l1_bound
+from fedboard.common.privacy.releases.pure import keeps_l1_bound
 from fedboard.common.questions.subject import ROW_BOUND
 
 

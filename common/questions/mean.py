@@ -20,8 +20,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.pure import LaplaceRelease
 from fedboard.common.questions.answer import CONFIDENCE, Answer, Mechanism
 from fedboard.common.questions.collection import Collection, gaussian_total, whole_rows
 from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of

@@ -18,9 +18,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.normal_quantiles import quantile_of_logarithm
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.releases.exponential import ExponentialRelease
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.pure import ExponentialRelease
 from fedboard.common.questions.answer import CONFIDENCE, Answer, Mechanism
 from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.collection import Collection, gaussian_total, whole_rows

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.rounds.answer import Answer, refused_in
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question, refused_in
 from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 

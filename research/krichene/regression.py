@@ -34,12 +34,10 @@ from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.sums.exact import FactoredSums
-from fedboard.common.protocols.sums.item_index import ItemIndex, index_by_item
+from fedboard.common.protocols.sums.exact import FactoredSums, ItemIndex, index_by_item
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.tasks.adadpsgd.schedule import lipschitz_rates, lipschitz_step_count
-from fedboard.common.tasks.adadpsgd.update import weight_sums
+from fedboard.common.tasks.adadpsgd.update import lipschitz_rates, lipschitz_step_count, weight_sums
 from fedboard.server.runtime import NoisedSums
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.ratings import Triples

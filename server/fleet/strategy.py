@@ -18,7 +18,7 @@ from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.flower_record import SERVER, record_of
+from fedboard.common.rounds.flower_parts import SERVER, record_of
 from fedboard.common.tasks.registry import usual, variant_of
 from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.common.tasks.shared.ratings_config import Feedback

@@ -17,11 +17,10 @@ from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, Serv
 from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.properties import with_second_server
-from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.common.protocols.shared.properties import SumsLeft, with_second_server
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.stacking import joined, row_range
+from fedboard.common.protocols.sums.row_bounds import joined, row_range
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.session import LeaderSession

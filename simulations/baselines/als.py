@@ -21,7 +21,7 @@ import numpy as np
 from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort, row_blocks
-from fedboard.common.protocols.sums.item_index import index_by_item
+from fedboard.common.protocols.sums.exact import index_by_item
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als_config import AlsConfig
 from fedboard.simulations.baselines.item_mean import mean_rating

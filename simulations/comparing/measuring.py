@@ -13,7 +13,7 @@ from typing import Any
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.shared.session_loop import SessionLoop
+from fedboard.common.protocols.shared.sessions import SessionLoop
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.comparing.workload import Workload, spread
 from fedboard.simulations.sessions.choice import chosen_card

@@ -17,8 +17,7 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.shared.packed import packed_rank
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.exact import FactoredSums
-from fedboard.common.protocols.sums.item_index import ItemIndex
+from fedboard.common.protocols.sums.exact import FactoredSums, ItemIndex
 from fedboard.common.protocols.trusted.protocol import (
     FactoredMessage,
     Trusted,

@@ -15,7 +15,7 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.item_index import index_by_item
+from fedboard.common.protocols.sums.exact import index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks, noised_block

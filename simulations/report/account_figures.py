@@ -9,8 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.budget_filter import budget_point
+from fedboard.common.privacy.accounting.budget import Budget, budget_point
 from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.guarantee import composition_of, point_of

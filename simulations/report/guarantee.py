@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, epsilon_of_events
-from fedboard.common.privacy.accounting.odds import right_bets_of_epsilon, right_bets_of_mu
+from fedboard.common.privacy.accounting.guarantee import right_bets_of_epsilon, right_bets_of_mu
 from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
 from fedboard.simulations.drawing.json_values import (
     JsonObject,

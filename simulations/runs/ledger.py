@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget import Budget, Plan, planned_events
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
-from fedboard.common.privacy.accounting.plan import Plan, planned_events
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore

@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from fedboard.common.protocol import ClientSession, ExactSums, Given, ServerSession
-from fedboard.common.protocols.shared.session_loop import OpenStep, SessionLoop
+from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.simulations.sessions.costs import StepCost
 from fedboard.simulations.sessions.stopwatch import Stopwatch

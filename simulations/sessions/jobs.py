@@ -7,7 +7,7 @@ from time import process_time
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.sums.stacking import row_range
+from fedboard.common.protocols.sums.row_bounds import row_range
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.simulations.engine.jobs import SharedSums
 from fedboard.simulations.sessions.choice import ProtocolRecipe

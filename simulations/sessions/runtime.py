@@ -11,7 +11,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
 from fedboard.common.protocols.shared.properties import with_second_server
-from fedboard.common.protocols.shared.session_loop import SessionLoop
+from fedboard.common.protocols.shared.sessions import SessionLoop
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered, Traffic
 from fedboard.simulations.engine import Engine, WorkerPool

@@ -10,7 +10,7 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import numbers_of
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocols.shared.session_loop import OpenStep
+from fedboard.common.protocols.shared.sessions import OpenStep
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.sessions.clients import Clients, Losses, noise_of

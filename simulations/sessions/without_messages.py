@@ -18,10 +18,10 @@ from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.common.protocols.shared.properties import SumsLeft
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.stacking import only_rows, row_range
+from fedboard.common.protocols.sums.row_bounds import only_rows, row_range
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered

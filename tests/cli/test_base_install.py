@@ -53,7 +53,7 @@ from pathlib import Path
 from fedboard.client.answering.rounds import respond
 from fedboard.client.device.config import open_device
 from fedboard.common.board import Board
-from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.question import Answer
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.common.wire.signing import QuestionKey

@@ -22,8 +22,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.answer import Answer
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.publication import certificate_for

@@ -10,9 +10,8 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
-from fedboard.common.privacy.releases.exponential import ExponentialRelease
-from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
+from fedboard.common.privacy.releases.pure import ExponentialRelease, LaplaceRelease
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.tasks.registry import variant_of

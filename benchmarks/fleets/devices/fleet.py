@@ -12,8 +12,7 @@ from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.cohort import Cohort
 from fedboard.common.wire.addresses import parse_address
-from fedboard.common.wire.enrolment.introduction import digest_of_introduction
-from fedboard.common.wire.enrolment.invitation import Invitation, fresh_secret
+from fedboard.common.wire.enrolment import Invitation, digest_of_introduction, fresh_secret
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.introducing import introduction_of

@@ -29,7 +29,7 @@ from fedboard.client.device.config import load_device, open_device
 from fedboard.client.node import node
 from fedboard.client.node.connection import DirectConnection, Received
 from fedboard.client.node.settings import NodeSettings
-from fedboard.common.wire.enrolment.invitation import Invitation
+from fedboard.common.wire.enrolment import Invitation
 from fleets.devices.fleet import enrol
 from fleets.devices.people import people
 from fleets.devices.turns import FlowerTurns, Turns

@@ -27,7 +27,7 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.written import from_written, with_noise
-from fedboard.common.wire.enrolment.introduction import Introduction
+from fedboard.common.wire.enrolment import Introduction
 from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register

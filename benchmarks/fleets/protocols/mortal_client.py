@@ -18,7 +18,7 @@ from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.client.fleet.client_app import open_configured
 from fedboard.client.fleet.node import WarmNode
 from fedboard.client.node.settings import NodeSettings
-from fedboard.common.rounds.flower_record import frames_of
+from fedboard.common.rounds.flower_parts import frames_of
 from fedboard.common.rounds.step import StepMessage
 from fedboard.simulations.sessions.client_noise import client_noise
 

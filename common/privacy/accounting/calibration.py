@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from fedboard.common.errors import OutOfRangeError, PrivacyError
+from fedboard.common.privacy.accounting.budget import PlannedRelease, planned_events
 from fedboard.common.privacy.accounting.exact import (
     compose_events,
     compose_mu,
@@ -15,7 +16,6 @@ from fedboard.common.privacy.accounting.exact import (
 )
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.library import epsilon_by_loss_distributions
-from fedboard.common.privacy.accounting.plan import PlannedRelease, planned_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import LIBRARY_TOLERANCE, RELATIVE_TOLERANCE, Event, is_amplified
 

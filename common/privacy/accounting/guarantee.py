@@ -1,13 +1,26 @@
-"""Guarantees: what releases cost together, in the terms in which it is promised."""
+"""Guarantees: what releases cost together, in the terms in which it is promised.
+
+The promise as odds: how often somebody is right at most who bets on one person, when a coin decided it.
+
+The board page says the same by its own few lines (``client/page/script/seal/gaussian.js``, ``view/odds_view.js``);
+a test holds one against the other.
+
+Reference: Dong, Roth and Su (2022), arXiv:1905.02383, sec. 2 (mu); Kairouz, Oh and Viswanath (2015),
+arXiv:1311.0776 (epsilon and delta alone); Nanayakkara et al. (2023), arXiv:2303.00738 (odds, not formulas).
+"""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedboard.common.privacy.accounting.conversions import epsilon_through_renyi, epsilon_through_zcdp
-from fedboard.common.privacy.accounting.exact import compose_events, epsilon_by_library, epsilon_of_events
-from fedboard.common.privacy.accounting.grouping import mechanisms_of
-from fedboard.common.privacy.accounting.parallel import most_exposed
+from fedboard.common.privacy.accounting.exact import (
+    compose_events,
+    epsilon_by_library,
+    epsilon_of_events,
+    epsilon_through_renyi,
+    epsilon_through_zcdp,
+)
+from fedboard.common.privacy.accounting.grouping import mechanisms_of, most_exposed
 from fedboard.common.privacy.events import Event, event_rho, is_disjoint
 
 CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
@@ -172,3 +185,35 @@ def composition_sentences(composition: Composition, together: str) -> tuple[str,
 
 def _rho(events: Sequence[Event]) -> float:
     return math.fsum(event_rho(event) for event in most_exposed(events))
+
+
+_ROUNDING = 1e-9
+
+
+def right_bets_of_mu(mu: float) -> float:
+    """Share of right bets at most, where the releases are exactly mu-GDP: ``Phi(mu / 2)``."""
+    return 0.5 * math.erfc(-mu / (2.0 * math.sqrt(2.0)))
+
+
+def right_bets_of_epsilon(epsilon: float, delta: float) -> float:
+    """The same from (epsilon, delta) alone: ``(e^epsilon + delta) / (e^epsilon + 1)``."""
+    return (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon))
+
+
+def right_bets(claim: Guarantee, composition: Composition) -> float:
+    """Share of right bets at most: by mu where that is exact, else by what is claimed.
+
+    Args:
+        claim: of a certificate that holds. Public.
+        composition: of the same. Public.
+    """
+    return (
+        right_bets_of_mu(composition.mu)
+        if composition.exact
+        else right_bets_of_epsilon(claim.epsilon, claim.delta)
+    )
+
+
+def in_hundred(share: float) -> int:
+    """Right bets in a hundred, rounded up."""
+    return math.ceil(100.0 * share - _ROUNDING)

@@ -21,8 +21,7 @@ from dataclasses import dataclass
 
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.exact import compose_events, compose_mu, epsilon_of, epsilon_of_events
-from fedboard.common.privacy.accounting.grouping import mechanisms_of
-from fedboard.common.privacy.accounting.parallel import most_exposed
+from fedboard.common.privacy.accounting.grouping import mechanisms_of, most_exposed
 from fedboard.common.privacy.adjacency import Adjacency, sensitivity_factor
 from fedboard.common.privacy.events import Event, event_mu
 

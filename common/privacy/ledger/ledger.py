@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget import Budget, Plan, apart, planned_events, require_planned
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.accounting.guarantee import Guarantee
-from fedboard.common.privacy.accounting.plan import Plan, apart, planned_events, require_planned
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event, canonical_json, digest, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget import Budget, Plan, apart, planned_event
 from fedboard.common.privacy.accounting.exact import mu_for
-from fedboard.common.privacy.accounting.plan import Plan, apart, planned_event
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu, require_sound
 from fedboard.common.privacy.ledger.chain_rows import Row

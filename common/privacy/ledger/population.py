@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.accounting.budget import Budget, Plan, counts_alike, require_planned
 from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
-from fedboard.common.privacy.accounting.plan import Plan, counts_alike, require_planned
 from fedboard.common.privacy.events import Event, canonical_json, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, Row

@@ -1,13 +1,18 @@
-"""Booking: a release is paid for by exactly the event that it states, with noise of the kind that was booked."""
+"""Booking: a release is paid for by exactly the event that it states, with noise of the kind that was booked.
+
+Which rows keep an L2 bound, decided in whole numbers.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
+import numpy as np
+
+from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.events import Event, digest
-from fedboard.common.privacy.releases.absent_noise import AbsentStream
-from fedboard.common.privacy.releases.noise import NoiseStream
+from fedboard.common.privacy.releases.noise import AbsentStream, NoiseStream
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger.ledger import Receipt
@@ -87,3 +92,61 @@ class BookedOnce(Generic[Stated]):
         if self._drawn:
             raise PrivacyError(before)
         self._drawn = True
+
+
+_NUMBERS_PER_CHUNK = 1 << 16  # stays in cache
+_NEAR, _ULP = 1e-9, 2.0**-52
+"""Relative distance from the bound beyond which float64 is sure: for width w it is off by less than w ulp."""
+_LIMB_BITS = 16
+_LIMBS = 4
+_TOO_LARGE = 1 << 63
+"""For a sum of squares in 64 bits."""
+_COLUMNS_AT_ONCE = 1 << 30  # so that sums of products of limbs stay below 2^63
+
+
+def keeps_l2_bound(rows: IntArray, bound: int) -> BoolArray:
+    """Which rows have a sum of squares of at most ``bound^2``, exactly; bool, shape (n,).
+
+    In float64 where that is sure, in whole numbers where a row lies within 1e-9 of it.
+
+    Args:
+        rows: int64, shape (n, width), any values. Private.
+        bound: whole number > 0. Public.
+    """
+    kept = np.zeros(rows.shape[0], dtype=np.bool_)
+    step = max(1, _NUMBERS_PER_CHUNK // max(1, rows.shape[1]))
+    for first in range(0, rows.shape[0], step):
+        part = rows[first : first + step]
+        values = part.astype(np.float64)
+        lengths = np.sqrt(np.einsum("jw,jw->j", values, values)) / float(bound)
+        kept[first : first + step] = lengths <= 1.0
+        unsure = np.flatnonzero(np.abs(lengths - 1.0) <= max(_NEAR, rows.shape[1] * _ULP))
+        if unsure.size:
+            kept[first + unsure] = _squared_lengths(part[unsure]) <= bound * bound
+    return kept
+
+
+def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[Any]]":
+    """Sums of squares, shape (n,): in 64 bits where none can exceed them, else as Python's whole numbers."""
+    largest = max(int(rows.max()), -int(rows.min()))
+    if largest * largest * rows.shape[1] < _TOO_LARGE:
+        whole = rows.astype(np.int64)
+        return np.asarray(np.einsum("jw,jw->j", whole, whole))
+    return _sums_of_limbs(rows)
+
+
+def _sums_of_limbs(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.object_]]":
+    """Sums of squares as Python's whole numbers, shape (n,): products of 16-bit limbs, each summed in 64 bits."""
+    magnitudes = np.abs(rows.astype(np.int64)).view(np.uint64)  # right for the smallest int64 too
+    limbs = [
+        ((magnitudes >> np.uint64(_LIMB_BITS * k)) & np.uint64((1 << _LIMB_BITS) - 1)).astype(np.int64)
+        for k in range(_LIMBS)
+    ]
+    total = np.zeros(rows.shape[0], dtype=np.object_)
+    for start in range(0, rows.shape[1], _COLUMNS_AT_ONCE):
+        for low, left in enumerate(limbs):
+            for high, right in enumerate(limbs):
+                columns = slice(start, start + _COLUMNS_AT_ONCE)
+                sums = np.einsum("jw,jw->j", left[:, columns], right[:, columns])
+                total += sums.astype(np.object_) * (1 << _LIMB_BITS * (low + high))
+    return total

@@ -18,10 +18,8 @@ from fedboard.common.privacy.events import (
     stated_problems,
     symmetric_rank,
 )
-from fedboard.common.privacy.releases.absent_noise import least_shares
-from fedboard.common.privacy.releases.booking import require_paid
-from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, noise_backend
-from fedboard.common.privacy.releases.row_norms import keeps_l2_bound
+from fedboard.common.privacy.releases.booking import keeps_l2_bound, require_paid
+from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, least_shares, noise_backend
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger.ledger import Ledger, Receipt

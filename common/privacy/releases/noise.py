@@ -1,17 +1,23 @@
-"""Noise sources: standard normal draws from AES-256 in counter mode, addressable by coordinate."""
+"""What stands between releases and the ratings: noise that nobody can reproduce, or a simulation's.
+
+Noise sources: standard normal draws from AES-256 in counter mode, addressable by coordinate.
+
+Noise that is not drawn here: what stands in the place of a stream where clients add it, and who says so.
+"""
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
-from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.kernels import standard_normal
 
 _KEY_BYTES = 32  # AES-256
@@ -204,3 +210,78 @@ def _counter_mode_cipher(key: bytes, block: int) -> Any:
     except ImportError:
         raise FedboardError("noise needs cryptography: pip install '.[server]' in the checkout") from None
     return Cipher(algorithms.AES256(key), modes.CTR(block.to_bytes(16, "big"))).encryptor()
+
+
+class Protection(StrEnum):
+    """What stands between a board and the ratings that it was made from."""
+
+    PRIVATE = "private"
+    """Noise that nobody can reproduce, in every release."""
+    SIMULATION = "simulation"
+    """Noise of which some follows from a seed: whoever has the seed subtracts it."""
+    NO_DATA = "no-data"
+    """Nothing: no rating was looked at yet."""
+    UNSTATED = "unstated"
+    """Nobody says: there is no certificate, or none that can be read."""
+
+    @property
+    def verdict(self) -> str:
+        """One plain sentence."""
+        return _VERDICTS[self]
+
+
+_VERDICTS = {
+    Protection.PRIVATE: "private: no seed reproduces the noise of any of its releases",
+    Protection.SIMULATION: "NOT PRIVATE: the noise can be reproduced from its seed",
+    Protection.NO_DATA: "no data: nothing was released yet",
+    Protection.UNSTATED: "NOT PRIVATE: no certificate says which noise is in it",
+}
+
+
+def protection_of(releases: Iterable[Mapping[str, Any]]) -> Protection:
+    """What the noise of these releases is; one release with seeded noise makes all of it a simulation.
+
+    Args:
+        releases: as booked, or as a certificate lists them. Public.
+
+    Not guaranteed: that they were booked truthfully; a stream that follows from a seed cannot be booked as secret
+    by this package.
+    """
+    booked = list(releases)
+    if not booked:
+        return Protection.NO_DATA
+    secret = all(event.get("private") is True and not noise_problems(event) for event in booked)
+    return Protection.PRIVATE if secret else Protection.SIMULATION
+
+
+class AbsentStream(NoiseStream):
+    """The place of a stream where the noise is in the sums already: nothing can be drawn from it."""
+
+    __slots__ = ()
+
+    def bits(self, offset: int, count: int) -> BitArray:
+        """Refuse: noise that is drawn here would not be the clients'.
+
+        Raises:
+            PrivacyError: always.
+        """
+        _refuse_to_draw()
+
+    @classmethod
+    def of(cls, *, private: bool) -> "AbsentStream":
+        """One whose clients' noise is private, or seeded."""
+        return (_SecretShares if private else AbsentStream)(key=b"")
+
+
+class _SecretShares(AbsentStream):
+    __slots__ = ()
+    private: ClassVar[bool] = True
+
+
+def _refuse_to_draw() -> NoReturn:
+    raise PrivacyError("the noise of this release comes in shares from its clients; none of it is drawn here")
+
+
+def least_shares(event: Mapping[str, Any]) -> int:
+    """How many honest shares a sound event says to be in its sum; 0 where the server draws the noise."""
+    return int(event["shares"]["least"]) if "shares" in event else 0

@@ -13,8 +13,7 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.releases.absent_noise import AbsentStream
-from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, shared_label
+from fedboard.common.privacy.releases.noise import AbsentStream, NoiseSource, NoiseStream, shared_label
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.releases.gaussian import GaussianRelease

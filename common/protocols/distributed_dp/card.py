@@ -9,7 +9,7 @@ from fedboard.common.protocols.secure_sum.card import (
     neighbours,
 )
 from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.common.protocols.shared.properties import SumsLeft
 
 
 def _left(protocol: DistributedDp) -> SumsLeft:

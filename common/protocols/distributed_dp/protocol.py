@@ -3,27 +3,176 @@
 What the server takes the masks off is a sum that has its noise already. Any ``honest`` shares make up the noise
 that is booked, and there is no sum with fewer: whoever drops out, the guarantee is that of the smallest set of
 survivors. When more stay, there is more noise.
+
+What the masked vectors of distributed-dp carry: a client's sums with its share of the noise.
+
+The public numbers of distributed-dp, and why no sum can hold less noise than is booked.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roster import Roster
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.privacy.releases.noise_shares import SharedNoise
-from fedboard.common.protocol import NoiseAt, Trust
-from fedboard.common.protocols.distributed_dp.payload import SharedNumbers
-from fedboard.common.protocols.distributed_dp.rules import SharingRules
+from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
+from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
-from fedboard.common.protocols.secure_sum.masking.neighbours import share_of
+from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
+from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood, share_of
+from fedboard.common.protocols.secure_sum.payload import require_room
 from fedboard.common.protocols.secure_sum.protocol import masked_trust, open_masked, require_fitting
 from fedboard.common.protocols.secure_sum.rules import SumRules, require_known
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.wire.refusals import Refusal, RefusedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharingRules(SumRules):
+    """The public numbers of a secure sum whose clients add the noise."""
+
+    honest: int
+    """Shares of the noise in every sum that nobody else knows; ``honest + floor(colluding most_clients) <=
+    survivors``.
+    """
+    most_clients: int
+    """Clients of a session at most; the sums have room for the noise of so many."""
+
+    def __post_init__(self) -> None:
+        """Check every number.
+
+        Raises:
+            InputError: one is out of range, or a sum could hold fewer honest shares than are stated.
+        """
+        SumRules.__post_init__(self)
+        most = self.most_clients
+        if isinstance(most, bool) or not isinstance(most, int) or not self.survivors <= most <= MOST_CLIENTS:
+            raise InputError(
+                f"most_clients must be a whole number from survivors = {self.survivors} to {MOST_CLIENTS}, "
+                f"got {most!r}"
+            )
+        whole = isinstance(self.honest, int) and not isinstance(self.honest, bool)
+        if not whole or not 1 <= self.honest <= self.honest_among(self.survivors):
+            raise InputError(
+                f"honest must be a whole number from 1 to survivors - floor(colluding most_clients) = "
+                f"{self.honest_among(self.survivors)}, got {self.honest!r}: every sum must hold as much noise as "
+                "is booked; ask for more survivors, or allow for fewer dropouts or colluding clients"
+            )
+
+    def honest_among(self, survivors: int) -> int:
+        """How many of those who stay do not collude, at least."""
+        return survivors - share_of(self.most_clients, self.colluding)
+
+    @property
+    def noise_ratio(self) -> float:
+        """Deviation of all noise in a sum over the booked one, if everybody stays; >= 1.
+
+        Every client adds a share, and only the fewest honest ones are counted.
+        """
+        return math.sqrt(self.most_clients / self.honest)
+
+    def require_list(self, devices: int) -> None:
+        """Refuse a list with more devices than ``most_clients``: more of them could collude than is allowed for.
+
+        Raises:
+            RefusedError: ``bad-protocol``.
+        """
+        if devices > self.most_clients:
+            raise RefusedError(Refusal.BAD_PROTOCOL)
+
+    def require_sum_over(self, survivors: int) -> None:
+        """Refuse a sum over too few clients, or with fewer honest shares of the noise than are booked.
+
+        Raises:
+            RefusedError: ``too-few``.
+        """
+        SumRules.require_sum_over(self, survivors)
+        if self.honest_among(survivors) < self.honest:
+            raise RefusedError(Refusal.TOO_FEW)
+
+    def neighbourhood(self, clients: int, devices: int | None = None) -> Neighbourhood:
+        """Of each client, where so many advertised keys.
+
+        Raises:
+            RefusedError: more than ``most_clients``, of whom more could collude than is allowed for.
+        """
+        if clients > self.most_clients:
+            raise RefusedError(Refusal.BAD_PROTOCOL)
+        return SumRules.neighbourhood(self, clients, devices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedNumbers:
+    """Coarse sums with the client's share of the noise."""
+
+    rules: SharingRules
+    backend: str = "numpy"
+
+    @property
+    def shares(self) -> NoiseShares:
+        """What each client draws."""
+        return NoiseShares(least=self.rules.honest)
+
+    def packing(self, requests: Sequence[Request]) -> Packing:
+        """Room for all users and for the noise of all clients.
+
+        Raises:
+            InputError: they leave no room modulo 2^32, or the lattice is too coarse for the shares.
+            PrivacyError: their sensitivity does not allow it.
+        """
+        packing = Packing.of(
+            requests, most_users=self.rules.most_users, noise_stddevs=self._stddevs(requests)
+        )
+        for request in requests:
+            self.shares.require_smooth(request.release, shift=packing.shifts[request.name])
+        return packing
+
+    def numbers(self, given: Given, noise: NoiseSource) -> NDArray[np.uint32]:
+        """The coarse sums and one share of the noise, uint32, shape (size,). Private.
+
+        Raises:
+            PrivacyError: a row breaks its bound, or there are more rows than there is room for.
+        """
+        require_room(given, self.rules.most_users)
+        packing = self.packing(given.requests)
+        sums = coarse_sums(given.contribution, given.requests, packing.shifts, backend=self.backend)
+        for request in given.requests:
+            stream, shift = noise.stream(request.name), packing.shifts[request.name]
+            sums[request.name] += self.shares.draw(request.release, stream, shift=shift)
+        return packing.flatten(sums)
+
+    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray] | None:
+        """The sums, if honest clients can have made them; they hold their noise, so that may be told."""
+        stddevs = self._stddevs(packing.requests)
+        plausible = packing.plausible(sums, n_users=self.rules.most_users, noise_stddevs=stddevs)
+        return sums if plausible else None
+
+    def residue_bits(self, packing: Packing) -> Mapping[str, int]:
+        """None: the sums had their noise before they were reduced."""
+        return {}
+
+    def noise_shares(self, survivors: int) -> int:
+        """How many honest shares are in a sum over so many clients at least."""
+        return self.rules.honest_among(survivors)
+
+    @property
+    def noise_ratio(self) -> float:
+        """If everybody stays."""
+        return self.rules.noise_ratio
+
+    def _stddevs(self, requests: Sequence[Request]) -> dict[str, float]:
+        everybody = math.sqrt(self.rules.most_clients)
+        return {r.name: everybody * self.shares.share_stddev(r.release) for r in requests}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

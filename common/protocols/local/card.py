@@ -5,7 +5,7 @@ import math
 from fedboard.common.privacy.releases.noise_shares import NoiseShares
 from fedboard.common.protocols.local.protocol import Local
 from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.common.protocols.shared.properties import SumsLeft
 
 
 def _left(protocol: Local) -> SumsLeft:

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
-from fedboard.common.protocols.secure_sum.masking.neighbours import neighbourhood
+from fedboard.common.protocols.secure_sum.neighbours import neighbourhood
 from fedboard.common.protocols.secure_sum.payload import ExactNumbers
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.shared.card import Card, Parameters
-from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.common.protocols.shared.properties import SumsLeft
 
 MEANINGS: Mapping[str, str] = {
     "most_users": "Users whose contributions the sums have room for: more make the packing coarser.",

@@ -12,13 +12,15 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.secure_sum.confirming import VouchedSession
-from fedboard.common.protocols.secure_sum.masking.advertised import ADVERTISED_BYTES, Advertised, Secrets
-from fedboard.common.protocols.secure_sum.masking.boxes import BOX_BYTES, close_box, open_box
-from fedboard.common.protocols.secure_sum.masking.mask_stream import apply_masks
-from fedboard.common.protocols.secure_sum.masking.masks import pair_mask, self_mask
-from fedboard.common.protocols.secure_sum.masking.neighbours import Neighbourhood
-from fedboard.common.protocols.secure_sum.masking.secret_shares import NO_SHARE, SHARE_BYTES, split
-from fedboard.common.protocols.secure_sum.memory import Answered, Memory
+from fedboard.common.protocols.secure_sum.masking import (
+    BOX_BYTES,
+    NO_SHARE,
+    SHARE_BYTES,
+    apply_masks,
+    close_box,
+    open_box,
+    split,
+)
 from fedboard.common.protocols.secure_sum.messages import (
     STEPS,
     VOUCHED_STEPS,
@@ -34,8 +36,16 @@ from fedboard.common.protocols.secure_sum.messages import (
     table,
     with_signatures,
 )
+from fedboard.common.protocols.secure_sum.neighbours import (
+    ADVERTISED_BYTES,
+    Advertised,
+    Neighbourhood,
+    Secrets,
+    pair_mask,
+    self_mask,
+)
 from fedboard.common.protocols.secure_sum.payload import Carried
-from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.protocols.secure_sum.rules import Answered, Memory, SumRules
 from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.frame import Frame
 from fedboard.common.wire.refusals import Refusal, RefusedError

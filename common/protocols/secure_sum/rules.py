@@ -1,21 +1,27 @@
-"""How many clients a secure sum needs, and how many it can lose. Public; server and clients compute alike."""
+"""How many clients a secure sum needs, and how many it can lose. Public; server and clients compute alike.
+
+What a client of a masked sum remembers from step to step; secrets inside.
+"""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import msgspec
+
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.secure_sum.masking.neighbours import (
+from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
+from fedboard.common.protocols.secure_sum.neighbours import (
     FEWEST_CLIENTS,
     Neighbourhood,
+    Secrets,
     fewest_left,
     neighbourhood,
     share_of,
     vouched_neighbourhood,
 )
-from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.vouching import quorum
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
@@ -160,3 +166,35 @@ def require_known(rules: type, parameters: Mapping[str, Any], *, of: str) -> Non
 def _require_share(name: str, value: Any) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1:
         raise InputError(f"{name} must be a share in [0, 1), got {value!r}")
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A step that is over."""
+
+    question: bytes
+    """SHA-256 of the message."""
+    reply: bytes
+
+
+class Memory(msgspec.Struct):
+    """All that a session is, in steps; secrets inside."""
+
+    secrets: Secrets
+    answered: list[Answered] = msgspec.field(default_factory=list)
+    session: bytes = b""
+    clients: int = 0
+    """How many advertised keys, as the server says."""
+    neighbours: list[bytes] = msgspec.field(default_factory=list)
+    """What they advertised, sorted by identity."""
+    held: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
+    """A neighbour's shares of its two seeds; ``NO_SHARE`` where its box could not be opened."""
+    there: list[bool] = msgspec.field(default_factory=list)
+    """Which neighbours are masked with."""
+    roster: bytes = b""
+    """The list of devices; empty where clients are not vouched for, as all that follows."""
+    places: list[int] = msgspec.field(default_factory=list)
+    """Of the neighbours, on the list."""
+    members: bytes = b""
+    """The set of all who take part, as the server said."""
+    confirmed: tuple[bytes, bytes] = (b"", b"")
+    """The sets of those masked with and of survivors, as this client has signed them."""

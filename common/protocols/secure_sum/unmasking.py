@@ -8,12 +8,8 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.protocols.secure_sum.graph import Graph
-from fedboard.common.protocols.secure_sum.masking.advertised import commitment_to
-from fedboard.common.protocols.secure_sum.masking.key_agreement import KeyPair
-from fedboard.common.protocols.secure_sum.masking.mask_stream import Mask, apply_masks
-from fedboard.common.protocols.secure_sum.masking.masks import pair_mask, self_mask
-from fedboard.common.protocols.secure_sum.masking.secret_shares import recover
+from fedboard.common.protocols.secure_sum.masking import KeyPair, Mask, apply_masks, recover
+from fedboard.common.protocols.secure_sum.neighbours import Graph, commitment_to, pair_mask, self_mask
 
 
 @dataclass(slots=True, kw_only=True, repr=False)

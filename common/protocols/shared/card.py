@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedboard.common.protocol import ProtocolClass
-from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.common.protocols.shared.properties import SumsLeft
 
 Parameters = Mapping[str, Any]
 AUDITED_CLIENTS = 10

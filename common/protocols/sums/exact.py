@@ -1,4 +1,9 @@
-"""Exact sums of contributions: computed block by block from factored rows, or held as dense arrays."""
+"""Exact sums of contributions: computed block by block from factored rows, or held as dense arrays.
+
+Exact sums that grow message by message, whatever form the messages have.
+
+The item-major view of user-major rows: for each item, who rated it and where that entry lies.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,11 +13,43 @@ from typing import ClassVar
 import numpy as np
 
 from fedboard.common import kernels
-from fedboard.common.arrays import BoolArray, IntArray, ShortArray
+from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, SumSource, required
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.item_index import ItemIndex, index_by_item
+from fedboard.common.protocols.sums.row_bounds import joined, rows_to_sum
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemIndex:
+    """Compressed columns. ``entries[k]`` points into the user-major arrays, ``users[k]`` is that entry's row."""
+
+    indptr: IntArray
+    """int64, shape (n_items + 1,)."""
+    users: IndexArray
+    """int32, shape (n_entries,), ascending within an item."""
+    entries: IntArray
+    """int64, shape (n_entries,)."""
+
+
+def index_by_item(indptr: IntArray, items: IndexArray, n_items: int) -> ItemIndex:
+    """Transpose the structure of compressed rows.
+
+    scipy's conversion is a counting sort that keeps the order of users within an item; of a matrix whose values
+    are the places of the entries it gives both arrays at once.
+    """
+    from scipy.sparse import csr_array  # slow to import, and a device that sends its rows never needs it
+
+    entries = np.arange(items.size, dtype=np.int64)
+    # With bounds of the type of the items scipy does not widen the items.
+    bounds = indptr.astype(items.dtype) if items.size <= np.iinfo(items.dtype).max else indptr
+    columns = csr_array((entries, items, bounds), shape=(indptr.size - 1, n_items)).tocsc()
+    return ItemIndex(
+        indptr=columns.indptr.astype(np.int64, copy=False),
+        users=columns.indices.astype(np.int32, copy=False),
+        entries=columns.data,
+    )
+
 
 _ROWS_AT_ONCE = 8192
 _ENTRIES_AT_ONCE = 1 << 18
@@ -205,3 +242,58 @@ def kept_rows(contribution: Contribution, keep: BoolArray) -> Contribution:
         vectors=None if contribution.vectors is None else np.where(keep[:, None], contribution.vectors, 0),
         totals={name: np.where(keep[:, None], rows, 0) for name, rows in contribution.totals.items()},
     )
+
+
+_MOST_ENTRIES = 1 << 26
+"""Rows with more ratings than this are summed before more are taken."""
+
+
+@dataclass(slots=True, kw_only=True)
+class RunningSums:
+    """The sums of all messages so far.
+
+    Sums of cohorts are added at once. Rows are held, about 8 bytes per rating and 2 rank bytes per user, because
+    their sums are formed block by block of items; beyond 67 million ratings (about 0.6 GB) they are summed and
+    forgotten.
+    """
+
+    requests: tuple[Request, ...]
+    backend: str = "numpy"
+    rejected_rows: int = 0
+    _dense: DenseSums | None = None
+    _rows: list[Contribution] = field(default_factory=list)
+    _entries: int = 0
+
+    def add_sums(self, sums: Mapping[str, IntArray]) -> None:
+        """Add the sums of a cohort.
+
+        Raises:
+            InputError: they do not have the shapes that were asked for.
+        """
+        before = () if self._dense is None else (self._dense.sums,)
+        self._dense = DenseSums.total((*before, sums), self.requests)
+
+    def add_rows(self, contribution: Contribution) -> None:
+        """Add the rows that keep their bounds; count the others."""
+        kept = rows_to_sum(contribution, self.requests)
+        self.rejected_rows += contribution.n_users - (0 if kept is None else kept.n_users)
+        if kept is None or not kept.n_users:
+            return
+        self._rows.append(kept)
+        self._entries += kept.items.size
+        if self._entries > _MOST_ENTRIES:
+            self._dense = DenseSums.total_of(self._members(), self.requests)
+            self._rows, self._entries = [], 0
+
+    def sums(self) -> ExactSums:
+        """All of it."""
+        members = self._members()
+        if len(members) == 1:
+            return replace(members[0], rejected_rows=self.rejected_rows)
+        return replace(DenseSums.total_of(members, self.requests), rejected_rows=self.rejected_rows)
+
+    def _members(self) -> list[DenseSums | FactoredSums]:
+        members: list[DenseSums | FactoredSums] = [] if self._dense is None else [self._dense]
+        if self._rows:
+            members.append(FactoredSums.of(joined(self._rows), backend=self.backend))
+        return members

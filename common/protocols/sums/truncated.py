@@ -12,8 +12,7 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import PrivacyError
-from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.sums.item_index import index_by_item
+from fedboard.common.protocols.sums.exact import FactoredSums, index_by_item, whole_sums
 from fedboard.common.protocols.sums.residues import require_signs
 from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_within_bounds
 

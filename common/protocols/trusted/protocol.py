@@ -2,6 +2,10 @@
 
 Two wire forms. *Factored* sends a user's rows as they are, rank + 4 |Omega_j| numbers, and the aggregator
 forms the products. *Dense* sends the sums of a whole cohort; it is smaller when a cohort hosts many users.
+
+Rows and sums as the arrays of a frame.
+
+What a client that trusts the aggregator sends: its rows as they are, or their sums.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,20 +14,97 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.one_step import OneStepClient, OneStepServer
-from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, whole_sums
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-from fedboard.common.protocols.sums.running import RunningSums
-from fedboard.common.protocols.trusted.contents import arrays_of, message_of
-from fedboard.common.protocols.trusted.messages import DenseMessage, FactoredMessage, TrustedMessage
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
+
+
+@dataclass(frozen=True, slots=True)
+class FactoredMessage:
+    """The rows of one client, as they are."""
+
+    contribution: Contribution
+
+
+@dataclass(frozen=True, slots=True)
+class DenseMessage:
+    """The exact sums of a cohort; its rows can no longer be checked, so its host is trusted with the bounds."""
+
+    sums: Mapping[str, IntArray]
+
+
+TrustedMessage = FactoredMessage | DenseMessage
+
+
+_TOTAL = "total/"
+_ENTRY_ARRAYS = ("weights", "responses")
+_ROW_ARRAYS = ("indptr", "items", "vectors", *_ENTRY_ARRAYS)
+
+
+def arrays_of(message: TrustedMessage) -> tuple[str, dict[str, NDArray[Any]]]:
+    """A message's form, and its contents as a frame carries them."""
+    if isinstance(message, DenseMessage):
+        return "dense", dict(message.sums)
+    rows = message.contribution
+    arrays: dict[str, NDArray[Any] | None] = {name: getattr(rows, name) for name in _ROW_ARRAYS}
+    found = {name: array for name, array in arrays.items() if array is not None}
+    return "factored", found | {_TOTAL + name: total for name, total in rows.totals.items()}
+
+
+def message_of(
+    form: str, arrays: Mapping[str, NDArray[Any]], *, n_users: int, n_items: int
+) -> TrustedMessage:
+    """The message that a frame carries. Shapes fit together; no number is within any bound yet.
+
+    Args:
+        form: as the frame states it.
+        arrays: from a client that need not be honest.
+        n_users: as the frame states it.
+        n_items: as the frame states it.
+
+    Raises:
+        RefusedError: not such a message.
+    """
+    if form == "dense":
+        return DenseMessage(_sums(arrays))
+    if form != "factored":
+        raise RefusedError(Refusal.WRONG_FORM)
+    return FactoredMessage(_rows(arrays, n_users, n_items))
+
+
+def _sums(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, IntArray]:
+    if any(array.dtype != np.int64 or array.ndim != 2 for array in arrays.values()):
+        raise RefusedError(Refusal.MALFORMED)
+    return arrays
+
+
+def _rows(arrays: Mapping[str, NDArray[Any]], n_users: int, n_items: int) -> Contribution:
+    totals = {n.removeprefix(_TOTAL): array for n, array in arrays.items() if n.startswith(_TOTAL)}
+    named = {name: array for name, array in arrays.items() if not name.startswith(_TOTAL)}
+    indptr, items = named.get("indptr"), named.get("items")
+    if indptr is None or items is None or not set(named) <= set(_ROW_ARRAYS):
+        raise RefusedError(Refusal.MALFORMED)
+    if indptr.shape != (n_users + 1,) or items.ndim != 1:
+        raise RefusedError(Refusal.MALFORMED)
+    return Contribution(
+        n_items=n_items,
+        indptr=indptr,
+        items=items,
+        weights=named.get("weights"),
+        vectors=named.get("vectors"),
+        responses=named.get("responses"),
+        totals=totals,
+    )
+
 
 _KIND = "trusted"
 _MOST_BYTES = 1 << 31

@@ -7,9 +7,9 @@ import numpy as np
 
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.sums_left import SumsLeft
-from fedboard.common.protocols.two_server.noise import NOISE_RATIO, helper_noise
+from fedboard.common.protocols.shared.properties import SumsLeft
 from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.rules import NOISE_RATIO, helper_noise
 from fedboard.common.protocols.two_server.shares import Layout, kept_entries
 
 

@@ -16,12 +16,20 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_rows
-from fedboard.common.protocols.two_server.dpf.bins import Bins
-from fedboard.common.protocols.two_server.dpf.domain import RESIDUES_PER_BLOCK, Domain
-from fedboard.common.protocols.two_server.dpf.evaluating import leaf_blocks, rows_of
-from fedboard.common.protocols.two_server.dpf.generating import generate
-from fedboard.common.protocols.two_server.dpf.hashing import SEED_BYTES, expanded
-from fedboard.common.protocols.two_server.dpf.keys import Corrections, most_bytes
+from fedboard.common.protocols.two_server.dpf.bins import (
+    RESIDUES_PER_BLOCK,
+    SEED_BYTES,
+    Bins,
+    Domain,
+    expanded,
+)
+from fedboard.common.protocols.two_server.dpf.point_functions import (
+    Corrections,
+    generate,
+    leaf_blocks,
+    most_bytes,
+    rows_of,
+)
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _LEADER, _HELPER = 0, 1

@@ -11,8 +11,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.releases.exponential import ExponentialRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.pure import ExponentialRelease
 from fedboard.common.questions.bounding.grid import GRID_BOUND
 from fedboard.common.questions.bounding.sizes import PublicSizes
 

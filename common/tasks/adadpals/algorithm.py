@@ -4,10 +4,9 @@ from importlib.resources import files
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.per_user.weights import WeightScheme
-from fedboard.common.tasks.adadpals.arrays import array_rules
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.adadpals.regression import regression
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.task import AdaDpals, array_rules
+from fedboard.common.tasks.adadpals.update import regression
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.round_size import RoundSize

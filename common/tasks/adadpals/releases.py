@@ -4,7 +4,7 @@ from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.tasks.shared.adaptive_clipping import clip_requests
-from fedboard.common.tasks.shared.levels.rating_level import moments_request
+from fedboard.common.tasks.shared.rating_level import moments_request
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.releases import (
     calibrated_request,

@@ -1,4 +1,6 @@
-"""AdaDPALS: alternating least squares by noisy sufficient statistics, the budget shared adaptively among items.
+"""The arrays that a device reads of a board of AdaDPALS.
+
+AdaDPALS: alternating least squares by noisy sufficient statistics, the budget shared adaptively among items.
 
 Krichene et al. (2023), Alg. 1 and 3, as corrected in this package: labels are clipped, the regularisation
 comes from private counts, symmetric noise is isometric, accounting is exact. One round:
@@ -26,17 +28,27 @@ from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quan
 from fedboard.common.per_user.weights import entry_weights, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals import releases as adadpals_requests
-from fedboard.common.tasks.adadpals.biases import (
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population, written_config
+from fedboard.common.tasks.adadpals.update import (
     BiasedModel,
+    ItemSolver,
     after_biases,
     bias_requests,
     contribute_biases,
+    gauged,
+    item_ridge_of,
+    unobserved_scale,
 )
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, needs_population, written_config
-from fedboard.common.tasks.adadpals.item_solve import ItemSolver, gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
-from fedboard.common.tasks.shared.gram import gram_of
-from fedboard.common.tasks.shared.levels.rating_level import moments_of, released_level
+from fedboard.common.tasks.shared.array_rules import (
+    ArrayRule,
+    biased_model,
+    mean_rating,
+    moving_clip_norm,
+    number,
+    prepared,
+    vectors,
+)
 from fedboard.common.tasks.shared.preparation import (
     capped_counts,
     capped_mean,
@@ -44,8 +56,35 @@ from fedboard.common.tasks.shared.preparation import (
     released_mean,
     share_among_learnt,
 )
+from fedboard.common.tasks.shared.rating_level import moments_of, released_level
 from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.regression import gram_of
 from fedboard.common.tasks.shared.releases import ONE_USER
+
+
+def array_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+    """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
+    return (*model_rules(board, settings), *_bias_rules(board, settings), moving_clip_norm(settings))
+
+
+def _bias_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+    if not settings.biases or not board.version:
+        return ()
+    spread = number("spread", 0.0, settings.shared.half_range)
+    return (biased_model(board, settings.rank)[1], spread)
+
+
+def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+    """Those of the model itself, without what follows the users' norms."""
+    return (
+        vectors("item_factors", board, settings.rank),
+        *(prepared(board) if board.version else ()),
+        *(
+            mean_rating(settings.shared)
+            if board.version and settings.shared.feedback is Feedback.EXPLICIT
+            else ()
+        ),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,10 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.per_user.weights import WeightScheme
-from fedboard.common.tasks.adadpals.regression import regression
-from fedboard.common.tasks.adadpsgd.arrays import array_rules
+from fedboard.common.tasks.adadpals.update import regression
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig, AdaDpsgdShares, shares_by_release
-from fedboard.common.tasks.adadpsgd.schedule import equal_step_count
-from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
+from fedboard.common.tasks.adadpsgd.task import AdaDpsgd, array_rules
+from fedboard.common.tasks.adadpsgd.update import equal_step_count
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression

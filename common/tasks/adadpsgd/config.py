@@ -12,7 +12,7 @@ _IMPLICIT_RESIDUAL = 2.0
 
 
 class Schedule(StrEnum):
-    """Learning rates of theorem 3.12, see ``fedboard.common.tasks.adadpsgd.schedule``."""
+    """Learning rates of theorem 3.12, see ``fedboard.common.tasks.adadpsgd.update``."""
 
     LIPSCHITZ = "lipschitz"
     """(a): convex losses on a ball; eta_t falls as 1 / sqrt t."""

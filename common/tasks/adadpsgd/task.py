@@ -1,4 +1,6 @@
-"""AdaDPSGD: noisy gradient steps on the item vectors, the budget shared adaptively among items.
+"""The arrays that a device reads of a board of AdaDPSGD.
+
+AdaDPSGD: noisy gradient steps on the item vectors, the budget shared adaptively among items.
 
 Krichene et al. (2023), Alg. 2 within Alg. 3. One round is one gradient step:
 
@@ -22,12 +24,22 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.per_user.clipping import VECTOR_BOUND, clip_responses, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.task import AdaDpals, model_rules
 from fedboard.common.tasks.adadpsgd import releases as adadpsgd_requests
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.adadpsgd.update import after_preparation, after_step
+from fedboard.common.tasks.shared.array_rules import ArrayRule, vectors
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import as_written
+
+
+def array_rules(board: Board, settings: AdaDpsgdConfig) -> tuple[ArrayRule, ...]:
+    """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
+    kept = board.version > 0 and settings.steps_per_solve > 1
+    solved = vectors("solve_factors", board, settings.rank, needed=kept)
+    # Its bounds are fixed, so a moving one is none of its arrays; what is there under that name is not read.
+    return (*model_rules(board, settings.model), solved)
+
 
 _INSIDE = 1.0 - 1e-6  # keeps a clipped gradient inside its bound whatever floating point does
 _ENTRIES_AT_ONCE = 1 << 18

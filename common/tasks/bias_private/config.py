@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from fedboard.common.checks import require
-from fedboard.common.tasks.shared.levels.rating_level import moments_share
+from fedboard.common.tasks.shared.rating_level import moments_share
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
 _LEAST_MOMENTS = 0.005

@@ -22,9 +22,13 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.bias_private.config import BiasConfig
 from fedboard.common.tasks.bias_private.update import after_first, after_moments, after_second
-from fedboard.common.tasks.shared.levels.even_counts import even_counts_request, even_weights
-from fedboard.common.tasks.shared.levels.even_sums import even_rows, even_sums_request
-from fedboard.common.tasks.shared.levels.rating_level import (
+from fedboard.common.tasks.shared.levels import (
+    even_counts_request,
+    even_rows,
+    even_sums_request,
+    even_weights,
+)
+from fedboard.common.tasks.shared.rating_level import (
     USUAL_SPREAD,
     in_range,
     moments_of,

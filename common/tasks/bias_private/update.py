@@ -9,10 +9,15 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.bias_private.config import BiasConfig
-from fedboard.common.tasks.shared.levels.even_sums import released_sums
-from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts, likely_counts
-from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, confounding, posterior_effects
-from fedboard.common.tasks.shared.levels.rating_level import released_level, spread_of
+from fedboard.common.tasks.shared.levels import (
+    LikelyCounts,
+    NoisySums,
+    confounding,
+    likely_counts,
+    posterior_effects,
+    released_sums,
+)
+from fedboard.common.tasks.shared.rating_level import released_level, spread_of
 from fedboard.common.tasks.shared.releases import real_stddev
 
 

@@ -5,10 +5,9 @@ from importlib.resources import files
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.tasks.langevin.arrays import array_rules
 from fedboard.common.tasks.langevin.config import LangevinConfig, LangevinShares, shares_by_release
-from fedboard.common.tasks.langevin.task import Langevin
-from fedboard.common.tasks.residual.regression import regression
+from fedboard.common.tasks.langevin.task import Langevin, array_rules
+from fedboard.common.tasks.residual.shrinkage import regression
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression

@@ -1,4 +1,6 @@
-"""DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
+"""The arrays that a device reads of a board of the Langevin task.
+
+DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
 
 The density of Liu, Wang and Smola (2015), proportional to ``exp(-s F - (precision / 2) |items|^2)`` with F the
 trimmed and weighted squared error, is what the steps aim at. How near they come is not known, so the guarantee does
@@ -28,12 +30,29 @@ from fedboard.common.per_user.clipping import quantise_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.langevin import releases as langevin_requests
 from fedboard.common.tasks.langevin.config import LangevinConfig
-from fedboard.common.tasks.langevin.trimming import kept_ratings, user_weights
-from fedboard.common.tasks.langevin.update import after_preparation, after_step
+from fedboard.common.tasks.langevin.update import after_preparation, after_step, kept_ratings, user_weights
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.shared.array_rules import (
+    ROUNDING,
+    ArrayRule,
+    biased_model,
+    mean_rating,
+    number,
+    prepared,
+)
 from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean
 from fedboard.common.tasks.shared.written import as_written
+
+
+def array_rules(board: Board, settings: LangevinConfig) -> tuple[ArrayRule, ...]:
+    """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
+    model = biased_model(board, settings.rank)
+    if board.version == 0:
+        return model
+    largest = settings.vector_bound * settings.model.residual_bound
+    clip_norm = number("clip_norm", largest * ROUNDING, largest)
+    return (*model, *prepared(board), *mean_rating(settings.shared), clip_norm)
 
 
 @dataclass(frozen=True, slots=True)

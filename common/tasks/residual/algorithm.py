@@ -3,11 +3,10 @@
 from importlib.resources import files
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.tasks.residual.arrays import array_rules
 from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, complete, shares_by_release
-from fedboard.common.tasks.residual.regression import regression
 from fedboard.common.tasks.residual.ridges import RIDGES
-from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.residual.shrinkage import regression
+from fedboard.common.tasks.residual.task import Residual, array_rules
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.round_size import RoundSize

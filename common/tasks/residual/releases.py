@@ -15,8 +15,8 @@ from fedboard.common.tasks.residual.config import (
 )
 from fedboard.common.tasks.residual.ridges import evidence_request
 from fedboard.common.tasks.shared.adaptive_clipping import clip_requests
-from fedboard.common.tasks.shared.levels.even_counts import even_counts_request
-from fedboard.common.tasks.shared.levels.rating_level import moments_request
+from fedboard.common.tasks.shared.levels import even_counts_request
+from fedboard.common.tasks.shared.rating_level import moments_request
 from fedboard.common.tasks.shared.releases import calibrated_request, counts_request, users_request
 
 BIAS_ROUND = "bias"

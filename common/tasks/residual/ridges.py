@@ -19,7 +19,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.tasks.residual.config import ResidualConfig, StageKind, stage_of
-from fedboard.common.tasks.shared.levels.rating_level import spread_of
+from fedboard.common.tasks.shared.rating_level import spread_of
 from fedboard.common.tasks.shared.ratings_config import RatingsConfig
 from fedboard.common.tasks.shared.releases import calibrated_request
 

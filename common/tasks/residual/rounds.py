@@ -15,11 +15,16 @@ from fedboard.common.per_user.clipping import VECTOR_BOUND
 from fedboard.common.per_user.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, releases_ridges, stage_of
-from fedboard.common.tasks.residual.curvature import credible_curvature
-from fedboard.common.tasks.residual.exploring import costs_little, worth_measuring
+from fedboard.common.tasks.residual.local import credible_curvature
 from fedboard.common.tasks.residual.releases import alternation
 from fedboard.common.tasks.residual.ridges import after_evidence, evidence_request, unit_of
-from fedboard.common.tasks.residual.start import bias_column, leading_factors, measured_columns
+from fedboard.common.tasks.residual.start import (
+    bias_column,
+    costs_little,
+    leading_factors,
+    measured_columns,
+    worth_measuring,
+)
 from fedboard.common.tasks.residual.update import (
     ItemStep,
     ReleasedRound,
@@ -30,9 +35,9 @@ from fedboard.common.tasks.residual.update import (
     new_coordinates,
 )
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, next_clip_norm
-from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
-from fedboard.common.tasks.shared.levels.rating_level import released_level, spread_of
+from fedboard.common.tasks.shared.levels import likely_counts
 from fedboard.common.tasks.shared.preparation import head_of
+from fedboard.common.tasks.shared.rating_level import released_level, spread_of
 from fedboard.common.tasks.shared.releases import counts_request, real_stddev
 
 Requests = Mapping[SumSource, Request]

@@ -1,4 +1,6 @@
-"""Residual alternating minimisation: release only what the board does not explain yet.
+"""The arrays that a device reads of a board of residual alternating minimisation.
+
+Residual alternating minimisation: release only what the board does not explain yet.
 
 With the board's own prediction subtracted, what has to be released is small, so a user's whole contribution
 can be clipped to a small norm; and the item step needs no private matrix per item. One round:
@@ -33,15 +35,10 @@ from fedboard.common.tasks.residual.config import (
     releases_ridges,
     stage_of,
 )
-from fedboard.common.tasks.residual.local import (
-    ItemModel,
-    Unclipped,
-    fit_users,
-    residuals,
-    unit_vectors,
-)
-from fedboard.common.tasks.residual.ridges import evidence_rows, release_name, unit_of, user_ridge
+from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals, unit_vectors
+from fedboard.common.tasks.residual.ridges import RIDGES, evidence_rows, release_name, unit_of, user_ridge
 from fedboard.common.tasks.residual.rounds import (
+    LEAST_COUNT,
     after_alternation,
     after_biases,
     after_pairs,
@@ -49,12 +46,47 @@ from fedboard.common.tasks.residual.rounds import (
 )
 from fedboard.common.tasks.residual.start import bias_column, sketch_factors
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
+from fedboard.common.tasks.shared.array_rules import (
+    ROUNDING,
+    ArrayRule,
+    biased_model,
+    mean_rating,
+    moving_clip_norm,
+    number,
+    prepared,
+    vectors,
+)
 from fedboard.common.tasks.shared.content import content_of
-from fedboard.common.tasks.shared.levels.even_counts import even_weights
-from fedboard.common.tasks.shared.levels.rating_level import moments_of
+from fedboard.common.tasks.shared.levels import even_weights
 from fedboard.common.tasks.shared.preparation import capped_counts, share_among_learnt
+from fedboard.common.tasks.shared.rating_level import LEAST_SPREAD, moments_of
 from fedboard.common.tasks.shared.releases import ONE_USER
 from fedboard.common.tasks.shared.written import as_written
+
+
+def array_rules(board: Board, settings: ResidualConfig) -> tuple[ArrayRule, ...]:
+    """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
+    model = (
+        *biased_model(board, settings.rank),
+        vectors("sketch_factors", board, settings.rank, needed=False),
+        moving_clip_norm(settings),
+    )
+    if board.version == 0:
+        return model
+    if not settings.has_biases:
+        return (*model, *prepared(board), number("mean", 0.0, 0.0))
+    widest = settings.shared.half_range
+    level = (*mean_rating(settings.shared), number("spread", LEAST_SPREAD * widest, widest))
+    ridge = number("user_ridge", *_ridge_limits(settings), needed=False)
+    explores = number("explores", 0.0, 1.0, needed=False)
+    return (*model, *prepared(board, least_count=LEAST_COUNT), *level, ridge, explores)
+
+
+def _ridge_limits(settings: ResidualConfig) -> tuple[float, float]:
+    """Candidates and the configured ridge, for every spread."""
+    widest, strengths = settings.shared.half_range, (*RIDGES, settings.user_ridge)
+    low, high = min(strengths) * (LEAST_SPREAD * widest) ** 2, max(strengths) * widest**2
+    return low * (1 - ROUNDING), high * (1 + ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)

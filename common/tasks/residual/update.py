@@ -18,8 +18,7 @@ from fedboard.common.tasks.residual.shrinkage import (
     positive_definite,
     posterior_means,
 )
-from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
-from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, posterior_effects
+from fedboard.common.tasks.shared.levels import LikelyCounts, NoisySums, posterior_effects
 
 _LEAST_SHARE = 1e-3  # of the mean eigenvalue: below it a direction is taken to hold nothing but noise
 USUAL_TRACE = 0.6  # of bound^2: a usual trace of M / n

@@ -1,10 +1,15 @@
-"""A person's own model as a ridge regression of her ratings on public vectors: what explanations are made of."""
+"""A person's own model as a ridge regression of her ratings on public vectors: what explanations are made of.
+
+Sum of u u^T over the items' vectors.
+
+Which rows of per-item arrays some users need: of a large catalogue a device, or a block of users, needs few.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.arrays import FloatArray, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,3 +45,41 @@ class Regression:
         system = own.T @ own + self.ridge * np.eye(own.shape[1]) + self.gram
         fitted: FloatArray = np.linalg.solve(system, wanted.T).T @ own.T
         return fitted
+
+
+_ROWS_AT_ONCE = 1 << 17
+
+
+def gram_of(factors: Float32Array) -> FloatArray:
+    """U^T U in float64, shape (rank, rank); of a large catalogue in blocks, so that U is not copied whole.
+
+    Args:
+        factors: U, float32, shape (n_items, rank).
+    """
+    blocks = (factors[start : start + _ROWS_AT_ONCE] for start in range(0, len(factors), _ROWS_AT_ONCE))
+    total: FloatArray = np.zeros((factors.shape[1], factors.shape[1]))
+    for block in blocks:
+        total += block.T.astype(np.float64) @ block
+    return total
+
+
+_FEW = 8
+"""Rows are gathered where there are at least so many times more items than ratings; else sorting costs more."""
+
+
+def rated_rows(items: IndexArray, n_items: int) -> tuple[IndexArray | slice, IndexArray]:
+    """Rows to take of an array over all items, and where each rating's item is among them.
+
+    ``array[rows][places]`` is ``array[items]``, number for number.
+
+    Args:
+        items: int32, shape (n_ratings,), item numbers. Private.
+        n_items: size of the catalogue.
+
+    Returns:
+        Item numbers, ascending, or ``slice(None)`` where taking all costs less; int32, shape (n_ratings,). Private.
+    """
+    if _FEW * items.size >= n_items:
+        return slice(None), items
+    rows, places = np.unique(items, return_inverse=True)
+    return rows, places.astype(np.int32)

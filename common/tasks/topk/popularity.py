@@ -7,7 +7,7 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board
-from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
+from fedboard.common.tasks.shared.levels import likely_counts
 from fedboard.common.tasks.topk.local import CONSTANT
 
 _SHOWN = 40

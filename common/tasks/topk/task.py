@@ -37,8 +37,8 @@ from fedboard.common.tasks.topk.local import (
     times,
     unit_rows,
 )
-from fedboard.common.tasks.topk.recounting import recounted
 from fedboard.common.tasks.topk.releases import of_stage
+from fedboard.common.tasks.topk.rounds import recounted
 
 
 @dataclass(frozen=True, slots=True)

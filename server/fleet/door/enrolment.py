@@ -16,17 +16,15 @@ import msgspec
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.keys.node_keys import public_key_pem
-from fedboard.common.wire.enrolment.introduction import (
+from fedboard.common.wire.enrolment import (
     INTRODUCTION_PATH,
     JOIN_PATH,
-    digest_of_introduction,
-)
-from fedboard.common.wire.enrolment.joining import (
     LARGEST_REQUEST,
     JoinAnswer,
     JoinError,
     JoinRefusal,
     JoinRequest,
+    digest_of_introduction,
 )
 from fedboard.server.fleet.door.allowance import Allowance
 from fedboard.server.fleet.door.replies import Receive, Send, TooLargeError, answer, refuse, small_body

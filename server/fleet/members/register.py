@@ -14,8 +14,7 @@ from types import TracebackType
 from typing import Self
 
 from fedboard.common.errors import InputError, StorageError
-from fedboard.common.wire.enrolment.invitation import digest_of_secret
-from fedboard.common.wire.enrolment.joining import JoinError, JoinRefusal
+from fedboard.common.wire.enrolment import JoinError, JoinRefusal, digest_of_secret
 from fedboard.server.fleet.members.records import COLUMNS, FORMAT, TABLES, Capacity, Member, OpenInvitation
 
 _BUSY_MILLISECONDS = 5000

@@ -7,8 +7,7 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.sums.row_bounds import asked_rows
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
-from fedboard.common.rounds.answer import Answer
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
 

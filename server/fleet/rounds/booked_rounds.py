@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
-from fedboard.common.rounds.booked import BookedRound
+from fedboard.common.rounds.question import BookedRound
 from fedboard.common.rounds.step import reply_of
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.common.wire.signing import QuestionKey

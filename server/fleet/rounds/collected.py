@@ -8,15 +8,15 @@ from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.participation import Attendance
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.running import RunningSums
-from fedboard.common.protocols.sums.stacking import only_rows
+from fedboard.common.protocols.sums.exact import RunningSums
+from fedboard.common.protocols.sums.row_bounds import only_rows
 from fedboard.common.protocols.trusted.protocol import (
     DenseMessage,
     FactoredMessage,
     TrustedMessage,
     factored_bytes,
 )
-from fedboard.common.rounds.answer import Answer
+from fedboard.common.rounds.question import Answer
 from fedboard.server.runtime import Traffic
 
 

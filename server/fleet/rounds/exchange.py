@@ -11,8 +11,8 @@ from flwr.app import Message
 from flwr.common.constant import ErrorCode
 from flwr.serverapp import Grid
 
-from fedboard.common.rounds.flower_record import frame_of, record_of
-from fedboard.common.rounds.kinds import ROUND
+from fedboard.common.rounds.flower_parts import frame_of, record_of
+from fedboard.common.rounds.question import ROUND
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.fleet.line.asking import Asking, Line
 from fedboard.server.fleet.line.messages import LineError

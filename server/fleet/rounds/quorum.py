@@ -12,7 +12,7 @@ import httpx
 from flwr.serverapp import Grid
 
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.rounds.kinds import HELLO
+from fedboard.common.rounds.question import HELLO
 from fedboard.server.fleet.line.asking import Line
 from fedboard.server.fleet.line.messages import LineError
 from fedboard.server.fleet.plan.job import Job

@@ -12,9 +12,9 @@ from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.running import RunningSums
+from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.flower_record import frame_of
+from fedboard.common.rounds.flower_parts import frame_of
 from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal, RefusedError

@@ -11,8 +11,8 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.shared.session_loop import OpenStep
-from fedboard.common.rounds.kinds import STEP
+from fedboard.common.protocols.shared.sessions import OpenStep
+from fedboard.common.rounds.question import STEP
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed

@@ -20,7 +20,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
 from fedboard.common.protocols.registry import names_where
 from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.protocols.shared.session_loop import OpenStep, SessionLoop
+from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey

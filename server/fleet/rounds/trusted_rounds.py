@@ -14,7 +14,7 @@ from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.running import RunningSums
+from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from fedboard.common.privacy.accounting.budget import planned_event
 from fedboard.common.privacy.accounting.calibration import round_of_release
 from fedboard.common.privacy.accounting.exact import epsilon_of_events, epsilon_when_adaptive
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
-from fedboard.common.privacy.accounting.plan import planned_event
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger.ledger import Ledger

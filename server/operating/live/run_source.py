@@ -11,7 +11,7 @@ from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.calibration import round_of_release
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
-from fedboard.common.privacy.releases.protection import Protection, protection_of
+from fedboard.common.privacy.releases.noise import Protection, protection_of
 from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.live.feed import State

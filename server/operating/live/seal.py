@@ -10,7 +10,7 @@ from fedboard.common.board_service.layout import manifest_name, root_name
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.releases.protection import Protection, protection_of
+from fedboard.common.privacy.releases.noise import Protection, protection_of
 from fedboard.server.operating.live.run_files import RunFiles
 from fedboard.server.publication import BoardStore, require_same_history
 

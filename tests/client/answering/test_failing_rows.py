@@ -15,7 +15,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.stacking import only_rows
+from fedboard.common.protocols.sums.row_bounds import only_rows
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.client.answering.test_rounds import (

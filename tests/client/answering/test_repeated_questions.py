@@ -19,7 +19,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.device.policy import Policy
 from fedboard.common.board import Board
 from fedboard.common.protocols.registry import sized_protocol
-from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import refusal
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.common.wire.signing import CLOCK_SECONDS, LONGEST_SECONDS, QuestionKey

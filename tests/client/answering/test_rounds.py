@@ -19,9 +19,7 @@ from fedboard.common.per_user.personal import require_personal_bounds, scale_con
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
-from fedboard.common.rounds.answer import Answer, refusal
-from fedboard.common.rounds.booked import BookedRound
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import is_sealed

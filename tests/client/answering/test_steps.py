@@ -19,7 +19,7 @@ from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import refusal
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import is_sealed
 from tests.client.answering.test_rounds import BOARD, TASK

@@ -22,7 +22,7 @@ from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.rounds.answer import Answer, refusal
+from fedboard.common.rounds.question import Answer, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.board_service.mirror import publish_into
 from fedboard.server.board_service.signing import SigningKey

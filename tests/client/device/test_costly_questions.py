@@ -17,8 +17,8 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.privacy.releases.pure import LaplaceRelease
 from fedboard.common.rounds.question import Question
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.wire.refusals import Refusal

@@ -20,8 +20,7 @@ from fedboard.client.device.policy import Policy
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.rounds.answer import Answer
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.sealing import is_sealed
 from tests.client.asking import ASKER, signed

@@ -26,8 +26,8 @@ with warnings.catch_warnings():
 from fedboard.client.answering.asker import Asker
 from fedboard.client.fleet.connection import Connection, UnreadMessageError
 from fedboard.common.keys.node_keys import load_private_key
-from fedboard.common.rounds.flower_record import frame_of, record_of
-from fedboard.common.rounds.kinds import ROUND
+from fedboard.common.rounds.flower_parts import frame_of, record_of
+from fedboard.common.rounds.question import ROUND
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.common.wire.signing import QuestionKey
 

@@ -10,9 +10,8 @@ from flwr.app import Context, Message, RecordDict
 
 from fedboard.client.fleet import client_app
 from fedboard.client.fleet.answering_app import make_client_app
-from fedboard.common.rounds.answer import Answer, refusal
-from fedboard.common.rounds.flower_record import frame_of, record_of
-from fedboard.common.rounds.kinds import ROUND, STEP
+from fedboard.common.rounds.flower_parts import frame_of, record_of
+from fedboard.common.rounds.question import ROUND, STEP, Answer, refusal
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.simulations.flower.local_grid import LocalGrid

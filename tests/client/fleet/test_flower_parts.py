@@ -7,8 +7,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, RecordDict
 from flwr.supercore.task_identity import TaskIdentity
 
-from fedboard.common.rounds.flower_parts import CountedParts, message_of
-from fedboard.common.rounds.flower_record import SMALL_BYTES, frames_of, record_of
+from fedboard.common.rounds.flower_parts import SMALL_BYTES, CountedParts, frames_of, message_of, record_of
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.client.fleet.hostile_messages import MIB, Parts, of_numbers, parts_of, random_bytes
 

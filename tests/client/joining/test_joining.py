@@ -21,9 +21,7 @@ from fedboard.client.joining.joining import join
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
 from fedboard.common.keys.roster import IdentityKey
-from fedboard.common.wire.enrolment.introduction import JOIN_PATH
-from fedboard.common.wire.enrolment.invitation import Invitation
-from fedboard.common.wire.enrolment.joining import JoinAnswer, JoinRequest
+from fedboard.common.wire.enrolment import JOIN_PATH, Invitation, JoinAnswer, JoinRequest
 from fedboard.common.wire.signing import PinnedServer, QuestionKey
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings

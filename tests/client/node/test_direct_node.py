@@ -17,7 +17,7 @@ from fedboard.client.node.node import DirectNode
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Trouble
 from fedboard.common.keys.node_keys import load_private_key, make_node_key
-from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.tls import make_authority
 from tests.server.vouched import vouched_pair

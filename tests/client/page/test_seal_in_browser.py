@@ -13,7 +13,7 @@ from scipy.special import ndtr
 
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.accounting.exact import delta_of, epsilon_of, mu_for
-from fedboard.common.privacy.accounting.odds import in_hundred, right_bets_of_epsilon, right_bets_of_mu
+from fedboard.common.privacy.accounting.guarantee import in_hundred, right_bets_of_epsilon, right_bets_of_mu
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.shown import shown_number
 from tests.client.page import certificates

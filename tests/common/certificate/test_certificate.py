@@ -20,8 +20,8 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.ledger.population_total import PopulationTotal
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.privacy.releases.laplace import LaplaceRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.pure import LaplaceRelease
 from tests.common.certificates import ACCOUNT, certificate_of
 from tests.common.privacy.commitments import plan_of, planned, unplanned
 

@@ -2,6 +2,7 @@
 
 from contextlib import ExitStack
 from pathlib import Path
+from threading import Barrier, Thread
 
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -66,3 +67,25 @@ def test_it_ends_with_an_error_too() -> None:
             _ = 1 / 0
 
         assert threads() == 3
+
+
+def test_threads_that_come_and_go_end_with_what_there_was() -> None:
+    barrier = Barrier(4)
+
+    def in_and_out() -> None:
+        for _ in range(20):
+            barrier.wait(timeout=60)
+            with one_blas_thread_here():
+                seen.append(threads())
+
+    seen: list[int] = []
+    with threadpool_limits(limits=3, user_api="blas"):
+        others = [Thread(target=in_and_out) for _ in range(barrier.parties)]
+        for other in others:
+            other.start()
+        for other in others:
+            other.join()
+
+        assert threads() == 3
+    assert len(seen) == 80
+    assert set(seen) == {1}

@@ -1,9 +1,16 @@
 import numpy as np
 import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
 
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import item_statistics
 from tests.common.kernels.conftest import COMPILED
+
+SHORTS = st.integers(-(1 << 15), (1 << 15) - 1)
+
+COORDINATES = st.integers(-4096, 4096) | st.sampled_from([-4096, -1, 0, 1, 4096])
 
 RANKS = (1, 3, 8, 16, 32, 64)
 
@@ -202,3 +209,31 @@ def test_processors_without_these_instructions_compute_the_same(monkeypatch):
         assert np.array_equal(both.reshape(-1, 2).T, weighted)
         assert np.all(np.abs(low.astype(np.int64)) <= 1 << 12)
         assert np.array_equal(sums, plain[:2].astype(np.int64) @ low.reshape(-1, 2).T)
+
+
+@COMPILED
+@settings(max_examples=60, deadline=None)
+@drawn(
+    rank=st.sampled_from([1, 2, 7, 16, 17, 33]),
+    ratings=st.lists(st.tuples(st.integers(0, 2), SHORTS, SHORTS), min_size=1, max_size=20),
+    coordinates=st.lists(COORDINATES, min_size=1, max_size=9),
+    copies=st.sampled_from([1, 2, 31, 64]),
+)
+def test_any_numbers_give_the_bits_of_the_reference(rank, ratings, coordinates, copies):
+    users, weights, responses = (np.tile(column, copies) for column in zip(*ratings, strict=True))
+    given = {
+        "indptr": np.array([0, users.size], np.int64),
+        "users": users.astype(np.int32),
+        "entries": np.arange(users.size),
+        "vectors": np.resize(coordinates, (3, rank)).astype(np.int16),
+        "weights": weights.astype(np.int16),
+        "responses": responses.astype(np.int16),
+        "start": 0,
+        "stop": 1,
+    }
+
+    squares, linear = item_statistics(**given, backend="compiled")
+
+    expected_squares, expected_linear = item_statistics(**given, backend="numpy")
+    assert np.array_equal(squares, expected_squares)
+    assert np.array_equal(linear, expected_linear)

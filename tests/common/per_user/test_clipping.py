@@ -277,3 +277,14 @@ def test_dropping_the_found_rows_bounds_what_one_hostile_row_can_do():
 def test_arrays_that_do_not_fit_together_are_refused(changes):
     with pytest.raises(InputError):
         checked(**changes)
+
+
+def test_a_vector_at_the_bound_uses_all_of_it():
+    assert clip_vectors(np.array([[0.0, -0.5], [0.0, 0.0]]), 0.5).tolist() == [[0, -VECTOR_BOUND], [0, 0]]
+    assert clip_vectors(np.array([[30.0, 40.0]]), 0.5).tolist() == [[2457, 3276]]
+
+
+def test_rows_at_their_bounds_are_kept():
+    assert exact_squares(VECTORS)[0] == VECTOR_BOUND**2
+    assert checked().tolist() == [False, False, False]
+    assert check_rows(INDPTR, ITEMS, n_items=5).tolist() == [False, False, False]

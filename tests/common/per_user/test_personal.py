@@ -264,3 +264,33 @@ def test_there_is_one_scale_for_each_user() -> None:
 
     with pytest.raises(InputError, match="one number per user"):
         scale_contribution(task.contribute(cohort, board, requests), requests, np.ones(cohort.n_users - 1))
+
+
+def test_half_a_user_gives_half_of_every_sum() -> None:
+    """To the grid: the mean of both sums, and every entry of the item statistics."""
+    task = TASKS["implicit"]
+    cohort = cohort_of(task)
+    for board, requests in rounds_of(task):
+        whole = task.contribute(cohort, board, requests)
+        given = scale_contribution(whole, requests, np.full(cohort.n_users, 0.5))
+        for request in requests:
+            before = np.sqrt(squared_norms(whole, request).astype(float))
+            after = np.sqrt(squared_norms(given, request).astype(float))
+            np.testing.assert_allclose(after, 0.5 * before, atol=0.004 * request.release.l2_bound)
+
+
+def test_large_totals_shrink_without_overflow() -> None:
+    request = TASKS["explicit"].plan()[0][0]
+    large = Request(source=SumSource.TOTAL, release=replace(request.release, l2_bound=1 << 61))
+    rows = Contribution(
+        n_items=1,
+        indptr=np.zeros(3, dtype=np.int64),
+        items=np.zeros(0, dtype=np.int32),
+        totals={large.name: np.array([[1 << 61], [-(1 << 61) + 1]], dtype=np.int64)},
+    )
+    scales = np.array([0.5, 0.75])
+
+    given = scale_contribution(rows, [large], scales)
+    require_personal_bounds(given, [large], scales)
+
+    assert given.totals[large.name][:, 0].tolist() == [1 << 60, -((3 * ((1 << 61) - 1)) >> 2)]

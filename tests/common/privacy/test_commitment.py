@@ -12,17 +12,22 @@ from hypothesis import strategies as st
 
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.budget_filter import budget_epsilon, budget_mu, budget_point
-from fedboard.common.privacy.accounting.conversions import epsilon_through_renyi, epsilon_through_zcdp
+from fedboard.common.privacy.accounting.budget import (
+    Budget,
+    budget_epsilon,
+    budget_mu,
+    budget_point,
+    planned_events,
+)
 from fedboard.common.privacy.accounting.exact import (
     compose_events,
     delta_of,
     epsilon_of,
     epsilon_of_events,
+    epsilon_through_renyi,
+    epsilon_through_zcdp,
     epsilon_when_adaptive,
 )
-from fedboard.common.privacy.accounting.plan import planned_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import FILTER, PLAN, Commitment, numbers_of
 from fedboard.common.privacy.events import digest, is_pure, pure_epsilon

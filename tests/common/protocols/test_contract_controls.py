@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.common.protocols.shared.one_step import OneStepClient, OneStepServer
+from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedboard.common.contribution import Contribution
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
-from fedboard.common.rounds.answer import Answer, refusal
+from fedboard.common.rounds.question import Answer, refusal
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.tasks.conftest import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedboard.common.rounds.answer import refusal
+from fedboard.common.rounds.question import refusal
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_frame, reply_of
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError

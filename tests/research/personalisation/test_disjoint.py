@@ -12,8 +12,8 @@ from fedboard.common.certificate import certify
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, compose_events, epsilon_by_library, epsilon_of
+from fedboard.common.privacy.accounting.grouping import most_exposed
 from fedboard.common.privacy.accounting.guarantee import composition_of
-from fedboard.common.privacy.accounting.parallel import most_exposed
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_problems
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger

@@ -21,11 +21,8 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
-from fedboard.common.rounds.answer import Answer
-from fedboard.common.rounds.booked import BookedRound
-from fedboard.common.rounds.flower_record import frame_of, record_of
-from fedboard.common.rounds.kinds import HELLO
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.flower_parts import frame_of, record_of
+from fedboard.common.rounds.question import HELLO, Answer, BookedRound, Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import PRIVATE_NAME

@@ -9,8 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fedboard.common.wire.addresses import Address
-from fedboard.common.wire.enrolment.introduction import digest_of_introduction
-from fedboard.common.wire.enrolment.invitation import Invitation, fresh_secret
+from fedboard.common.wire.enrolment import Invitation, digest_of_introduction, fresh_secret
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.introducing import introduction_of
 from fedboard.server.fleet.plan.preparing import keep_register

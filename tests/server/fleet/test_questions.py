@@ -26,14 +26,13 @@ from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.protocols.sums.running import RunningSums
+from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage
 from fedboard.common.questions.stated_task import StatedQuestion
 from fedboard.common.questions.statement import QuestionStatement
 from fedboard.common.questions.subject import ROW_BOUND, Subject
 from fedboard.common.questions.wording import Wording
-from fedboard.common.rounds.answer import Answer
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.fleet.keeping.backup import back_up

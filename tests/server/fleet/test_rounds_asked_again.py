@@ -9,8 +9,7 @@ import httpx
 import pytest
 
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.pace import TOLD, Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog

@@ -19,8 +19,7 @@ from fedboard.common.errors import (
     PrivacyError,
     TooFewAnswersError,
 )
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.round_log import RoundLog

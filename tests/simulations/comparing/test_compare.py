@@ -9,7 +9,7 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of
-from fedboard.common.protocols.secure_sum.masking.neighbours import neighbourhood
+from fedboard.common.protocols.secure_sum.neighbours import neighbourhood
 from fedboard.simulations.comparing.compare import Comparison, compare
 from fedboard.simulations.comparing.measuring import USUAL_SIZES, measure, sizes_within
 from fedboard.simulations.comparing.workload import Workload, workload_of

@@ -376,3 +376,23 @@ def test_requests_that_claim_a_sampling_that_was_not_done_are_refused(ratings: R
         )
         with pytest.raises(PrivacyError, match="nobody was drawn"):
             engine.gather(board, attendance.mark(engine._task.requests(board)))
+
+
+def keys_of(stream: InMemoryStream) -> np.ndarray:
+    from fedboard.simulations.datasets import Kind, id_keys
+
+    return id_keys(stream.item_ids.tolist(), Kind.ITEM)
+
+
+def test_partial_sums_of_another_board_are_deleted(a_round: Round) -> None:
+    interrupted(a_round)
+    other = replace(a_round, run={**BIAS, "privacy": {"epsilon": 1.0}})
+
+    _, read = other.asked()
+
+    assert min(start for start, _ in read) == 0
+
+
+def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(ratings: Ratings) -> None:
+    with WorkerPool(1) as pool, pytest.raises(InputError, match="streaming allows"):
+        engine_of(ratings, pool, {"algorithm": "adadpals"}, layout=StreamLayout(most_bytes=10_000))

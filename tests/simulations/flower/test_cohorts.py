@@ -6,7 +6,7 @@ import pytest
 
 from fedboard.client.answering.rounds import respond
 from fedboard.common.errors import InputError
-from fedboard.common.rounds.answer import Answer, refusal
+from fedboard.common.rounds.question import Answer, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.simulations.flower.cohorts import StoredCohort, write_cohorts

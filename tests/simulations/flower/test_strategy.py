@@ -12,7 +12,7 @@ from flwr.clientapp import ClientApp
 import fedboard
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.rounds.flower_record import SERVER, frame_of, record_of
+from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.flower import BillboardStrategy, answer, evaluate
@@ -200,3 +200,11 @@ def test_what_is_no_question_is_answered_by_a_code(tmp_path: Path) -> None:
     contents = [frame_of(reply.content) for reply in replies if not reply.has_error()]
     assert len(contents) == 2
     assert all(content is not None and Refusal.MALFORMED.value.encode() in content for content in contents)
+
+
+def test_people_that_are_no_people_give_nothing_and_no_text(tmp_path: Path) -> None:
+    one, other = a_strategy(tmp_path / "a", nodes=2), a_strategy(tmp_path / "b", nodes=2)
+    told_to([{"1": "five stars"}, None], one)
+    told_to([{}, {}], other)
+
+    assert one.board.digest == other.board.digest

@@ -14,7 +14,7 @@ from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.stacking import only_rows
+from fedboard.common.protocols.sums.row_bounds import only_rows
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.simulations.config import RunConfig

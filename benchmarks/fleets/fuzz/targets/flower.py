@@ -23,8 +23,8 @@ from fleets.fuzz.trials import Parser
 
 from fedboard.client.fleet.connection import Connection
 from fedboard.common.keys.node_keys import load_private_key
-from fedboard.common.rounds.flower_record import SMALL_BYTES, frames_of, record_of
-from fedboard.common.rounds.kinds import ROUND
+from fedboard.common.rounds.flower_parts import SMALL_BYTES, frames_of, record_of
+from fedboard.common.rounds.question import ROUND
 from fedboard.server.fleet.rounds.uploads import Upload
 
 _LARGEST = 1 << 20

@@ -34,9 +34,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.wire.addresses import Address
-from fedboard.common.wire.enrolment.introduction import Introduction, digest_of_introduction
-from fedboard.common.wire.enrolment.invitation import Invitation
-from fedboard.common.wire.enrolment.joining import JoinRequest
+from fedboard.common.wire.enrolment import Introduction, Invitation, JoinRequest, digest_of_introduction
 
 _MOST = 100_000
 """Bytes of an answer: so many fit between two ends of which nobody reads."""

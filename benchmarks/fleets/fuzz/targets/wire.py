@@ -11,13 +11,16 @@ from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.answer import Answer, refusal
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame, reply_of
 from fedboard.common.wire.addresses import Address
-from fedboard.common.wire.enrolment.introduction import Introduction, digest_of_introduction
-from fedboard.common.wire.enrolment.invitation import Invitation
-from fedboard.common.wire.enrolment.joining import JoinError, JoinRequest
+from fedboard.common.wire.enrolment import (
+    Introduction,
+    Invitation,
+    JoinError,
+    JoinRequest,
+    digest_of_introduction,
+)
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope, KeySuite, ReplyKey

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting.conversions import (
+from fedboard.common.privacy.accounting.exact import (
+    epsilon_by_library,
+    epsilon_of,
     epsilon_through_renyi,
     epsilon_through_zcdp,
+    mu_for,
     rho_through,
 )
-from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of, mu_for
 from tests.common.privacy.exact_curves import gaussian
 
 

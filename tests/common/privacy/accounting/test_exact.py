@@ -189,5 +189,5 @@ def test_numbers_without_a_meaning_are_refused(epsilon, mu):
 def test_a_missing_library_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
 
-    with pytest.raises(FedboardError, match=r"pip install '\.\[server\]'"):
+    with pytest.raises(FedboardError, match=r"pip install 'fedboard\[pld\]'"):
         epsilon_by_library([gaussian(1.2345)], 1e-5)

@@ -6,8 +6,9 @@ import pytest
 from scipy.stats import norm
 
 from fedboard.common.privacy.accounting.exact import delta_of
-from fedboard.common.privacy.accounting.guarantee import Composition, Guarantee
-from fedboard.common.privacy.accounting.odds import (
+from fedboard.common.privacy.accounting.guarantee import (
+    Composition,
+    Guarantee,
     in_hundred,
     right_bets,
     right_bets_of_epsilon,

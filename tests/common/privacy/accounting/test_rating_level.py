@@ -8,8 +8,7 @@ from scipy.stats import norm
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.budget_filter import budget_implied
+from fedboard.common.privacy.accounting.budget import Budget, budget_implied
 from fedboard.common.privacy.accounting.exact import (
     compose,
     epsilon_of,

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from fedboard.common.errors import PrivacyError
+from fedboard.common.privacy.accounting.budget import planned_events
 from fedboard.common.privacy.accounting.calibration import (
     mu_left,
     noise_multipliers,
@@ -13,7 +14,6 @@ from fedboard.common.privacy.accounting.calibration import (
     sampled_plan,
 )
 from fedboard.common.privacy.accounting.exact import epsilon_of_events, mu_for
-from fedboard.common.privacy.accounting.plan import planned_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise

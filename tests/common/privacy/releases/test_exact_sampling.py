@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedboard.common.privacy.releases.exact_sampling import RandomWords
 from fedboard.common.privacy.releases.noise import SecretStream, SeededStream
+from fedboard.common.privacy.releases.pure import RandomWords
 
 pytestmark = pytest.mark.slow
 

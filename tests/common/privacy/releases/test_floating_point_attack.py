@@ -75,3 +75,16 @@ def test_the_search_on_the_grid_does_find_what_is_impossible(attack: ModuleType)
     published = np.array([[5.0 * 2**30, 10.0 * 2**30, 2.0 ** (release.release_shift - 1)]])
 
     assert attack.possible_on_grid(published, sums, release).tolist() == [[True, False, False]]
+
+
+def test_looking_at_more_neighbours_finds_nothing_more(
+    attack: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = np.random.default_rng(1).standard_normal(2000)
+    published, other = 10.0 * draws, np.full(2000, 0.3)
+    few = attack.possible(published, other, 10.0)
+
+    monkeypatch.setattr(attack, "NEIGHBOURS", 24)
+
+    assert np.array_equal(few, attack.possible(published, other, 10.0))
+    assert not few.all()

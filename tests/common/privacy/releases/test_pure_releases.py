@@ -24,10 +24,14 @@ from fedboard.common.privacy.accounting.exact import (
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import event_mu, event_problems, event_rho
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.exponential import BookedChoice, ExponentialRelease
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.privacy.releases.laplace import BookedLaplace, LaplaceRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.pure import (
+    BookedChoice,
+    BookedLaplace,
+    ExponentialRelease,
+    LaplaceRelease,
+)
 
 FALSE_ALARM = 1e-8
 ADJACENCIES = tuple(Adjacency)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.common.privacy.releases.row_norms import keeps_l2_bound
+from fedboard.common.privacy.releases.booking import keeps_l2_bound
 
 WIDE = 2**63
 

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 
-from fedboard.common.protocols.secure_sum.graph import Graph
 from fedboard.common.protocols.secure_sum.messages import MaskingStep, Wanted, ask
+from fedboard.common.protocols.secure_sum.neighbours import Graph
 from fedboard.common.protocols.secure_sum.unmasking import Unmasking
 from fedboard.common.protocols.secure_sum.vouching import to_bits
 from fedboard.common.wire.refusals import Refusal, RefusedError

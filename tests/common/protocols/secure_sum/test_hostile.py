@@ -8,10 +8,9 @@ import pytest
 
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.protocols.secure_sum.masking.secret_shares import combine
+from fedboard.common.protocols.secure_sum.masking import combine
 from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep, Wanted, ask
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from tests.common.protocols.secure_sum.masking.test_key_agreement import LOW_ORDER
 from tests.common.protocols.secure_sum.secure_sums import (
     ABOUT,
     BOUND,
@@ -20,6 +19,7 @@ from tests.common.protocols.secure_sum.secure_sums import (
     given,
     with_content,
 )
+from tests.common.protocols.secure_sum.test_key_agreement import LOW_ORDER
 
 
 def refused(action: object, *arguments: object) -> Refusal:

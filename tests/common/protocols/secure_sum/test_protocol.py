@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import NoiseAt
-from fedboard.common.protocols.secure_sum.masking.neighbours import share_of
 from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep
+from fedboard.common.protocols.secure_sum.neighbours import share_of
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from tests.common.protocols.secure_sum.secure_sums import BOUND, Summing, a_request, given
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.shared.session_loop import OpenStep, SessionLoop
+from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.cases import CASES, ITEMS

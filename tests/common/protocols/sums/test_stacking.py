@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from fedboard.common.contribution import Contribution
 from fedboard.common.protocols.sums.exact import kept_rows
-from fedboard.common.protocols.sums.stacking import joined, only_rows
+from fedboard.common.protocols.sums.row_bounds import joined, only_rows
 from tests.common.tasks.conftest import (
     N_USERS,
     a_prepared_board,

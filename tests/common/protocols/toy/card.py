@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fedboard.common.contribution import Request
 from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.sums_left import SumsLeft
+from fedboard.common.protocols.shared.properties import SumsLeft
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.toy.protocol import AdditiveShares
 

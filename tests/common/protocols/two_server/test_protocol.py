@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey
-from fedboard.common.protocols.two_server.noise import helper_noise, lattice_noise
 from fedboard.common.protocols.two_server.protocol import TwoServer
+from fedboard.common.protocols.two_server.rules import helper_noise, lattice_noise
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
@@ -282,3 +282,31 @@ def test_a_key_that_the_helper_did_not_sign_for_this_round_and_these_parameters_
     swapped = RoundKey(key=ReplyKey().public, identity=key.identity, signature=key.signature)
     with pytest.raises(RefusedError):
         swapped.require(bound=bound, identity=None)
+
+
+def test_a_round_without_items_and_one_without_totals_are_shared_too() -> None:
+    requests = TASK.requests(BOARDS["preparation"])
+    rows = rows_of(BOARDS["preparation"], 0, N_USERS)
+    for chosen in (
+        tuple(r for r in requests if r.source.per_item),
+        tuple(r for r in requests if not r.source.per_item),
+    ):
+        layout = two_servers().rules.layout(ABOUT, chosen)
+        leader, helper = shares_of(rows, layout)
+        exact = layout.packing.flatten(coarse_sums(rows, chosen, layout.packing.shifts))
+        np.testing.assert_array_equal(leader.vector() + helper.vector(), exact)
+
+
+def test_the_size_of_a_message_goes_by_the_most_items_and_hardly_by_the_catalogue() -> None:
+    def size(most_items: int, n_items: int) -> int:
+        layout = two_servers(most_items=most_items).rules.layout(ABOUT, counting(n_items))
+        return int(split(weighted([1, 2], n_items), layout).keys.nbytes)
+
+    assert size(16, 6400) < 3 * size(16, 200)  # five levels more for 32 times the items
+    assert size(64, 6400) > 1.8 * size(16, 6400)
+
+
+def test_with_too_few_clients_nobody_is_asked() -> None:
+    with pytest.raises(TooFewAnswersError) as few:
+        two_servers().open(ABOUT, REQUESTS, ("alone",), n_items=N_ITEMS)
+    assert not few.value.given

@@ -17,8 +17,8 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.adadpals.item_solve import gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.update import gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
 from fedboard.server.runtime import NoisedSums

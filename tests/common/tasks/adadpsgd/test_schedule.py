@@ -7,13 +7,13 @@ import pytest
 
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.tasks.adadpsgd.schedule import (
+from fedboard.common.tasks.adadpsgd.update import (
     lipschitz_rates,
     lipschitz_step_count,
     strongly_convex_rates,
     strongly_convex_step_count,
+    weight_sums,
 )
-from fedboard.common.tasks.adadpsgd.update import weight_sums
 
 COUNTS = np.array([10.0, 40.0])
 OMEGA = np.array([0.5, 0.25])

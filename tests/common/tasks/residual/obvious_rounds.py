@@ -16,8 +16,7 @@ from fedboard.common.tasks.residual.config import (
     releases_ridges,
 )
 from fedboard.common.tasks.residual.task import Residual
-from fedboard.common.tasks.shared.levels.noisy_counts import LikelyCounts
-from fedboard.common.tasks.shared.levels.noisy_effects import NoisySums, posterior_effects
+from fedboard.common.tasks.shared.levels import LikelyCounts, NoisySums, posterior_effects
 from tests.common.tasks.residual.obvious_beliefs import (
     believed_counts,
     believed_curvature,

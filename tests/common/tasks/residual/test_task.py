@@ -25,7 +25,7 @@ from fedboard.common.tasks.residual.config import (
     stage_of,
 )
 from fedboard.common.tasks.residual.task import Residual
-from fedboard.common.tasks.shared.levels.noisy_counts import likely_counts
+from fedboard.common.tasks.shared.levels import likely_counts
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import (

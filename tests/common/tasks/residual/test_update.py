@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.tasks.residual.config import ResidualConfig
-from fedboard.common.tasks.residual.curvature import credible_curvature
-from fedboard.common.tasks.residual.exploring import worth_measuring
+from fedboard.common.tasks.residual.local import credible_curvature
+from fedboard.common.tasks.residual.start import worth_measuring
 from fedboard.common.tasks.residual.update import (
     ReleasedRound,
     credible_weighted_counts,

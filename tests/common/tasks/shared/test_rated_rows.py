@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.shared import gram
-from fedboard.common.tasks.shared.gram import gram_of
-from fedboard.common.tasks.shared.rated_rows import rated_rows
+from fedboard.common.tasks.shared import regression
+from fedboard.common.tasks.shared.regression import gram_of, rated_rows
 
 
 @pytest.mark.parametrize("n_items", [20, 100, 10_000])
@@ -26,7 +25,7 @@ def test_a_gram_matrix_in_blocks_is_that_of_the_whole(monkeypatch: pytest.Monkey
     factors = np.random.default_rng(1).standard_normal((50, 4)).astype(np.float32)
     whole = gram_of(factors)
 
-    monkeypatch.setattr(gram, "_ROWS_AT_ONCE", 7)
+    monkeypatch.setattr(regression, "_ROWS_AT_ONCE", 7)
 
     np.testing.assert_array_equal(whole, factors.T.astype(np.float64) @ factors)
     np.testing.assert_allclose(gram_of(factors), whole, rtol=1e-12)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedboard.common.tasks.topk.spectra import denoised, gauge, started
+from fedboard.common.tasks.topk.basis import denoised, gauge, started
 
 M = 300
 

@@ -27,7 +27,7 @@ from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.rounds.flower_record import frame_of, record_of
+from fedboard.common.rounds.flower_parts import frame_of, record_of
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.board_service.log.log import BoardLog
 from fedboard.server.fleet.members.register import Register

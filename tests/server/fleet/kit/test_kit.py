@@ -17,7 +17,7 @@ from msgspec import structs
 
 from fedboard.cli.main import commands
 from fedboard.common.wire.direct import ANSWER_PATH, WORK_PATH
-from fedboard.common.wire.enrolment.introduction import INTRODUCTION_PATH, JOIN_PATH
+from fedboard.common.wire.enrolment import INTRODUCTION_PATH, JOIN_PATH
 from fedboard.server.fleet.door.proxy import FORWARDED
 from fedboard.server.fleet.kit.kit import Host, beside, server_units
 from fedboard.server.fleet.plan.settings import FleetSettings

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError, StorageError
-from fedboard.common.wire.enrolment.joining import JoinError, JoinRefusal
+from fedboard.common.wire.enrolment import JoinError, JoinRefusal
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
 

@@ -8,8 +8,7 @@ import pytest
 from fedboard.client.answering.rounds import respond
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.rounds.answer import Answer
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.server.fleet.plan.costs import (
     Fleet,

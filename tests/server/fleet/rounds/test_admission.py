@@ -12,8 +12,7 @@ from flwr.app import RecordDict
 from fedboard.client.answering.rounds import respond
 from fedboard.common.contribution import Contribution
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
-from fedboard.common.rounds.answer import Answer, refusal
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Answer, Question, refusal
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.server.fleet.rounds.admission import Admission, fresh_question

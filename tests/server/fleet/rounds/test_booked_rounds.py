@@ -13,7 +13,7 @@ import pytest
 
 from fedboard.client.answering.booked_rounds import BookedRounds
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
-from fedboard.common.rounds.booked import BookedRound
+from fedboard.common.rounds.question import BookedRound
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime

@@ -15,9 +15,8 @@ from fedboard.common.per_user.personal import squared_norms
 from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
-from fedboard.common.protocols.sums.running import RunningSums
-from fedboard.common.rounds.answer import Answer
+from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, kept_rows, whole_sums
+from fedboard.common.rounds.question import Answer
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.server.fleet.rounds.admission import Admission
 from fedboard.server.fleet.rounds.collected import Intake

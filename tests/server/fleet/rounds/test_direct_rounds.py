@@ -16,8 +16,7 @@ import pytest
 from fedboard.client.node.node import DirectNode
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire import direct as wire
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.line.messages import LineError

@@ -8,7 +8,7 @@ import httpx
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 
-from fedboard.common.rounds.flower_record import SMALL_BYTES, frame_of, frames_of, record_of
+from fedboard.common.rounds.flower_parts import SMALL_BYTES, frame_of, frames_of, record_of
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.exchange import Exchange, Reply

@@ -18,9 +18,8 @@ from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.flower_record import frame_of, frames_of, record_of
-from fedboard.common.rounds.kinds import HELLO, STEP
+from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.rounds.question import HELLO, STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope

@@ -14,8 +14,7 @@ from flwr.app import Message
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.answer import refusal
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.pace import Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog

@@ -23,8 +23,8 @@ from flwr.supercore.inflatable.inflatable_utils import ObjectPullError, ObjectUn
 from flwr.supercore.task_identity import TaskIdentity
 from flwr.superlink.grid import http_grid
 
-from fedboard.common.rounds.flower_record import frame_of, record_of
-from fedboard.common.rounds.kinds import ROUND
+from fedboard.common.rounds.flower_parts import frame_of, record_of
+from fedboard.common.rounds.question import ROUND
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.exchange import Exchange, Reply
 from fedboard.server.fleet.rounds.uploads import limit_look, set_unfinished_aside, take_unfinished

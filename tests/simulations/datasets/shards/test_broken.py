@@ -301,3 +301,68 @@ def test_options_that_shards_state_themselves_are_refused(folder: Path) -> None:
             load_ratings(folder, **asked)
 
     assert load_ratings(folder, rating_range=(1.0, 5.0)).n_users == 12
+
+
+def test_only_shards_that_are_needed_are_opened(folder: Path) -> None:
+    shards = open_shards(folder)
+    (folder / SECOND).unlink()
+
+    assert shards.read(0, 3).n_ratings == 15
+    assert shards.read(9, 12).n_ratings == 15
+
+
+def test_files_that_changed_places_are_told(folder: Path) -> None:
+    (folder / FIRST).rename(folder / "x")
+    (folder / SECOND).rename(folder / FIRST)
+    (folder / "x").rename(folder / SECOND)
+
+    assert "its digest differs" in refused(folder)
+
+
+def test_an_empty_row_is_the_only_one_of_its_user(folder: Path) -> None:
+    number = next(
+        n for n, one in enumerate(manifest_of(folder)["shards"]) if one["groups"][0]["without_ratings"]
+    )
+    table = parquet.read_table(folder / f"ratings-{number:05d}.parquet")
+    empty = table.column("item").to_pylist().index(None)
+
+    def moved(table: pa.Table) -> list[pa.Table]:
+        (filled,) = with_column(table, "item", empty, 3)
+        (filled,) = with_column(filled, "value", empty, 3.0)
+        (filled,) = with_column(filled, "item", empty + 2, None)
+        return with_column(filled, "value", empty + 2, None)
+
+    change(folder, number, moved)
+    assert "an empty row must be the only one of its user" in refused(folder)
+
+
+def test_item_and_value_are_empty_together(folder: Path) -> None:
+    number = next(
+        n for n, one in enumerate(manifest_of(folder)["shards"]) if one["groups"][0]["without_ratings"]
+    )
+
+    def half(table: pa.Table) -> list[pa.Table]:
+        empty = table.column("item").to_pylist().index(None)
+        (filled,) = with_column(table, "value", empty, 3.0)
+        return with_column(filled, "value", empty + 1, None)
+
+    change(folder, number, half)
+    assert "must be empty in the same rows" in refused(folder)
+
+
+def test_a_group_with_numbers_that_cannot_be_is_told(folder: Path) -> None:
+    manifest = manifest_of(folder)
+    first, second = (shard["groups"][0] for shard in manifest["shards"][:2])
+    second["users"] += first["users"]
+    first["users"] = 0
+    write_manifest(folder, manifest)
+
+    with pytest.raises(InputError, match="row group 0 of all cannot have these numbers"):
+        open_shards(folder)
+
+
+def test_times_that_are_not_there_are_told(folder: Path) -> None:
+    with pytest.raises(InputError, match="do not say when anything was rated"):
+        open_shards(folder).times(0, 1)
+    with pytest.raises(InputError, match="do not say when anything was rated"):
+        load_ratings(folder, times=True)

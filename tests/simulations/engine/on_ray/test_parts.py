@@ -22,7 +22,7 @@ from fedboard.simulations.engine.on_ray.parts import (
     parts_of,
     require_same,
 )
-from fedboard.simulations.engine.on_ray.runtime import OnRay
+from fedboard.simulations.engine.on_ray.runtime import OnRay, spans_of
 from fedboard.simulations.streams import SpanWork
 
 N_ITEMS = 50
@@ -141,3 +141,19 @@ def test_lanes_of_two_computations_of_one_span_are_never_noised() -> None:
         rows_in(again[1], told, ["counts"])
     with pytest.raises(PrivacyError, match="came out differently"):
         rows_in(replace(first[1], counted=()), told, ["counts"])
+
+
+@pytest.mark.parametrize(
+    ("n_users", "n_cpus"), [(1, 1), (2048, 4), (100_000, 1), (100_001, 64), (10**8, 1000)]
+)
+def test_spans_are_all_users_once(n_users: int, n_cpus: int) -> None:
+    spans = spans_of(n_users, n_cpus)
+
+    assert [span.start for span in spans] == [0, *(span.stop for span in spans[:-1])]
+    assert spans[-1].stop == n_users
+    assert len(spans) <= max(32, 4 * n_cpus)
+    assert all(span.stop - span.start >= min(2048, n_users) for span in spans[:-1])
+
+
+def test_spans_stay_below_what_64_bits_hold() -> None:
+    assert max(span.stop - span.start for span in spans_of(10**9, 1)) == 1 << 22

@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 
 from fedboard.common.arrays import IntArray, ResidueArray
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.two_server.dpf import evaluating
-from fedboard.common.protocols.two_server.dpf.domain import Domain
-from fedboard.common.protocols.two_server.dpf.evaluating import evaluate_all
-from fedboard.common.protocols.two_server.dpf.generating import generate
-from fedboard.common.protocols.two_server.dpf.hashing import TreeHash, block_cipher, expanded
-from fedboard.common.protocols.two_server.dpf.keys import Corrections, roots
+from fedboard.common.protocols.two_server.dpf import point_functions
+from fedboard.common.protocols.two_server.dpf.bins import Domain, TreeHash, block_cipher, expanded
+from fedboard.common.protocols.two_server.dpf.point_functions import (
+    Corrections,
+    evaluate_all,
+    generate,
+    roots,
+)
 from fedboard.common.wire.refusals import RefusedError
 
 SEEDS = (b"first server 016", b"second server 16")
@@ -77,8 +79,8 @@ def test_large_tables_are_evaluated_in_subtrees_and_blocks_with_the_same_result(
     corrections, values = shared(points, domain)
     whole = evaluate_all(corrections, SEEDS[0], domain, party=0)
 
-    monkeypatch.setattr(evaluating, "_STATE_BYTES", 1 << 12)
-    monkeypatch.setattr(evaluating, "_BLOCK_BYTES", 1 << 11)
+    monkeypatch.setattr(point_functions, "_STATE_BYTES", 1 << 12)
+    monkeypatch.setattr(point_functions, "_BLOCK_BYTES", 1 << 11)
 
     np.testing.assert_array_equal(evaluate_all(corrections, SEEDS[0], domain, party=0), whole)
     np.testing.assert_array_equal(added_up(corrections, domain), table(points, values, domain))

@@ -1,1 +1,0 @@
-"""How many people, how many for each item, which ratings: what tasks release before anything is learnt."""
