@@ -26,7 +26,6 @@ def test_the_workflow_runs_the_same_command_on_every_supported_python() -> None:
 
     assert jobs["run"]["strategy"]["matrix"]["python"] == supported()
     assert jobs["run"]["steps"][-1] == {"run": ".ci/run"}
-    assert len(supported()) == 3
 
 
 def anchors(page: Path) -> set[str]:
