@@ -31,7 +31,6 @@ settings.load_profile("fedboard")
 LONGEST = (
     "server/fleet/test_deployment.py",
     "server/fleet/test_copied_state.py",
-    "server/fleet/test_other_accounts.py",
     "server/fleet/processes/test_full_disk.py",
     "docs/test_site.py",
     "simulations/audit/test_controls.py",

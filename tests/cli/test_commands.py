@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
-from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.judging.references.known import reference_names
@@ -241,31 +239,6 @@ def test_the_demo_numbers_its_directories(tmp_path: Path) -> None:
     (tmp_path / "demo" / "config.json").touch()
     (tmp_path / "demo-2").touch()
     assert fresh(tmp_path / "demo") == tmp_path / "demo-3"
-
-
-def test_help_names_every_algorithm(fedboard: Command) -> None:
-    text = " ".join(fedboard("simulate", "--help").stdout.split()).replace("- ", "-")
-
-    for name in (
-        *algorithm_names(),
-        *reference_names(Feedback.EXPLICIT),
-        *reference_names(Feedback.IMPLICIT),
-    ):
-        assert name in text
-
-
-@pytest.mark.parametrize("name", sorted(commands.commands))
-def test_every_command_has_help_with_an_example(fedboard: Command, name: str) -> None:
-    result = fedboard(name, "--help")
-
-    assert result.exit_code == 0
-    assert "Example" in result.stdout or "Commands" in result.stdout
-
-
-def test_the_version_is_that_of_the_package(fedboard: Command) -> None:
-    from importlib.metadata import version
-
-    assert fedboard("--version").stdout == f"fedboard {version('fedboard')}\n"
 
 
 def test_users_of_a_data_set_are_cut_for_gateways(fedboard: Command, tmp_path: Path) -> None:

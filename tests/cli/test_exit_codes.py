@@ -13,8 +13,6 @@ from fedboard.common.errors import FedboardError
 
 Command = Callable[..., Result]
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guide" / "running.md"
-
 
 def kinds(error: type[FedboardError]) -> Iterator[type[FedboardError]]:
     yield error
@@ -26,19 +24,6 @@ def test_every_error_has_a_code_of_the_table() -> None:
     assert commands.commands  # everything that raises is imported
     assert {kind.exit_code for kind in kinds(FedboardError)} <= set(ExitCode)
     assert set(MEANINGS) == set(ExitCode)
-
-
-def test_the_guide_shows_the_table() -> None:
-    rows = [f"| {code.value} | {meaning} |" for code, meaning in MEANINGS.items()]
-
-    assert "\n".join(rows) in GUIDE.read_text()
-
-
-def test_help_shows_the_table(fedboard: Command) -> None:
-    shown = fedboard("--help").stdout
-
-    for code, meaning in MEANINGS.items():
-        assert f"{code.value:>3}  {meaning}" in shown
 
 
 OUT_OF_RANGE = (

@@ -7,52 +7,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of, says, sized_protocol
-from fedboard.common.protocols.shared.properties import shows_rows
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, sized_protocol
 
 Command = Callable[..., Result]
-README = Path(__file__).parents[3] / "README.md"
-GUIDE = README.parent / "docs" / "guide" / "protocols.md"
 COSTS = ("protocols", "compare", "--items", "40", "--ratings", "8", "--rank", "2", "--kernels", "numpy")
-
-
-def table(page: str, heading: str) -> dict[str, list[str]]:
-    """The first table below a heading: what its first column says to the other cells."""
-    lines = page.partition(heading)[2].splitlines()
-    first = next(number for number, line in enumerate(lines) if line.startswith("|"))
-    rows = [line for line in lines[first:] if line][: next(n for n, x in enumerate(lines[first:]) if not x)]
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    return {row[0]: row[1:] for row in cells}
-
-
-def test_the_guides_table_is_what_the_registry_and_the_cards_say() -> None:
-    page = GUIDE.read_text(encoding="utf-8")
-
-    found = table(page, "## The table")
-
-    cards = [card_of(name) for name in PROTOCOL_NAMES]
-    assert found[""] == [f"`{name}`" for name in PROTOCOL_NAMES]
-    assert found["trusted for privacy, in a word"] == [card.trusted for card in cards]
-    assert found["steps of a round"] == [card.steps for card in cards]
-    assert found["bytes up go by"] == [card.bytes_by for card in cards]
-    rows_are_there = ["yes" if says(name, shows_rows) else "no" for name in PROTOCOL_NAMES]
-    assert found["users' rows are there, to draw who takes part"] == rows_are_there
-    at = [str(sized_protocol(name, clients=50, users=50).noise_at) for name in PROTOCOL_NAMES]
-    drawn = found["noise drawn at"]
-    for cell, where in zip(drawn, at, strict=True):
-        assert ("server" in cell) == (where == "server"), cell
-        assert ("clients" in cell) == (where != "server"), cell
-    for name in PROTOCOL_NAMES:
-        assert f"* **`{name}`**" in page, "in plain words"
-        assert page.count(f"| `{name}` |") >= 3, "what it costs"
-        assert f"`{name}`" in README.read_text(encoding="utf-8")
-
-
-@pytest.mark.parametrize("command", ["simulate", "audit"])
-def test_the_help_lists_the_registry(fedboard: Command, command: str) -> None:
-    said = " ".join(fedboard(command, "--help").output.split())
-
-    assert f"How contributions become sums: {', '.join(PROTOCOL_NAMES)}" in said
 
 
 def test_the_list_has_a_line_for_each_protocol(fedboard: Command) -> None:

@@ -22,6 +22,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page import certificates
 from tests.client.page.edits import edits
 from tests.common.certificates import ACCOUNT, certificate_of, questions
+from tests.thorough import is_thorough
 
 ROOT = Path(__file__).parents[3]
 NODE = shutil.which("node")
@@ -75,7 +76,12 @@ def of_the_page(made: list[dict[str, Any]], folder: Path) -> list[str]:
 def test_of_each_edit_page_and_python_say_the_same(tmp_path: Path) -> None:
     """Both take every certificate as it is; what Python refuses the page refuses, or does not vouch for."""
     made = [(kind, (), "", plain) for kind, plain in real().items()]
-    made += [(kind, *edit) for kind, plain in real().items() for edit in edits(plain)]
+    seen = set[tuple[Any, str]]()
+    for kind, plain in real().items():
+        for path, how, edited in edits(plain):
+            if is_thorough() or (path, how) not in seen:  # of each edit one certificate is enough
+                made.append((kind, path, how, edited))
+            seen.add((path, how))
 
     found = of_the_page([plain for *_, plain in made], tmp_path)
 
@@ -94,7 +100,7 @@ def test_of_each_edit_page_and_python_say_the_same(tmp_path: Path) -> None:
             wrong.append((kind, ".".join(map(str, path)), how, f"python {there}", f"page {here}"))
 
     assert wrong == [], f"{len(wrong)} of {len(made)}"
-    assert len(made) > 9000
+    assert len(made) > (9000 if is_thorough() else 1500)
     assert Counter(found)["failed"] > 0.7 * len(made)
 
 

@@ -18,7 +18,6 @@ import pytest
 
 from fedboard.client.page.boards import held_board
 from fedboard.client.page.contents import HeldBoard
-from fedboard.client.page.own_script import known_tasks
 from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.importing import write_ratings
 from fedboard.client.ratings.own_file import read_own_ratings
@@ -201,12 +200,6 @@ def test_neighbours_are_those_of_the_command(page: Page, signed: Signed) -> None
     wanted = nearest_items(signed.newest, 5, k=6)
     assert [one["item"] for one in found] == [one.item for one in wanted]
     np.testing.assert_allclose([one["cosine"] for one in found], [one.cosine for one in wanted], atol=1e-9)
-
-
-def test_the_page_knows_the_models_that_its_registry_lists(page: Page, signed: Signed) -> None:
-    page.open(signed.page)
-
-    assert sorted(page.js("return Object.keys(fedboard.MODELS)")) == sorted(known_tasks())
 
 
 def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Signed) -> None:

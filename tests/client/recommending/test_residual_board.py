@@ -9,13 +9,13 @@ import pytest
 from fedboard.client.recommending.neighbours import nearest_items
 from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, Start
 from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
+from tests.client.recommending.test_recommend import person
 
 FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.5, -0.5]]
 BIASES = [0.3, -0.2, 0.1, 0.6, -0.7, 0.0]
@@ -36,15 +36,6 @@ def a_board(**settings: object) -> Board:
             "mean": np.array([3.0]),
         },
         catalogue=Catalogue(item_ids=("10", "11", "12", "13", "14", "15")),
-    )
-
-
-def person(items: list[int], ratings: list[float]) -> Cohort:
-    return Cohort(
-        indptr=np.array([0, len(items)]),
-        items=np.array(items, dtype=np.int32),
-        ratings=np.array(ratings, dtype=np.float32),
-        n_items=6,
     )
 
 

@@ -78,11 +78,6 @@ def status_of(action):
     return failed.value.code(), failed.value.details()
 
 
-def test_latest_is_the_newest_signed_manifest(mirror, key, serve):
-    with Client(serve(mirror.folder)) as client:
-        assert opened(client.latest(), key).version == 4
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("encoding", list(Encoding))
 def test_a_board_comes_with_its_manifest_in_the_encoding_asked_for(mirror, key, serve, encoding):
@@ -240,18 +235,6 @@ def test_a_reader_who_does_not_read_is_cut_off(tmp_path, key, serve):
                 pass
     assert cut.value.details() == "timeout"
     assert service.counters.requests["Get", "timeout"] == 1
-
-
-def test_what_is_sent_is_counted(mirror, key, serve):
-    service = serve(mirror.folder)
-    with Client(service) as client:
-        client.latest()
-        client.get(encoding="int8")
-    counters = service.counters
-
-    assert counters.requests == {("Latest", "ok"): 1, ("Get", "ok"): 1}
-    assert counters.bytes_sent == key.public.open(mirror.signed(4)).file(Encoding.INT8).size
-    assert (counters.latest_version, counters.streams, sum(counters.latency_counts)) == (4, 0, 2)
 
 
 def test_health_is_what_grpc_probes_ask_for(mirror, serve):

@@ -493,13 +493,6 @@ def test_a_file_that_is_no_job_is_one_sentence(tmp_path: Path, content: str) -> 
         Job.load(tmp_path / "none.json")
 
 
-def test_a_job_is_what_was_saved(tmp_path: Path) -> None:
-    job = Fleet(tmp_path / "run").job
-    job.save(tmp_path / "job.json")
-
-    assert Job.load(tmp_path / "job.json") == job
-
-
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"probability": 1.5}, "probability"),
     ({"form": "sparse"}, "form"),

@@ -44,27 +44,6 @@ def let_in(counted, clock, network, number):
     return [one for one in found if counted.admit(one)]
 
 
-def test_an_address_has_as_many_as_it_may_and_others_theirs(clock):
-    counted = census(clock)
-
-    assert len(let_in(counted, clock, "10.0.0.1", 100)) == 3
-    assert len(let_in(counted, clock, "10.0.0.2", 2)) == 2
-    assert counted.total == 5
-
-
-def test_at_the_limit_of_an_address_its_longest_silent_connection_makes_room(clock):
-    counted = census(clock)
-    old = let_in(counted, clock, "10.0.0.1", 3)
-    clock.now = 5.0
-    old[0].last_moved = old[1].last_moved = 4.0  # these two are in use
-
-    newer = let_in(counted, clock, "10.0.0.1", 2)
-
-    assert [one.closed for one in old] == [False, False, True]
-    assert len(newer) == 1  # nobody else was silent for long enough
-    assert counted.total == 3
-
-
 def test_at_the_limit_of_all_the_address_with_the_most_makes_room(clock):
     counted = census(clock, per_address=8)
     many = let_in(counted, clock, "10.0.0.1", 8)

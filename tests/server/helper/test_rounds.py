@@ -9,7 +9,6 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.identity import helper_identity, identity_text, read_identity
@@ -17,7 +16,7 @@ from fedboard.server.helper.record import FILE_NAME, AnsweredRounds
 from fedboard.server.helper.rounds import HelperRounds
 from fedboard.server.helper.token import read_token
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of
-from tests.common.tasks.conftest import N_ITEMS, N_USERS
+from tests.common.tasks.conftest import N_ITEMS
 from tests.server.helper.rounds_at_hand import Direct, about_of, protocol_for
 
 BOARD = BOARDS["items"]
@@ -187,7 +186,3 @@ def test_a_token_is_long_secret_and_plain(tmp_path: Path) -> None:
         path.write_text(wrong)
         with pytest.raises(InputError):
             read_token(path)
-
-
-def test_protocols_for_tests_are_as_devices_make_them() -> None:
-    assert protocol_for(2) == TwoServer.sized(clients=2, users=N_USERS, settings={})

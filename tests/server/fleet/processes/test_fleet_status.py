@@ -10,7 +10,6 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.cli.main import commands
 from fedboard.common.privacy.adjacency import Adjacency
@@ -175,10 +174,6 @@ def test_the_live_page_tells_it_to_the_operator_alone(fleet: FleetSettings) -> N
     assert mine.read()["fleet"]["open_invitations"] == 1
 
 
-NAME = re.compile(r"fedboard_[a-z]+(_[a-z]+)*")
-UNITS = ("seconds", "bytes", "timestamp_seconds")
-
-
 def exposition(fleet: FleetSettings) -> str:
     """As it is served, of a run with a round, and of a service with a request."""
     state, service = StateFolder.of(fleet), ServiceCounters()
@@ -203,30 +198,6 @@ def exposition(fleet: FleetSettings) -> str:
     registry.register(All())  # type: ignore[arg-type]
     with alone(state.lock):
         return generate_latest(registry).decode()
-
-
-def test_every_metric_keeps_to_the_conventions(fleet: FleetSettings) -> None:
-    families = list(text_string_to_metric_families(exposition(fleet)))
-
-    names = [family.name for family in families]
-    assert len(names) == len(set(names)), "one metric a quantity"
-    assert len(names) > 25
-    for family in families:
-        assert NAME.fullmatch(family.name), family.name
-        assert family.documentation.endswith("."), family.name
-        assert family.samples or family.type == "counter", family.name
-        words = family.name.split("_")
-        assert not {"count", "total", "ms", "megabytes", "time"} & set(words), family.name
-        for unit in ("seconds", "bytes"):
-            assert unit not in words or words[-1] == unit, f"{family.name}: the unit comes last"
-        if family.type == "counter":
-            assert all(sample.name == f"{family.name}_total" for sample in family.samples)
-        if family.type in ("summary", "histogram"):
-            assert words[-1] in UNITS, family.name
-        for sample in family.samples:
-            assert set(sample.labels) <= {"code", "outcome", "process", "status", "method", "le", "what"}, (
-                sample
-            )
 
 
 def test_nothing_of_a_device_is_in_the_metrics(fleet: FleetSettings) -> None:

@@ -45,15 +45,6 @@ def test_what_was_deleted_is_gone_and_what_was_not_is_there(database: Path) -> N
         assert connection.execute("SELECT name FROM objects").fetchall() == [("kept",)]
 
 
-def test_its_files_are_their_owners_only(database: Path) -> None:
-    for path in database.parent.iterdir():
-        path.chmod(0o644)
-
-    compact(database)
-
-    assert {path.stat().st_mode & 0o777 for path in database.parent.iterdir()} == {0o600}
-
-
 def test_no_database_and_one_that_is_none_are_left_alone(tmp_path: Path) -> None:
     compact(tmp_path / "superlink.db")
     assert list(tmp_path.iterdir()) == []
