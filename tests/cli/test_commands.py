@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -264,3 +265,11 @@ def test_a_cohort_is_not_written_over(fedboard: Command, tmp_path: Path) -> None
     assert again.exit_code == 2
     assert "there is a cohort already" in again.stderr
     assert {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()} == before
+
+
+@pytest.mark.parametrize("name", sorted(commands.commands))
+def test_every_command_has_help_with_an_example(fedboard: Command, name: str) -> None:
+    result = fedboard(name, "--help")
+
+    assert result.exit_code == 0
+    assert "Example" in result.stdout or "Commands" in result.stdout

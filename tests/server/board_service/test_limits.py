@@ -89,3 +89,24 @@ def test_behind_a_proxy_no_limit_is_of_one_address():
     assert limits.streams == 7
     assert limits.requests_per_second_per_address == limits.streams_per_address == 0
     assert limits.connections_per_address == limits.watchers_per_address == limits.calls_per_address == 0
+
+
+def test_one_address_gets_its_rate_and_no_more():
+    clock = Clock()
+    limit = RateLimit(Limits(requests_per_second_per_address=10), clock=clock)
+
+    taken = admitted(limit, clock, seconds=100, per_second=1000)
+
+    assert 1000 <= taken <= 1000 + 2 * 10 + 1
+
+
+def test_whoever_is_sent_away_is_told_when_to_come_back():
+    clock = Clock()
+    limit = RateLimit(Limits(requests_per_second_per_address=0.5), clock=clock)
+    assert limit.wait("10.0.0.1") == 0
+
+    wait = limit.wait("10.0.0.1")
+
+    assert 0 < wait <= 2.0
+    clock.now += wait
+    assert limit.wait("10.0.0.1") == 0

@@ -130,3 +130,24 @@ def test_an_address_that_cannot_be_listened_on_is_refused(host):
 def test_limits_out_of_range_are_refused(limits):
     with pytest.raises(InputError):
         ConnectionLimits(**({"connections": 10} | limits))
+
+
+def test_an_address_has_as_many_as_it_may_and_others_theirs(clock):
+    counted = census(clock)
+
+    assert len(let_in(counted, clock, "10.0.0.1", 100)) == 3
+    assert len(let_in(counted, clock, "10.0.0.2", 2)) == 2
+    assert counted.total == 5
+
+
+def test_at_the_limit_of_an_address_its_longest_silent_connection_makes_room(clock):
+    counted = census(clock)
+    old = let_in(counted, clock, "10.0.0.1", 3)
+    clock.now = 5.0
+    old[0].last_moved = old[1].last_moved = 4.0  # these two are in use
+
+    newer = let_in(counted, clock, "10.0.0.1", 2)
+
+    assert [one.closed for one in old] == [False, False, True]
+    assert len(newer) == 1  # nobody else was silent for long enough
+    assert counted.total == 3

@@ -71,3 +71,12 @@ def test_a_node_that_the_superlink_has_struck_off_is_known_and_all_can_be_forgot
     forget(path)
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_its_files_are_their_owners_only(database: Path) -> None:
+    for path in database.parent.iterdir():
+        path.chmod(0o644)
+
+    compact(database)
+
+    assert {path.stat().st_mode & 0o777 for path in database.parent.iterdir()} == {0o600}
