@@ -1,4 +1,6 @@
-"""What kinds of messages a device gets, whoever carries them.
+"""What a server and its devices say in a round: kinds of messages, the question, the answer, what is booked.
+
+What kinds of messages a device gets, whoever carries them.
 
 The question of a round: the board, and who asks. All of it is public.
 

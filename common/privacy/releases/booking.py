@@ -1,6 +1,5 @@
-"""Booking: a release is paid for by exactly the event that it states, with noise of the kind that was booked.
-
-Which rows keep an L2 bound, decided in whole numbers.
+"""Booking, and the bound of a row: a release is paid for by exactly the event that it states, with noise of the
+kind that was booked, and which rows keep an L2 bound is decided in whole numbers.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""What stands between releases and the ratings: noise that nobody can reproduce, or a simulation's.
+"""Noise: where it comes from, what kind it is, and what stands in its place where clients add it.
+
+What stands between releases and the ratings: noise that nobody can reproduce, or a simulation's.
 
 Noise sources: standard normal draws from AES-256 in counter mode, addressable by coordinate.
 

@@ -1,4 +1,6 @@
-"""Exact draws from random words: whole numbers and ratios only, so that no rounding touches a probability.
+"""Pure releases, Laplace and the exponential mechanism, with the exact draws that both need.
+
+Exact draws from random words: whole numbers and ratios only, so that no rounding touches a probability.
 
 Reference: Canonne, Kamath and Steinke (2020), The discrete Gaussian for differential privacy, arXiv:2004.00010,
 Alg. 1 and 2.

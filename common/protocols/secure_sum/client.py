@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
+from fedboard.common.protocols.secure_sum.advertised import (
+    ADVERTISED_BYTES,
+    Advertised,
+    Secrets,
+    pair_mask,
+    self_mask,
+)
 from fedboard.common.protocols.secure_sum.confirming import VouchedSession
 from fedboard.common.protocols.secure_sum.masking import (
     BOX_BYTES,
@@ -36,14 +43,7 @@ from fedboard.common.protocols.secure_sum.messages import (
     table,
     with_signatures,
 )
-from fedboard.common.protocols.secure_sum.neighbours import (
-    ADVERTISED_BYTES,
-    Advertised,
-    Neighbourhood,
-    Secrets,
-    pair_mask,
-    self_mask,
-)
+from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood
 from fedboard.common.protocols.secure_sum.payload import Carried
 from fedboard.common.protocols.secure_sum.rules import Answered, Memory, SumRules
 from fedboard.common.protocols.shared.voucher import Voucher

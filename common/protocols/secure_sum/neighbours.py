@@ -1,22 +1,16 @@
-"""The masks of one session: one that is a client's own, and one with each of its neighbours, which cancels.
-
-Who is who in one session of a secure sum, as the server knows it.
-
-What a client keeps secret in one session, and what it tells about it.
-
-Who shares masks with whom: a k-regular graph, k growing slowly with the number of clients.
+"""Who shares masks with whom: a k-regular graph, k growing slowly with the number of clients.
 
 Clients are put in an order that nobody chooses (a hash of the session and of every advertised key), as a ring, and
 each is joined to the k / 2 next ones on either side. The order is a function of keys that are fixed before it is
 known, so those who drop out and those who collude fall into a neighbourhood as balls drawn without replacement
 (hypergeometric). Assumed: they do not depend on the order. A server that drops clients after it knows the order, or
 that invents clients, is outside of what ``neighbourhood`` is computed for; ``vouched_neighbourhood`` is for it.
+``Graph`` is what the server knows of one session: who is who.
 
 Reference: Bell, Bonawitz, Gascon, Lepoint and Raykova (2020), doi:10.1145/3372297.3417885, sections 3 and 4.
 """
 
 import hashlib
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -24,135 +18,12 @@ from functools import lru_cache
 from math import lgamma, log, pi
 from typing import Any
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.secure_sum.masking import (
-    KEY_BYTES,
-    PUBLIC_BYTES,
-    SEED_BYTES,
-    KeyPair,
-    Mask,
-    derive_key,
-    require_usable,
-)
-
-ADVERTISED_BYTES = 2 * PUBLIC_BYTES + KEY_BYTES
-
-
-@dataclass(frozen=True, slots=True)
-class Advertised:
-    """What everybody who needs it is told of a client. Public."""
-
-    content: bytes
-    """96 bytes: public key for masks, public key for shares, commitment to the seed of the self-mask."""
-
-    @property
-    def mask_key(self) -> bytes:
-        """Public half of the pair for masks."""
-        return self.content[:PUBLIC_BYTES]
-
-    @property
-    def share_key(self) -> bytes:
-        """Public half of the pair for encrypting shares."""
-        return self.content[PUBLIC_BYTES : 2 * PUBLIC_BYTES]
-
-    @property
-    def commitment(self) -> bytes:
-        """``commitment_to`` the seed of the self-mask."""
-        return self.content[2 * PUBLIC_BYTES :]
-
-    @property
-    def identity(self) -> bytes:
-        """What the client is called in this session, 32 bytes; only whoever has the secrets can act under it."""
-        return hashlib.sha256(self.content).digest()
-
-    def require_usable(self) -> None:
-        """Refuse keys that nobody can agree on a secret with.
-
-        Raises:
-            RefusedError: a key is a point of low order.
-        """
-        require_usable(self.mask_key)
-        require_usable(self.share_key)
-
-
-class Secrets(msgspec.Struct, frozen=True, kw_only=True):
-    """A client's secrets of one session; fresh from the operating system for each."""
-
-    self_seed: bytes
-    """16 bytes: its self-mask follows from it."""
-    mask_seed: bytes
-    """16 bytes: its private key for masks follows from it."""
-    share_private: bytes
-    """32 bytes: private key for encrypting shares; it is never shared."""
-
-    def __repr__(self) -> str:
-        """Nothing of it."""
-        return "Secrets()"
-
-    @staticmethod
-    def fresh() -> "Secrets":
-        """Secrets that nobody else has."""
-        return Secrets(
-            self_seed=os.urandom(SEED_BYTES),
-            mask_seed=os.urandom(SEED_BYTES),
-            share_private=os.urandom(KEY_BYTES),
-        )
-
-    def mask_pair(self, session: bytes) -> KeyPair:
-        """The pair for masks."""
-        return KeyPair.from_seed(self.mask_seed, session=session)
-
-    def share_pair(self) -> KeyPair:
-        """The pair for encrypting shares."""
-        return KeyPair.of(self.share_private)
-
-    def advertised(self, session: bytes) -> Advertised:
-        """What is told of them."""
-        keys = self.mask_pair(session).public + self.share_pair().public
-        return Advertised(keys + commitment_to(self.self_seed, session=session))
-
-
-def commitment_to(self_seed: bytes, *, session: bytes) -> bytes:
-    """32 bytes that hold the seed's owner to it and say nothing about the mask that follows from it.
-
-    Args:
-        self_seed: 16 bytes. Secret.
-        session: 32 bytes that no other session has.
-    """
-    return derive_key(self_seed, use=b"commitment", session=session)
-
-
-def self_mask(self_seed: bytes, *, session: bytes) -> Mask:
-    """A client's own mask, which it adds.
-
-    Args:
-        self_seed: 16 bytes. Secret.
-        session: 32 bytes that no other session has.
-    """
-    return Mask(key=derive_key(self_seed, use=b"self-mask", session=session), added=True)
-
-
-def pair_mask(pair: KeyPair, own: bytes, peer: Advertised, *, session: bytes) -> Mask:
-    """The mask with one neighbour: the same for both, added by the smaller identity and subtracted by the other.
-
-    Args:
-        pair: the client's own pair for masks. Secret.
-        own: its identity, 32 bytes.
-        peer: what the neighbour advertised.
-        session: 32 bytes that no other session has.
-
-    Raises:
-        RefusedError: the neighbour's key is of low order.
-    """
-    parties = b"".join(sorted((own, peer.identity)))
-    key = derive_key(pair.shared(peer.mask_key), use=b"pair-mask", session=session, parties=parties)
-    return Mask(key=key, added=own < peer.identity)
-
+from fedboard.common.protocols.secure_sum.advertised import Advertised
 
 FEWEST_CLIENTS = 3
 MOST_JOINED = 50

@@ -12,11 +12,11 @@ import msgspec
 
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.secure_sum.advertised import Secrets
 from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.neighbours import (
     FEWEST_CLIENTS,
     Neighbourhood,
-    Secrets,
     fewest_left,
     neighbourhood,
     share_of,

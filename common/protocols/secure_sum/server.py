@@ -11,6 +11,7 @@ from fedboard.common.arrays import BoolArray
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.keys.roster import Roster
 from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.secure_sum.advertised import ADVERTISED_BYTES, Advertised
 from fedboard.common.protocols.secure_sum.confirming import ListedDevices
 from fedboard.common.protocols.secure_sum.masking import BOX_BYTES
 from fedboard.common.protocols.secure_sum.messages import (
@@ -26,7 +27,7 @@ from fedboard.common.protocols.secure_sum.messages import (
     shape_from_client,
     table,
 )
-from fedboard.common.protocols.secure_sum.neighbours import ADVERTISED_BYTES, Advertised, Graph, Messages
+from fedboard.common.protocols.secure_sum.neighbours import Graph, Messages
 from fedboard.common.protocols.secure_sum.payload import Carried
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.secure_sum.unmasking import Unmasking

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.protocols.secure_sum.advertised import commitment_to, pair_mask, self_mask
 from fedboard.common.protocols.secure_sum.masking import KeyPair, Mask, apply_masks, recover
-from fedboard.common.protocols.secure_sum.neighbours import Graph, commitment_to, pair_mask, self_mask
+from fedboard.common.protocols.secure_sum.neighbours import Graph
 
 
 @dataclass(slots=True, kw_only=True, repr=False)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import BoolArray
 from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster
-from fedboard.common.protocols.secure_sum.neighbours import ADVERTISED_BYTES, Advertised
+from fedboard.common.protocols.secure_sum.advertised import ADVERTISED_BYTES, Advertised
 from fedboard.common.protocols.shared.voucher import Voucher
 from fedboard.common.wire.refusals import Refusal, RefusedError
 

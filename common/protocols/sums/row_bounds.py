@@ -1,6 +1,7 @@
-"""Putting the rows of many clients below one another, so that they are summed in one pass.
+"""The last check before a sum: rows of many clients below one another, and which of them keep every bound
+that the releases declare.
 
-The last check before a sum: which rows keep every bound that the releases declare.
+Putting the rows of many clients below one another, so that they are summed in one pass.
 """
 
 from collections.abc import Sequence

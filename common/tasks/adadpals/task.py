@@ -1,6 +1,4 @@
-"""The arrays that a device reads of a board of AdaDPALS.
-
-AdaDPALS: alternating least squares by noisy sufficient statistics, the budget shared adaptively among items.
+"""AdaDPALS: alternating least squares by noisy sufficient statistics, the budget shared adaptively among items.
 
 Krichene et al. (2023), Alg. 1 and 3, as corrected in this package: labels are clipped, the regularisation
 comes from private counts, symmetric noise is isometric, accounting is exact. One round:

@@ -1,6 +1,4 @@
-"""The arrays that a device reads of a board of AdaDPSGD.
-
-AdaDPSGD: noisy gradient steps on the item vectors, the budget shared adaptively among items.
+"""AdaDPSGD: noisy gradient steps on the item vectors, the budget shared adaptively among items.
 
 Krichene et al. (2023), Alg. 2 within Alg. 3. One round is one gradient step:
 

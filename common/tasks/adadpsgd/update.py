@@ -1,4 +1,6 @@
-"""Step counts and learning rates of noisy gradient descent on weighted tasks, by theorem 3.12.
+"""The item step of AdaDPSGD, with its step counts and learning rates: post-processing of releases.
+
+Step counts and learning rates of noisy gradient descent on weighted tasks, by theorem 3.12.
 
 Weights here have squares that sum to at most 1 for each user, and noise of deviation z Gamma a step, so that T
 steps have the Gaussian guarantee mu = sqrt(T) / z. The paper's weights are larger by sqrt(beta), beta = mu^2 / 2.

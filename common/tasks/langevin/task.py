@@ -1,6 +1,4 @@
-"""The arrays that a device reads of a board of the Langevin task.
-
-DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
+"""DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
 
 The density of Liu, Wang and Smola (2015), proportional to ``exp(-s F - (precision / 2) |items|^2)`` with F the
 trimmed and weighted squared error, is what the steps aim at. How near they come is not known, so the guarantee does

@@ -1,4 +1,6 @@
-"""Liu et al.'s bound on what one user adds to the loss: trimming to tau ratings, and a weight for each user.
+"""The item step of the Langevin task, and the weights and trimming of Liu et al.: post-processing of releases.
+
+Liu et al.'s bound on what one user adds to the loss: trimming to tau ratings, and a weight for each user.
 
 F = sum_j w_j sum_i (y_ij - <u_i, v_j>)^2. With at most tau ratings a user, predictions within kappa of the rating
 range and w_j = min(rho, B / (N_j range^2)), where range = r_max - r_min + kappa and B = tau range^2, no user adds

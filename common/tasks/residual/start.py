@@ -1,4 +1,6 @@
-"""The directions along which the first alternation measures: random ones, or those of a private pair matrix.
+"""Where factors begin: the directions of the first alternation, and whether a round looks for factors at all.
+
+The directions along which the first alternation measures: random ones, or those of a private pair matrix.
 
 Whether a round is to look for factors where there are none yet: from what is released and planned.
 

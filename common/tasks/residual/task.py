@@ -1,6 +1,4 @@
-"""The arrays that a device reads of a board of residual alternating minimisation.
-
-Residual alternating minimisation: release only what the board does not explain yet.
+"""Residual alternating minimisation: release only what the board does not explain yet.
 
 With the board's own prediction subtracted, what has to be released is small, so a user's whole contribution
 can be clipped to a small norm; and the item step needs no private matrix per item. One round:

@@ -1,4 +1,6 @@
-"""A person's own model as a ridge regression of her ratings on public vectors: what explanations are made of.
+"""Rated rows and their Gram matrix, and a person's own model as a ridge regression on them.
+
+A person's own model as a ridge regression of her ratings on public vectors: what explanations are made of.
 
 Sum of u u^T over the items' vectors.
 

@@ -1,4 +1,6 @@
-"""Public columns that the start is measured along: what features say of the items, then the most popular items.
+"""The columns and directions of top-k lists: what is measured at the start, and what rises above the noise.
+
+Public columns that the start is measured along: what features say of the items, then the most popular items.
 
 The noise of an r x r release moves its eigenvalues by up to s sqrt(2 r), so a start along few columns that hold
 most of the users' second moments is worth more than one along all items.

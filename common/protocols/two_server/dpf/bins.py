@@ -1,4 +1,6 @@
-"""The table that a point function is a function on, and the tree over it.
+"""The bins that a point function is a function on, the tree over a bin, and the hash of the tree.
+
+The table that a point function is a function on, and the tree over it.
 
 The hash of the tree: AES-128 under public keys, each output XORed with its input (Matyas-Meyer-Oseas).
 

@@ -1,4 +1,6 @@
-"""Keys of point functions: corrections, which both servers get, and a 16-byte seed for each server.
+"""Point functions, split into two servers' keys by a client and evaluated by each server.
+
+Keys of point functions: corrections, which both servers get, and a 16-byte seed for each server.
 
 A client's side: splits point functions into two servers' keys.
 

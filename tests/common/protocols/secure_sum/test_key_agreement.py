@@ -2,8 +2,8 @@
 
 import pytest
 
+from fedboard.common.protocols.secure_sum.advertised import Advertised, Secrets, commitment_to
 from fedboard.common.protocols.secure_sum.masking import KeyPair, require_usable
-from fedboard.common.protocols.secure_sum.neighbours import Advertised, Secrets, commitment_to
 from fedboard.common.wire.refusals import RefusedError
 
 LOW_ORDER = (

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from fedboard.common.protocols.secure_sum.advertised import Secrets, pair_mask, self_mask
 from fedboard.common.protocols.secure_sum.masking import BOX_BYTES, NO_SHARE, apply_masks, close_box, open_box
-from fedboard.common.protocols.secure_sum.neighbours import Secrets, pair_mask, self_mask
 
 SESSION, OTHER = bytes(32), b"\1" * 32
 SHARES = (b"a" * 17, b"b" * 17)
