@@ -1,4 +1,8 @@
-"""The settings that a private choice is among: given, read from a file, or drawn near the shipped ones."""
+"""The settings that a private choice is among: given, read from a file, or drawn near the shipped ones.
+
+They are all there before the first trial. No sampler that learns from scores has a place here: it would read
+private ratings once per proposal, and the ledger books trials and one comparison, nothing else.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -19,12 +23,13 @@ from fedboard.simulations.tuning.space import (
     Space,
     Value,
     default_space,
-    moved,
     read_space,
     without,
 )
 
 _TABLE = "candidate"
+_CHANGED = 0.5
+"""Probability that a setting changes between a trial and the one it was drawn near to."""
 
 
 def candidate_of(values: Mapping[str, Any], where: str) -> Choice:
@@ -96,7 +101,26 @@ def drawn(
     for key in space:
         found = stated.get(key.rpartition(".")[2])
         values[key] = found if isinstance(found, bool | int | float | str) else None
-    return [dict(moved(space, values, rng)) for _ in range(number)]
+    return [dict(_moved(space, values, rng)) for _ in range(number)]
+
+
+def _moved(space: Space, values: Mapping[str, Value | None], rng: np.random.Generator) -> Choice:
+    """About half of the settings moved a little, at least one of them.
+
+    Args:
+        space: what may move.
+        values: where it moves from; a value that is not known, None, is drawn anew.
+        rng: decides.
+    """
+    moves = rng.random(len(space)) < _CHANGED
+    moves[rng.integers(len(space))] = True
+    return {
+        key: parameter.value_at(rng.random())
+        if (value := values[key]) is None
+        else parameter.near(value, rng)
+        for (key, parameter), chosen in zip(space.items(), moves, strict=True)
+        if chosen
+    }
 
 
 def settings_of(config: SimulationConfig, problem: Problem) -> dict[str, Any]:
