@@ -1,7 +1,7 @@
 """The search: trials that optuna's sampler proposes from earlier results, more noise seeds for the best.
 
 The sampler (TPE, a tree of Parzen estimators) learns from the scores of trials, so it is for public data alone. A
-private choice never comes here: its candidates are drawn in ``private.candidates`` before any trial, since each
+private choice never comes here: its candidates are drawn in ``private.plan`` before any trial, since each
 look at a score there is a release that has to be booked.
 
 Noise moves a metric as much as a setting does, so whoever wins with one seed has often been lucky. After each seed

@@ -12,7 +12,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.algorithm import Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import search_tables
-from fedboard.simulations.config import read_config
+from fedboard.simulations.config import SimulationConfig, read_config
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 
 SECTIONS: Mapping[str, str] = {"settings": "settings", "shares": "privacy.shares"}
 """Table of a search file -> section of the configuration."""
@@ -79,6 +80,23 @@ class Parameter:
 
 Space = Mapping[str, Parameter]
 """Key of the configuration -> its dimension."""
+
+
+def space_of(config: SimulationConfig, search_file: Path | None) -> Space:
+    """What may be varied: the space of a file, or the algorithm's own, without what the configuration sets.
+
+    Raises:
+        InputError: unreadable, no space, or nothing is left of it.
+    """
+    if search_file is None:
+        space = default_space(chosen_algorithm(config.algorithm), config.feedback)
+    else:
+        space = read_space(search_file)
+    fixed = {"settings": config.settings, "privacy.shares": config.privacy.shares}
+    left = without(space, fixed)
+    if not left:
+        raise InputError("the configuration sets everything that would be tried; nothing is left to choose")
+    return left
 
 
 def default_space(algorithm: Variant, feedback: Feedback) -> Space:

@@ -19,6 +19,7 @@ from fedboard.simulations.config import SimulationConfig, TunedConfig, overlay
 from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.judging.metrics.registry import main_metric, metric_names
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.sweeps.record_file import RecordFile
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search, value_of
 from fedboard.simulations.tuning.software import software, source_digest
@@ -26,10 +27,8 @@ from fedboard.simulations.tuning.space import (
     SECTIONS,
     Space,
     Value,
-    default_space,
     parse_space,
-    read_space,
-    without,
+    space_of,
 )
 from fedboard.simulations.tuning.trials import for_trials
 
@@ -106,22 +105,16 @@ def plan_tuning(
         InputError: anything else that cannot be searched.
     """
     _require_public(config, public)
-    algorithm = chosen_algorithm(config.algorithm)
+    chosen_algorithm(config.algorithm)  # refuses what is no private algorithm
     if config.privacy.noise != "seeded":
         raise InputError("tuning compares settings under repeatable noise: leave privacy.noise at 'seeded'")
     if trials < 2 or search_seed < 0 or not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise InputError("tuning needs at least 2 trials and different seeds >= 0")
     if metric is not None:
         require_one_of("metric", metric, metric_names(config.feedback, "validation"))
-    space = default_space(algorithm, config.feedback) if search_file is None else read_space(search_file)
-    left = without(space, {"settings": config.settings, "privacy.shares": config.privacy.shares})
-    if not left:
-        raise InputError(
-            "the configuration sets everything that would be searched; nothing is left to choose"
-        )
     return TuneRecord(
         config=for_trials(config),
-        space=_written(left),
+        space=_written(space_of(config, search_file)),
         public=_NOBODYS if public is None else " ".join(public.split()),
         metric=metric or main_metric(config.feedback, "validation"),
         trials=trials,
@@ -274,11 +267,7 @@ def tuned_toml(search: Search, best: Trial, tuned: TunedConfig, *, name: str = "
     values = {key: value for key in search.space if (value := value_of(best, key)) is not None}
     chosen = {"settings": dict(config.settings), "privacy": {"shares": dict(config.privacy.shares)}}
     for key, value in values.items():
-        section, _, parameter = key.rpartition(".")
-        nested: dict[str, Any] = {parameter: value}
-        for part in reversed(section.split(".")):
-            nested = {part: nested}
-        chosen = overlay(chosen, nested)
+        chosen = overlay(chosen, nested(key, value))
     tables = {
         "": {"algorithm": config.algorithm, "feedback": str(config.feedback)},
         "privacy": _promise(config),

@@ -10,8 +10,13 @@ import pytest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning import private, search
-from fedboard.simulations.tuning.private.candidates import candidate_of, read_candidates, settings_of
-from fedboard.simulations.tuning.private.plan import Division, plan_private_tuning
+from fedboard.simulations.tuning.private.plan import (
+    Division,
+    candidate_of,
+    plan_private_tuning,
+    read_candidates,
+    settings_of,
+)
 from fedboard.simulations.tuning.private.run import read_private_record
 from fedboard.simulations.tuning.trials import for_trials
 from tests.simulations.tuning.private_choices import CANDIDATES, planned, tiny, tuned
