@@ -33,6 +33,7 @@ _EXTRAS = frozenset(
         "markupsafe",
         "matplotlib",
         "numba",
+        "optuna",
         "prometheus_client",
         "pyarrow",
         "ray",

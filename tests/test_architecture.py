@@ -36,6 +36,7 @@ EXTRAS = {
         "markupsafe",
         "matplotlib",
         "numba",
+        "optuna",
         "pyarrow",
         "ray",
         "rich",

@@ -1,4 +1,8 @@
-"""The search: half of the trials spread over the space, half near the best so far, more noise seeds for the best.
+"""The search: trials that optuna's sampler proposes from earlier results, more noise seeds for the best.
+
+The sampler (TPE, a tree of Parzen estimators) learns from the scores of trials, so it is for public data alone. A
+private choice never comes here: its candidates are drawn in ``private.plan`` before any trial, since each
+look at a score there is a release that has to be booked.
 
 Noise moves a metric as much as a setting does, so whoever wins with one seed has often been lucky. After each seed
 about a quarter of the trials go on to the next one; the shipped settings always do, so that they are compared
@@ -11,6 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -20,12 +25,18 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.tuning.space import Choice, Space, Value, moved
+from fedboard.simulations.tuning.space import Choice, Parameter, Space, Value, rounded
 from fedboard.simulations.tuning.trials import TrialRecord, read_trial, run_trial
 
+if TYPE_CHECKING:
+    from optuna import Study
+    from optuna.distributions import BaseDistribution
+    from optuna.trial import FrozenTrial
+
 _BATCH = 6
-"""Trials near the best so far that are drawn at a time."""
-_PARENTS = 3
+"""Trials that are proposed at a time; the same however many run at a time."""
+_AT_RANDOM = 12
+"""Trials, the shipped settings included, after which the sampler learns; never more than half of them."""
 _KEPT = 4
 """One trial in so many goes on to the next seed."""
 _FEWEST_KEPT = 3
@@ -156,32 +167,66 @@ class _Runner:
 
 
 def _next_batch(search: Search, trials: Sequence[Trial]) -> list[Trial]:
-    """The shipped settings and trials all over the space first, then trials near the best so far."""
-    start = len(trials)
-    rng = np.random.default_rng([search.search_seed, start])
-    spread = math.ceil(search.n_trials / 2)
-    if start == 0:
-        choices = [{}, *_spread_out(search.space, spread - 1, rng)]
-    else:
-        parents = search.better(trials)[:_PARENTS]
-        number = min(_BATCH, search.n_trials - start)
-        choices = [_near(search, parents[child % len(parents)], rng) for child in range(number)]
+    """The shipped settings and a few trials all over the space first, then what the sampler proposes."""
+    start, spread = len(trials), min(_AT_RANDOM, math.ceil(search.n_trials / 2))
+    study = _study(search, trials, spread)
+    space = {key: _distribution(parameter) for key, parameter in search.space.items()}
+    number = spread - 1 if start == 0 else min(_BATCH, search.n_trials - start)
+    proposed = [study.ask(space).params for _ in range(number)]
+    choices: list[Choice] = [{}] if start == 0 else []
+    choices += [
+        {
+            key: found[key] if parameter.kind == "choice" else rounded(found[key])
+            for key, parameter in search.space.items()
+        }
+        for found in proposed
+    ]
     return [Trial(number=start + place, choice=choice) for place, choice in enumerate(choices)]
 
 
-def _spread_out(space: Space, number: int, rng: np.random.Generator) -> list[Choice]:
-    """A Latin hypercube: in each dimension every trial has a slice of its own."""
-    places = {key: (rng.permutation(number) + rng.random(number)) / max(number, 1) for key in space}
-    return [
-        {key: parameter.value_at(float(places[key][row])) for key, parameter in space.items()}
-        for row in range(number)
-    ]
+def _study(search: Search, trials: Sequence[Trial], spread: int) -> "Study":
+    """What the sampler knows; made anew for each batch, so that a search goes on as if it had never stopped."""
+    import optuna  # an extra: only a search needs it
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    seed = int(np.random.default_rng([search.search_seed, len(trials)]).integers(2**32))
+    sampler = optuna.samplers.TPESampler(
+        seed=seed, n_startup_trials=spread, multivariate=True, constant_liar=True
+    )
+    lower = lower_is_better(search.metric)
+    study = optuna.create_study(sampler=sampler, direction="minimize" if lower else "maximize")
+    study.add_trials([known for trial in trials if (known := _known(search, trial)) is not None])
+    return study
 
 
-def _near(search: Search, parent: Trial, rng: np.random.Generator) -> Choice:
-    """About half of the settings moved a little."""
-    values = {key: value_of(parent, key) for key in search.space}
-    return {**parent.choice, **moved(search.space, values, rng)}
+def _known(search: Search, trial: Trial) -> "FrozenTrial | None":
+    """A trial as optuna has it, a failed one counted as bad; None if shipped settings are no place in the space."""
+    from optuna.trial import TrialState, create_trial
+
+    values = {key: trial.choice.get(key, value_of(trial, key)) for key in search.space}
+    params = {key: search.space[key].inside(value) for key, value in values.items() if value is not None}
+    if any(params.get(key) is None for key in search.space):
+        return None
+    mean = trial.mean(search.metric)
+    failed = math.isnan(mean)
+    return create_trial(
+        params=params,
+        distributions={key: _distribution(parameter) for key, parameter in search.space.items()},
+        value=None if failed else mean,
+        state=TrialState.PRUNED if failed else TrialState.COMPLETE,
+    )
+
+
+def _distribution(parameter: Parameter) -> "BaseDistribution":
+    """A dimension as optuna has it."""
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if parameter.kind == "choice":
+        return CategoricalDistribution(parameter.values)
+    low, high = (float(value) for value in parameter.values)
+    if parameter.kind == "int":
+        return IntDistribution(int(low), int(high))
+    return FloatDistribution(low, high, log=parameter.kind == "log")
 
 
 def value_of(trial: Trial, key: str) -> Value | None:

@@ -12,7 +12,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.algorithm import Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import search_tables
-from fedboard.simulations.config import read_config
+from fedboard.simulations.config import SimulationConfig, read_config
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 
 SECTIONS: Mapping[str, str] = {"settings": "settings", "shares": "privacy.shares"}
 """Table of a search file -> section of the configuration."""
@@ -22,8 +23,6 @@ Choice = Mapping[str, Value]
 _KINDS = ("choice", "int", "log", "uniform")
 _DIGITS = 4
 _SHORT_STEP = 0.15
-_CHANGED = 0.5
-"""Probability that a setting changes between a trial and the one it was drawn near to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +41,8 @@ class Parameter:
         if self.kind == "int":
             return min(int(low + fraction * (high - low + 1)), int(high))
         if self.kind == "log":
-            return _rounded(low * (high / low) ** fraction)
-        return _rounded(low + fraction * (high - low))
+            return rounded(low * (high / low) ** fraction)
+        return rounded(low + fraction * (high - low))
 
     def place_of(self, value: Value) -> float:
         """Where a value lies; values outside lie at the nearer end, unknown choices in the middle."""
@@ -65,6 +64,15 @@ class Parameter:
             return self.value_at(rng.random())
         return self.value_at(min(max(self.place_of(value) + rng.normal(0.0, _SHORT_STEP), 0.0), 1.0))
 
+    def inside(self, value: Value) -> Value | None:
+        """The value, or the nearer end; None for what is no choice or no number."""
+        if self.kind == "choice":
+            return value if value in self.values else None
+        if not isinstance(value, int | float):
+            return None
+        bounded = min(max(value, self.values[0]), self.values[1])
+        return int(bounded) if self.kind == "int" else float(bounded)
+
     @property
     def _ends(self) -> tuple[float, float]:
         return float(self.values[0]), float(self.values[1])
@@ -72,6 +80,23 @@ class Parameter:
 
 Space = Mapping[str, Parameter]
 """Key of the configuration -> its dimension."""
+
+
+def space_of(config: SimulationConfig, search_file: Path | None) -> Space:
+    """What may be varied: the space of a file, or the algorithm's own, without what the configuration sets.
+
+    Raises:
+        InputError: unreadable, no space, or nothing is left of it.
+    """
+    if search_file is None:
+        space = default_space(chosen_algorithm(config.algorithm), config.feedback)
+    else:
+        space = read_space(search_file)
+    fixed = {"settings": config.settings, "privacy.shares": config.privacy.shares}
+    left = without(space, fixed)
+    if not left:
+        raise InputError("the configuration sets everything that would be tried; nothing is left to choose")
+    return left
 
 
 def default_space(algorithm: Variant, feedback: Feedback) -> Space:
@@ -117,25 +142,6 @@ def parse_space(raw: Mapping[str, Any], *, source: str) -> Space:
     return space
 
 
-def moved(space: Space, values: Mapping[str, Value | None], rng: np.random.Generator) -> Choice:
-    """About half of the settings moved a little, at least one of them.
-
-    Args:
-        space: what may move.
-        values: where it moves from; a value that is not known, None, is drawn anew.
-        rng: decides.
-    """
-    moves = rng.random(len(space)) < _CHANGED
-    moves[rng.integers(len(space))] = True
-    return {
-        key: parameter.value_at(rng.random())
-        if (value := values[key]) is None
-        else parameter.near(value, rng)
-        for (key, parameter), chosen in zip(space.items(), moves, strict=True)
-        if chosen
-    }
-
-
 def without(space: Space, fixed: Mapping[str, Any]) -> Space:
     """The space without what a configuration sets: ``fixed`` holds its sections by key."""
     return {
@@ -171,5 +177,6 @@ def _parameter(given: Any, where: str) -> Parameter:
     return Parameter(kind=kind, values=values)
 
 
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")
+def rounded(value: Value) -> Value:
+    """As it is written down: four digits."""
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value

@@ -1,34 +1,45 @@
-"""From a question (which algorithm, on which public data) to ``tuned.toml`` and the evidence beside it."""
+"""From a question (which algorithm, on which public data) to a ``tuned.toml`` to run with, and its evidence."""
 
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from fedboard.common.checks import require_one_of, require_whole
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.files import write_atomically
 from fedboard.common.tasks.shared.options import checked_options
-from fedboard.simulations.config import SimulationConfig, TunedConfig
+from fedboard.simulations.config import SimulationConfig, TunedConfig, overlay
 from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.judging.metrics.registry import main_metric, metric_names
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.sweeps.record_file import RecordFile
-from fedboard.simulations.tuning.outcome import write_outcome
-from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search
+from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search, value_of
 from fedboard.simulations.tuning.software import software, source_digest
 from fedboard.simulations.tuning.space import (
     SECTIONS,
     Space,
     Value,
-    default_space,
     parse_space,
-    read_space,
-    without,
+    space_of,
 )
 from fedboard.simulations.tuning.trials import for_trials
 
 SYNTHETIC = "synthetic"
 _NOBODYS = "the ratings are made up by this program, nobody's data"
+
+_HEADING = """\
+# Settings that fedboard tune chose. Run with them on your own ratings:
+#   fedboard simulate {name} --data RATINGS --epsilon {epsilon:g}
+# [tuned] says where they come from; it goes into the run's certificate.
+"""
 
 
 class TuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,7 +73,7 @@ class TuneResult:
     record: TuneRecord
     tuned: Path
     files: tuple[Path, ...]
-    """tuned.toml, trials.csv and the pictures."""
+    """tuned.toml and trials.csv."""
 
 
 def plan_tuning(
@@ -94,22 +105,16 @@ def plan_tuning(
         InputError: anything else that cannot be searched.
     """
     _require_public(config, public)
-    algorithm = chosen_algorithm(config.algorithm)
+    chosen_algorithm(config.algorithm)  # refuses what is no private algorithm
     if config.privacy.noise != "seeded":
         raise InputError("tuning compares settings under repeatable noise: leave privacy.noise at 'seeded'")
     if trials < 2 or search_seed < 0 or not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise InputError("tuning needs at least 2 trials and different seeds >= 0")
     if metric is not None:
         require_one_of("metric", metric, metric_names(config.feedback, "validation"))
-    space = default_space(algorithm, config.feedback) if search_file is None else read_space(search_file)
-    left = without(space, {"settings": config.settings, "privacy.shares": config.privacy.shares})
-    if not left:
-        raise InputError(
-            "the configuration sets everything that would be searched; nothing is left to choose"
-        )
     return TuneRecord(
         config=for_trials(config),
-        space=_written(left),
+        space=_written(space_of(config, search_file)),
         public=_NOBODYS if public is None else " ".join(public.split()),
         metric=metric or main_metric(config.feedback, "validation"),
         trials=trials,
@@ -123,7 +128,7 @@ def plan_tuning(
 def tune(
     record: TuneRecord, out: Path, *, jobs: int = 1, resume: bool = False, on_trial: OnTrial | None = None
 ) -> TuneResult:
-    """Search, then write ``tuned.toml``, ``trials.csv`` and a plot of the trials.
+    """Search, then write ``tuned.toml`` and ``trials.csv``.
 
     Args:
         record: from ``plan_tuning``.
@@ -233,3 +238,86 @@ def _prepare(record: TuneRecord, out: Path, *, resume: bool) -> None:
             )
         return
     _RECORD.begin(out, record, room="trials")
+
+
+def write_outcome(
+    out: Path, search: Search, trials: Sequence[Trial], best: Trial, tuned: TunedConfig
+) -> tuple[Path, Path]:
+    """Write the files of a finished search.
+
+    Args:
+        out: the directory of the search.
+        search: what was asked.
+        trials: all of them.
+        best: whose settings go into tuned.toml.
+        tuned: where they come from.
+
+    Returns:
+        Paths of tuned.toml and trials.csv.
+    """
+    path, table = out / "tuned.toml", out / "trials.csv"
+    write_atomically(path, tuned_toml(search, best, tuned, name=path.name).encode())
+    write_atomically(table, _table(search, trials).encode())
+    return path, table
+
+
+def tuned_toml(search: Search, best: Trial, tuned: TunedConfig, *, name: str = "tuned.toml") -> str:
+    """A configuration file with what was chosen, everything that was searched spelt out, and no data section."""
+    config = search.config
+    values = {key: value for key in search.space if (value := value_of(best, key)) is not None}
+    chosen = {"settings": dict(config.settings), "privacy": {"shares": dict(config.privacy.shares)}}
+    for key, value in values.items():
+        chosen = overlay(chosen, nested(key, value))
+    tables = {
+        "": {"algorithm": config.algorithm, "feedback": str(config.feedback)},
+        "privacy": _promise(config),
+        "privacy.shares": chosen["privacy"]["shares"],
+        "settings": chosen["settings"],
+        "tuned": msgspec.to_builtins(tuned),
+    }
+    heading = _HEADING.format(name=name, epsilon=config.privacy.epsilon)
+    return heading + "\n" + "\n".join(_toml_table(title, table) for title, table in tables.items())
+
+
+def _promise(config: SimulationConfig) -> dict[str, Any]:
+    privacy = config.privacy
+    plain = {"epsilon": privacy.epsilon, "delta": privacy.delta, "adjacency": str(privacy.adjacency)}
+    if privacy.participation.kind == "full":
+        return plain
+    stated: dict[str, Any] = msgspec.to_builtins(privacy.participation)
+    return plain | {"participation": {key: value for key, value in stated.items() if value is not None}}
+
+
+def _toml_table(title: str, table: Mapping[str, Any]) -> str:
+    lines = [f"[{title}]"] if title else []
+    lines += [f"{key} = {_toml_value(value)}" for key, value in table.items() if value is not None]
+    return "\n".join(lines) + "\n"
+
+
+def _toml_value(value: Any) -> str:
+    """A value as TOML writes it; texts and lists are written as in JSON, which TOML reads alike."""
+    if isinstance(value, float) and not isinstance(value, bool):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml_value(entry)}" for key, entry in value.items()) + " }"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _table(search: Search, trials: Sequence[Trial]) -> str:
+    """A line per trial: metric, spread, seeds, values."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("trial", f"{search.metric}", "deviation", "seeds", "error", *search.space))
+    for trial in trials:
+        mean, deviation = trial.mean(search.metric), trial.deviation(search.metric)
+        errors = [record.error for record in trial.records if record.error]
+        row = (
+            trial.number,
+            "" if math.isnan(mean) else mean,
+            "" if deviation is None else deviation,
+            len(trial.records),
+            errors[0] if errors else "",
+        )
+        values = (trial.choice.get(key, value_of(trial, key)) for key in search.space)
+        writer.writerow((*row, *("" if value is None else value for value in values)))
+    return stream.getvalue()

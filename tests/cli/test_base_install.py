@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 SCRIPT = """
 import sys
 
-EXTRAS = {"dp_accounting", "scipy", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba"}
+EXTRAS = {"dp_accounting", "scipy", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba", "optuna"}
 EXTRAS |= {"prometheus_client", "pyarrow", "rich", "threadpoolctl", "yaml"}
 
 

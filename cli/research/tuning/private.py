@@ -14,7 +14,7 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.simulations.tuning.private.outcome import Chosen
+    from fedboard.simulations.tuning.private.choice import Chosen
     from fedboard.simulations.tuning.private.plan import PrivateTuneRecord
     from fedboard.simulations.tuning.private.run import PrivateTuneResult
     from fedboard.simulations.tuning.space import Choice
@@ -191,7 +191,7 @@ def told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
     import msgspec
 
     from fedboard.cli.research.summary import private_summary
-    from fedboard.simulations.tuning.private.outcome import FILE
+    from fedboard.simulations.tuning.private.choice import FILE
 
     chosen, certificate = result.chosen, result.final.certificate
     said = private_summary(result.record.config, result.final)  # epsilon is that of the whole
@@ -210,7 +210,7 @@ def told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
 
 
 def _text(chosen: "Chosen") -> str:
-    from fedboard.simulations.tuning.private.candidates import told_of
+    from fedboard.simulations.tuning.private.plan import told_of
 
     known = ["lost"] * (len(chosen.candidates) - 1)
     if chosen.losses is not None:
@@ -233,7 +233,7 @@ def _text(chosen: "Chosen") -> str:
 
 
 def _candidates(own: Mapping[str, Any]) -> "tuple[Choice, ...]":
-    from fedboard.simulations.tuning.private.candidates import candidate_of, read_candidates
+    from fedboard.simulations.tuning.private.plan import candidate_of, read_candidates
 
     texts, path = own["candidate"], own["candidates"]
     if texts and path is not None:

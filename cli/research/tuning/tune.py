@@ -215,4 +215,4 @@ def _text(result: "TuneResult") -> str:
     table = aligned(("settings", metric, "deviation"), rows, right=(1, 2))
     epsilon = result.record.config.privacy.epsilon
     again = f"fedboard simulate {shlex.quote(str(result.tuned))} --data RATINGS --epsilon {epsilon:g}"
-    return f"{table}\n\nTuned     {result.tuned}\nTrials    {result.files[2]}\nRun with  {again}"
+    return f"{table}\n\nTuned     {result.tuned}\nTrials    {result.files[1]}\nRun with  {again}"

@@ -28,14 +28,21 @@ from fedboard.simulations.runs.ledger import Part
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated
 from fedboard.simulations.simulate import RunResult, Silent, simulate
 from fedboard.simulations.sweeps.cells import shared_problem
-from fedboard.simulations.tuning.private.candidates import settings_of, told_of
-from fedboard.simulations.tuning.private.choice import RELEASE, ChoiceTask, Tried
-from fedboard.simulations.tuning.private.outcome import Chosen, chosen_of, write_chosen
-from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, require_runnable
+from fedboard.simulations.sweeps.record_file import RecordFile
+from fedboard.simulations.tuning.private.choice import (
+    RELEASE,
+    ChoiceTask,
+    Chosen,
+    Tried,
+    chosen_of,
+    write_chosen,
+)
+from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, require_runnable, settings_of, told_of
 from fedboard.simulations.tuning.software import source_digest
 
 RECORD = "tune.json"
 LEDGER = "ledger.sqlite"
+_RECORD = RecordFile(name=RECORD, kind=PrivateTuneRecord, what="a private choice")
 CHOICE = "choice"
 FINAL = "final"
 OnNews = Callable[[str], None]
@@ -99,12 +106,7 @@ def read_private_record(out: Path) -> PrivateTuneRecord:
     Raises:
         InputError: nothing was, or with other code.
     """
-    try:
-        record = msgspec.json.decode((out / RECORD).read_bytes(), type=PrivateTuneRecord)
-    except OSError as error:
-        raise InputError(f"{out} holds nothing to resume; start it without --resume") from error
-    except msgspec.DecodeError as error:
-        raise InputError(f"{out / RECORD}: not the record of a private choice ({error})") from error
+    record = _RECORD.read(out)
     if record.source != source_digest():
         raise InputError(
             f"{out} was begun with other code, whose releases this one would not continue; start anew, with "

@@ -1,6 +1,7 @@
 """What a private choice is among, and what it refuses before anything is spent."""
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +9,17 @@ import pytest
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.simulations.sweeps.cells import shared_problem
-from fedboard.simulations.tuning.private.candidates import candidate_of, read_candidates, settings_of
-from fedboard.simulations.tuning.private.plan import Division, plan_private_tuning
+from fedboard.simulations.tuning import private, search
+from fedboard.simulations.tuning.private.plan import (
+    Division,
+    candidate_of,
+    plan_private_tuning,
+    read_candidates,
+    settings_of,
+)
+from fedboard.simulations.tuning.private.run import read_private_record
 from fedboard.simulations.tuning.trials import for_trials
-from tests.simulations.tuning.private_choices import CANDIDATES, planned, tiny
+from tests.simulations.tuning.private_choices import CANDIDATES, planned, tiny, tuned
 
 pytestmark = pytest.mark.slow
 
@@ -112,3 +120,25 @@ def test_candidates_of_a_file(tmp_path: Path) -> None:
     path.write_text("[[candidate]]\nprivacy.epsilon = 3\n")
     with pytest.raises(InputError, match="only settings and shares are chosen"):
         read_candidates(path)
+
+
+def test_no_sampler_that_learns_from_scores_comes_near_a_private_choice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It would read private ratings once per proposal, which nothing books."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "optuna"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "optuna", None)  # importing it fails
+
+    def refused(*_: object) -> None:
+        raise AssertionError("a private choice asked the public search for trials")
+
+    monkeypatch.setattr(search, "_next_batch", refused)
+
+    result = tuned(tiny(), tmp_path / "tune", candidates=(), trials=3)
+
+    fixed = read_private_record(tmp_path / "tune")
+    assert fixed.candidates == result.chosen.candidates == planned(tiny(), candidates=(), trials=3).candidates
+    folder = Path(str(private.__file__)).parent
+    used = [path.name for path in folder.glob("*.py") if "tuning.search" in path.read_text(encoding="utf-8")]
+    assert not used

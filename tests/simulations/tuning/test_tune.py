@@ -2,7 +2,10 @@
 
 import csv
 import json
+import math
 import tomllib
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -11,12 +14,14 @@ import pytest
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.simulations.config import SimulationConfig, parse_config, read_config
+from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning import tune as tune_module
+from fedboard.simulations.tuning.search import Search, Trial, _next_batch
+from fedboard.simulations.tuning.space import Choice, parse_space
 from fedboard.simulations.tuning.trials import TrialRecord, judged_on_validation
 from fedboard.simulations.tuning.tune import TuneRecord, TuneResult, plan_tuning, read_tune_record, tune
-from tests.pictures import leave_out
 
 pytestmark = pytest.mark.slow
 
@@ -63,14 +68,62 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[TuneResult, Path
     return tune(planned(parse_config(TINY), folder), folder / "tune"), folder / "tune"
 
 
-@pytest.fixture
-def without_pictures(finished: tuple[TuneResult, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what is drawn; ``finished`` has it."""
-    leave_out(monkeypatch)
-
-
 def with_source(config: SimulationConfig, source: str) -> SimulationConfig:
     return msgspec.structs.replace(config, data=msgspec.structs.replace(config.data, source=source))
+
+
+def searched(search: Search, score: Callable[[Choice], float]) -> list[Trial]:
+    """A search whose trials are a formula, for what the sampler proposes."""
+    trials: list[Trial] = []
+    while len(trials) < search.n_trials:
+        for trial in _next_batch(search, trials):
+            settings = {"clip_norm": 30.0, **{k.partition(".")[2]: v for k, v in trial.choice.items()}}
+            found = score(settings)
+            metrics = {} if math.isnan(found) else {search.metric: found}
+            record = TrialRecord(
+                number=trial.number, seed=0, choice=dict(trial.choice), metrics=metrics, settings=settings
+            )
+            trials.append(Trial(number=trial.number, choice=trial.choice, records=[record]))
+    return trials
+
+
+@pytest.mark.parametrize("metric", ["validation_rmse", "validation_recall@20"])
+def test_the_sampler_learns_which_way_is_better_from_one_seed(tiny: SimulationConfig, metric: str) -> None:
+    """The shipped value lies outside of the space here, and a quarter of it fails."""
+    space = parse_space(
+        {
+            "settings": {
+                "clip_norm": {"log": [0.1, 10.0]},
+                "rank": {"int": [2, 9]},
+                "mode": {"choice": ["a", "b"]},
+            }
+        },
+        source="here",
+    )
+    sign = 1.0 if lower_is_better(metric) else -1.0
+
+    def score(settings: Choice) -> float:
+        if float(settings["clip_norm"]) > 3 and "rank" in settings:
+            return math.nan
+        return sign * (abs(math.log(float(settings["clip_norm"]))) + (settings.get("mode") == "b"))
+
+    search = Search(config=tiny, space=space, metric=metric, n_trials=36, seeds=(0,), search_seed=5)
+    one, same = searched(search, score), searched(search, score)
+    other = searched(replace(search, search_seed=6), score)
+
+    assert [trial.choice for trial in one] == [trial.choice for trial in same]
+    assert [trial.choice for trial in one[1:]] != [trial.choice for trial in other[1:]]
+    random, learnt = one[1:12], one[18:]
+    for trials in (random, learnt):
+        assert {str(trial.choice["settings.mode"]) for trial in trials} <= {"a", "b"}
+        assert all(0.1 <= float(trial.choice["settings.clip_norm"]) <= 10 for trial in trials)
+        assert all(type(trial.choice["settings.rank"]) is int for trial in trials)
+    off = [
+        np.median([abs(math.log(float(trial.choice["settings.clip_norm"]))) for trial in trials])
+        for trials in (random, learnt)
+    ]
+    assert off[1] < off[0]
+    assert sum(trial.choice["settings.mode"] == "a" for trial in learnt) > len(learnt) / 2
 
 
 @pytest.mark.parametrize("public", [None, "", "  "])
@@ -120,7 +173,7 @@ def test_the_best_trial_is_at_least_as_good_as_what_is_shipped(finished: tuple[T
     rows = list(csv.DictReader((out / "trials.csv").read_text().splitlines()))
     assert len(rows) == 6
     assert float(rows[result.best.number][metric]) == means[0]
-    assert {path.name for path in result.files} == {"tuned.toml", "trials.csv", "trials.svg", "trials.png"}
+    assert {path.name for path in result.files} == {"tuned.toml", "trials.csv"}
 
 
 def test_tuned_settings_run_on_other_ratings_and_say_where_they_come_from(
@@ -147,7 +200,6 @@ def test_tuned_settings_run_on_other_ratings_and_say_where_they_come_from(
     assert run.certificate.holds
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_a_search_is_the_same_with_two_processes_and_after_an_interruption(
     finished: tuple[TuneResult, Path], tiny: SimulationConfig, tmp_path: Path
 ) -> None:
@@ -170,7 +222,6 @@ def test_a_search_is_the_same_with_two_processes_and_after_an_interruption(
     assert len(told) == len(spread)
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_a_search_never_sees_the_test_part(tiny: SimulationConfig, tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     user, item = (part.astype(np.int32) for part in np.nonzero(rng.random((120, 30)) < 0.4))
@@ -211,7 +262,6 @@ def test_what_a_trial_is_judged_on_is_the_validation_part(tiny: SimulationConfig
     assert judged.train is problem.split.train
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_settings_that_do_not_fit_are_failed_trials_and_never_chosen(
     tiny: SimulationConfig, tmp_path: Path
 ) -> None:
@@ -242,7 +292,6 @@ def test_an_unknown_metric_is_refused_with_those_there_are(tiny: SimulationConfi
         tune(record, tmp_path / "tune")
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_directories_in_use_and_other_searches_are_refused(
     tiny: SimulationConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -262,7 +311,6 @@ def test_directories_in_use_and_other_searches_are_refused(
         tune(record, out, resume=True)
 
 
-@pytest.mark.usefixtures("without_pictures")
 def test_what_is_written_is_toml_whatever_the_statement_says(tiny: SimulationConfig, tmp_path: Path) -> None:
     statement = 'said "public"\\ by Zoë,\n on two lines'
     (tmp_path / "search.toml").write_text(SPACE)
