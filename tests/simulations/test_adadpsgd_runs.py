@@ -89,3 +89,13 @@ def test_the_steps_of_the_theorem_follow_public_guesses() -> None:
     assert few < 10
     assert steps(**{**guesses, "ratings_per_item": 1e6}) == 200
     assert steps(steps=7, **guesses) == 7
+
+
+def test_users_with_a_smaller_epsilon_give_less(tmp_path: Path) -> None:
+    levels = [{"epsilon": 0.5, "share": 0.9}]
+    simulate(a_config(), tmp_path / "all")
+    personal = simulate(a_config(privacy={"personal": levels}), tmp_path / "some")
+
+    assert any("0.5" in line for line in personal.certificate.assumptions)
+    everybody, fewer = (last_board(tmp_path / name).arrays["item_factors"] for name in ("all", "some"))
+    assert np.any(everybody != fewer)

@@ -126,3 +126,18 @@ def test_every_promise_that_can_be_made_can_be_kept(privacy: dict[str, Any], tmp
     assert all(np.isfinite(values).all() for values in result.board.arrays.values())
     with Ledger.open(tmp_path / "run" / "ledger.sqlite", read_only=True) as ledger:
         assert 4.99 < ledger.spent().epsilon <= 5.0
+
+
+def test_what_was_booked_is_the_plan(finished: Path) -> None:
+    with Ledger.open(finished / "ledger.sqlite", read_only=True) as ledger:
+        names = [event["name"] for event in ledger.events()]
+        assert ledger.spent().epsilon == pytest.approx(5.0, rel=1e-3)
+        assert ledger.spent().epsilon <= 5.0
+    preparation = ["moments", "counts"]
+    biases = ["weighted-counts", "bias/linear", "bias/moment"]
+    rounds = [
+        *["round-1/linear", "round-1/moment", "round-1/clip"],
+        *["round-2/linear", "round-2/moment", "round-2/ridges", "round-2/curvature", "round-2/clip"],
+        *["round-3/linear", "round-3/moment", "round-3/ridges"],
+    ]
+    assert names == [*preparation, *biases, "pairs", *rounds]

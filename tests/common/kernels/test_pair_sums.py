@@ -68,3 +68,12 @@ def test_arrays_that_do_not_fit_are_refused(backend, indptr, items, n_responses)
             n_items=4,
             backend=backend,
         )
+
+
+def test_other_widths_are_refused_rather_than_cut(backend):
+    with pytest.raises(InputError, match="int16"):
+        pair_sums(np.array([0, 1]), np.zeros(1, np.int32), np.array([40_000]), n_items=1, backend=backend)
+    with pytest.raises(InputError, match="catalogue"):
+        pair_sums(np.array([0, 1]), np.array([2**32]), np.ones(1, np.int16), n_items=1, backend=backend)
+    with pytest.raises(InputError, match="n_items"):
+        pair_sums(np.array([0]), np.zeros(0, np.int32), np.zeros(0, np.int16), n_items=-3, backend=backend)

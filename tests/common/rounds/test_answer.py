@@ -178,3 +178,18 @@ def test_an_answer_shows_nothing_of_itself() -> None:
 
     assert "Answer object" in repr(answer)
     assert "Contribution object" in repr(rows_of(answer))
+
+
+def test_an_answer_that_is_cut_short_is_refused() -> None:
+    for length in [*range(0, 400, 3), *range(400, len(CONTENT), 61), len(CONTENT) - 1]:
+        assert code_of(CONTENT[:length]) is Refusal.MALFORMED
+
+
+def test_too_large_an_answer_is_refused() -> None:
+    assert code_of(CONTENT, limit=len(CONTENT) - 1) is Refusal.TOO_LARGE
+
+
+def test_sums_of_another_type_are_refused() -> None:
+    fields = {**FACTORED, "form": "dense", "n_users": 2}
+    for values in (np.zeros((2, 2), dtype=np.int32), np.zeros(4, dtype=np.int64)):
+        assert code_of(pack_frame("answer", fields, {"counts": values})) is Refusal.MALFORMED

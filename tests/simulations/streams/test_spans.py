@@ -35,6 +35,7 @@ from fedboard.simulations.streams.spans import (
     SpanRead,
     merged_spans,
     require_everybody,
+    require_room,
 )
 from fedboard.simulations.streams.splitting import splitting_of
 
@@ -227,3 +228,13 @@ def test_sums_that_would_leave_64_bits_are_refused_and_no_others(ratings: Rating
     merged_spans([parts[0], replace(part, sums=down, spans=spans[2]), parts[1]])  # nothing in between
     with pytest.raises(PrivacyError, match="does not fit 64-bit integers"):
         both.merged(replace(parts[0], spans=spans[2]))
+
+
+def test_sums_that_do_not_fit_are_refused_with_what_to_do(ratings: Ratings) -> None:
+    config = parse_config({"algorithm": "adadpals", "settings": {"rank": 3}})
+    task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
+    requests = task.plan()[-1]
+
+    require_room(requests, 60, 8 * 60 * (6 + 3))
+    with pytest.raises(InputError, match="choose a smaller rank"):
+        require_room(requests, 60, 8 * 60 * (6 + 3) - 1)

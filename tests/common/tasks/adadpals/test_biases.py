@@ -4,10 +4,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.algorithm import ALGORITHM
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.shared.algorithm import Algorithm
@@ -15,6 +17,7 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.judging.algorithm_contract import CHECKS
+from fedboard.simulations.judging.contract_runs import made, played, population
 from fedboard.simulations.simulate import simulate
 
 BIASED = replace(
@@ -50,3 +53,18 @@ def test_the_floor_is_worth_its_budget_where_people_rate_little(tmp_path: Path) 
 def test_presence_has_no_biases() -> None:
     with pytest.raises(InputError, match="biases must be false for implicit feedback"):
         from_written({"biases": True, "feedback": Feedback.IMPLICIT}, AdaDpalsConfig)
+
+
+def test_no_user_moves_a_release_by_more_than_is_booked() -> None:
+    task, cohort = made(BIASED.variant(), Feedback.EXPLICIT).task, population(Feedback.EXPLICIT)
+    for one in played(task, cohort):
+        whole = whole_sums(FactoredSums.of(task.contribute(cohort, one.board, one.requests)), one.requests)
+        for user in range(cohort.n_users):
+            others = cohort.where(cohort.user_of_entry() != user)
+            without = whole_sums(
+                FactoredSums.of(task.contribute(others, one.board, one.requests)), one.requests
+            )
+            for request in one.requests:
+                unit = request.release.noise_stddev / request.release.column_stddev()
+                moved = np.linalg.norm((whole[request.name] - without[request.name]) * unit)
+                assert moved <= request.release.l2_sensitivity

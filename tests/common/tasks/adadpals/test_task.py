@@ -1,5 +1,6 @@
 """AdaDPALS against a slow, obvious version of its formulas, and its promise about single users."""
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -274,3 +275,24 @@ def test_the_paper_s_scale_and_unobserved_term_are_a_choice() -> None:
     np.testing.assert_allclose(small, 0.2 * first, rtol=1e-6)
     with pytest.raises(InputError, match="first_norm"):
         a_task(first_norm=0.0)
+
+
+def test_a_release_without_calibrated_noise_is_refused() -> None:
+    with pytest.raises(PrivacyError, match="calibrate"):
+        AdaDpals(AdaDpalsConfig()).plan()
+
+
+@pytest.mark.parametrize("scheme", ALL_SCHEMES)
+def test_contributions_do_not_depend_on_how_users_are_split(cohort: Cohort, scheme: WeightScheme) -> None:
+    task = a_task(weights=scheme)
+    board = a_prepared_board(task)
+    whole = task.contribute(cohort, board, task.requests(board))
+
+    for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS]):
+        parts = [
+            task.contribute(cohort.rows(start, stop), board, task.requests(board))
+            for start, stop in itertools.pairwise(cuts)
+        ]
+        for field in ("vectors", "weights", "responses"):
+            joined = np.concatenate([getattr(part, field) for part in parts])
+            np.testing.assert_array_equal(joined, getattr(whole, field))

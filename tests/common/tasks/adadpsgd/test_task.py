@@ -1,5 +1,6 @@
 """AdaDPSGD against a slow, obvious version of its formulas, and its promise about single users."""
 
+import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.per_user.clipping import clip_responses
 from fedboard.common.per_user.personal import SCALE_STEPS, scale_contribution
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
@@ -412,3 +414,23 @@ def test_ratings_that_are_not_numbers_never_leave_the_device(cohort: Cohort, wro
 def test_settings_out_of_range_are_refused(settings: dict[str, object], told: str) -> None:
     with pytest.raises(InputError, match=told):
         from_written(settings, AdaDpsgdConfig)  # type: ignore[arg-type]
+
+
+def test_a_bound_beyond_what_the_grid_can_hold_is_that_of_the_grid() -> None:
+    task = a_task(gradient_clip=1e6, vector_bound=1.0)
+    (request,) = task.requests(a_board(task, 1))
+
+    assert request.release.l2_bound * request.release.grid_step == 8.0  # 2 (5 - 1) times a vector of length 1
+    assert clip_responses(np.array([8.0]), task.settings.response_bound)[0] == 2**12
+
+
+def test_contributions_do_not_depend_on_how_users_are_split() -> None:
+    task, cohort = a_task(gradient_clip=0.2), population()
+    board = a_board(task, 1)
+    requests = task.requests(board)
+    whole = task.contribute(cohort, board, requests)
+    for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS]):
+        parts = [task.contribute(cohort.rows(a, b), board, requests) for a, b in itertools.pairwise(cuts)]
+        for name in ("vectors", "weights", "responses"):
+            joined = np.concatenate([getattr(part, name) for part in parts])
+            np.testing.assert_array_equal(joined, getattr(whole, name))

@@ -9,8 +9,12 @@ import pytest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.errors import InputError
+from fedboard.common.errors import BudgetExceededError, InputError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.accounting.exact import compose, mu_for
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
 from fedboard.common.tasks.langevin.config import LangevinConfig, LangevinShares, shares_by_release
@@ -230,3 +234,36 @@ def test_a_small_private_run_beats_the_global_mean_and_publishes_items_alone(tmp
     shapes = {name: np.asarray(array).shape for name, array in result.board.arrays.items()}
     assert all(shape[0] in (1, 60) for shape in shapes.values())
     assert result.certificate.claim.epsilon <= 20.0
+
+
+def test_a_row_is_hers_alone_however_users_are_split() -> None:
+    task, cohort = langevin_task(), population()
+    board = langevin_boards(task, cohort)[2]
+    requests = task.requests(board)
+    whole = task.contribute(cohort, board, requests)
+
+    for j in (0, 1, 7, N_USERS - 1):
+        alone = task.contribute(cohort.rows(j, j + 1), board, requests)
+        entries = slice(*cohort.indptr[j : j + 2])
+        np.testing.assert_array_equal(alone.weights, whole.weights[entries])
+        np.testing.assert_array_equal(alone.responses, whole.responses[entries])
+        np.testing.assert_array_equal(alone.vectors[0], whole.vectors[j])
+
+
+def test_the_whole_run_is_booked_and_fits_its_budget(tmp_path: Path) -> None:
+    task, cohort = langevin_task(), population()
+    releases = [r.release for board in langevin_boards(task, cohort) for r in task.requests(board)]
+
+    assert [release.name for release in releases] == list(task.settings.shared.noise_multipliers)
+    assert compose(r.noise_multiplier for r in releases) == pytest.approx(mu_for(EPSILON, DELTA), rel=1e-6)
+    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)
+    with Ledger.create(tmp_path / "whole", budget) as ledger:
+        for release in releases:
+            release.book(ledger, SeededNoise(0))
+    # Noise that is a tenth too small in one step does not fit.
+    with Ledger.create(tmp_path / "less", budget) as ledger:
+        for release in releases[:-1]:
+            release.book(ledger, SeededNoise(0))
+        less = replace(releases[-1], noise_multiplier=0.9 * releases[-1].noise_multiplier)
+        with pytest.raises(BudgetExceededError):
+            less.book(ledger, SeededNoise(0))

@@ -1,5 +1,6 @@
 """What residual alternating minimisation promises about single users, at every stage of a run."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -223,3 +224,25 @@ def test_users_without_ratings_and_with_one_can_take_part(
                 assert np.flatnonzero(sums.any(axis=1)).tolist() == [4]
         if rows.weights is not None and stage_of(board.version, task.settings).kind is StageKind.BIASES:
             assert rows.weights.tolist() == [1 << 14]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("feedback", FEEDBACKS)
+def test_contributions_do_not_depend_on_how_users_are_split(start: Start, feedback: Feedback) -> None:
+    cohort = rated(feedback)
+    task = a_residual_task(start=start, clip_quantile=0.5, **FEEDBACKS[feedback])
+    for board in residual_boards(task):
+        requests = task.requests(board)
+        whole = task.contribute(cohort, board, requests)
+        for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS], list(range(N_USERS + 1))):
+            parts = [
+                task.contribute(cohort.rows(first, last), board, requests)
+                for first, last in itertools.pairwise(cuts)
+            ]
+            for name in ("vectors", "weights", "responses"):
+                if getattr(whole, name) is not None:
+                    joined = np.concatenate([getattr(part, name) for part in parts])
+                    np.testing.assert_array_equal(joined, getattr(whole, name))
+            for name, rows in whole.totals.items():
+                np.testing.assert_array_equal(np.concatenate([part.totals[name] for part in parts]), rows)

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from fedboard.common.board import Catalogue
 from fedboard.common.contribution import SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import LINEAR_BOUND
@@ -229,3 +230,11 @@ def test_a_spectral_start_takes_small_catalogues_only() -> None:
     assert request.release.width == 50_005_000
     with pytest.raises(InputError, match="at most 10000 of them, got 10001; use start 'sketch'"):
         spectral_start(task.settings, n_items=10_001)
+
+
+def test_a_catalogue_that_is_too_large_is_refused_before_anything_is_released() -> None:
+    catalogue = Catalogue(item_ids=tuple(map(str, range(10_001))))
+
+    with pytest.raises(InputError, match="use start 'sketch'"):
+        a_residual_task(start=Start.SPECTRAL).first_board(catalogue)
+    assert a_residual_task().first_board(catalogue).catalogue.n_items == 10_001

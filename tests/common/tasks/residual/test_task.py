@@ -10,6 +10,7 @@ import pytest
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
+from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -18,6 +19,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ItemBlockSolver
 from fedboard.common.tasks.residual.config import (
     Curvature,
+    ResidualConfig,
     ResidualShares,
     Shrinkage,
     StageKind,
@@ -397,3 +399,8 @@ def test_a_run_under_replace_works_and_pays_for_it(tmp_path: Path) -> None:
 
     assert np.isfinite(boards[-1].arrays["item_factors"]).all()
     assert not task.requests(boards[-1])
+
+
+def test_a_release_without_calibrated_noise_is_refused() -> None:
+    with pytest.raises(PrivacyError, match="calibrate"):
+        Residual(ResidualConfig()).plan()

@@ -16,7 +16,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
+from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.written import from_written
@@ -116,3 +116,8 @@ def test_the_last_round_and_a_run_of_one_round_release_no_norms() -> None:
 def test_settings_out_of_range_are_named(settings: dict[str, float]) -> None:
     with pytest.raises(InputError, match=next(iter(settings))):
         from_written(settings, AdaDpalsConfig)
+
+
+def test_a_share_that_leaves_nothing_is_refused() -> None:
+    with pytest.raises(InputError, match=r"shares\.clip"):
+        BudgetShares(clip=0.95)
