@@ -62,9 +62,6 @@ class Job(Section, frozen=True, kw_only=True):
     enrolled: EnrolledDevices | None = None
     """Where it stands who is admitted at the moment; None: ``nodes`` alone, all the time."""
 
-    line: str | None = None
-    """File that tells where the door is, for devices that come to it without Flower; None: there are none."""
-
     def __post_init__(self) -> None:
         """Check what goes together.
 
@@ -85,6 +82,11 @@ class Job(Section, frozen=True, kw_only=True):
             raise SettingError(f"{self.rounds.expected_nodes} nodes are expected but only {most} admitted")
         if min(self.nodes.values(), default=1) < 1 or self.n_users > MOST_USERS:
             raise SettingError(f"users per node must be >= 1 and {MOST_USERS} in all at most")
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nodes are simulated: nobody is a member, and they keep nothing beyond the run."""
+        return self.nodes is None
 
     @property
     def largest_cohort(self) -> int:

@@ -144,7 +144,6 @@ def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
         "dataset": settings.catalogue.statement,
         "nodes": {key: node.max_users for key, node in settings.public_keys.items()},
         "enrolled": _enrolled(settings, state),
-        "line": str(state.line),
     }
 
 
