@@ -20,7 +20,7 @@ from fedboard.common.wire.certificate_dates import require_current
 
 _ALWAYS = ("localhost", "127.0.0.1")
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
-_NEW_SERVER = "make a new one with: fedboard keys server"
+_NEW_SERVER = "make a new one with: fedboard keys renew"
 _CLOCKS_APART = timedelta(days=1)
 
 
@@ -167,7 +167,7 @@ def _read_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.
     except OSError as error:
         raise InputError(
             f"{error.filename}: the authority cannot be read there ({error.strerror}); "
-            "make one with: fedboard keys authority"
+            "make one with: fedboard keys new authority"
         ) from error
     except ValueError as error:
         raise InputError(f"{certificate} and {key}: not a certificate and its key in PEM form") from error
@@ -176,6 +176,6 @@ def _read_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.
     require_current(
         certificate.read_bytes(),
         certificate,
-        remedy="make a new authority with: fedboard keys authority, and give it to every device",
+        remedy="make a new authority with: fedboard keys new authority, and give it to every device",
     )
     return issuer, private
