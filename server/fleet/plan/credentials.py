@@ -8,18 +8,18 @@ from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fedboard.common.board_service.log.note_keys import NoteKey
-from fedboard.common.board_service.log.notes import Kind
-from fedboard.common.board_service.log.policy import WitnessPolicy
+from fedboard.common.boards.log.note_keys import NoteKey
+from fedboard.common.boards.log.notes import Kind
+from fedboard.common.boards.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import QUESTIONS
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.board_service.log.log import KEY as LOG_KEY
-from fedboard.server.board_service.log.restored import require_decided
-from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.board_service.upkeep.signers import Signer, chain_for, require_days
+from fedboard.server.publishing.log.log import KEY as LOG_KEY
+from fedboard.server.publishing.log.restored import require_decided
+from fedboard.server.publishing.signing import SigningKey
+from fedboard.server.publishing.upkeep.signers import Signer, chain_for, require_days
 from fedboard.server.fleet.plan.sections import BoardSection, NetworkSection
 from fedboard.server.fleet.plan.settings import FleetSettings
 

@@ -9,7 +9,7 @@ from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.fleet.plan.settings import FleetSettings
 
 

@@ -8,8 +8,8 @@ import msgspec
 
 from fedboard.common.errors import SettingError
 from fedboard.common.tasks.registry import usual
-from fedboard.server.board_service.limits import Limits
-from fedboard.server.board_service.upkeep.signers import USUAL_DAYS
+from fedboard.server.publishing.limits import Limits
+from fedboard.server.publishing.upkeep.signers import USUAL_DAYS
 from fedboard.server.run_spec import Section
 
 
@@ -141,7 +141,7 @@ class BoardSection(Section, frozen=True, kw_only=True):
     metrics_port: int | None = None
     """Health and metrics over HTTP, on 127.0.0.1 only; None: not served."""
     limits: Limits = Limits()
-    """``[board.limits]``: what the service takes on; see ``server/board_service/limits.py``."""
+    """``[board.limits]``: what the service takes on; see ``server/publishing/limits.py``."""
 
 
 class QuestionsSection(Section, frozen=True, kw_only=True):

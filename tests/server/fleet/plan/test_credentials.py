@@ -15,13 +15,13 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
 )
 
-from fedboard.common.board_service.log.note_keys import NoteKey
-from fedboard.common.board_service.log.notes import Kind
+from fedboard.common.boards.log.note_keys import NoteKey
+from fedboard.common.boards.log.notes import Kind
 from fedboard.common.errors import InputError
 from fedboard.server import tls
 from fedboard.server.fleet.plan.credentials import require_credentials
 from fedboard.server.tls import make_server_certificate
-from tests.server.board_service.log.network import network
+from tests.server.publishing.log.network import network
 from tests.server.fleet.deployed import Fleet
 from tests.server.vouched import vouched_pair
 
