@@ -80,7 +80,7 @@ def node(name: str, folder: Path) -> None:
 @KEYS_FOLDER
 def board(folder: Path) -> None:
     """Make the key pair that signs boards: board-signing.key for the server, board-signing.pub for readers."""
-    from fedboard.server.board_service.signing import create_board_keys
+    from fedboard.server.publishing.signing import create_board_keys
 
     private, public = create_board_keys(folder)
     click.echo(f"{private}: for [board] in fleet.toml; {public}: for every reader")

@@ -13,7 +13,7 @@ from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.server.board_service.upkeep.expiring import Expiry
+    from fedboard.server.publishing.upkeep.expiring import Expiry
 
 _PATH = click.Path(path_type=Path)
 
@@ -29,11 +29,11 @@ def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float)
     Nothing is trained, no board changes. A running board service with --boards does it by itself; this is for
     mirrors that lie on a web server. No other process may be writing the mirror.
     """
-    from fedboard.common.board_service.layout import LOG_PROOF
-    from fedboard.server.board_service.mirror_files import Mirror
-    from fedboard.server.board_service.signing import SigningKey
-    from fedboard.server.board_service.upkeep.renewing import renew as sign_again
-    from fedboard.server.board_service.upkeep.signers import Signer, chain_for
+    from fedboard.common.boards.layout import LOG_PROOF
+    from fedboard.server.publishing.mirror_files import Mirror
+    from fedboard.server.publishing.signing import SigningKey
+    from fedboard.server.publishing.upkeep.renewing import renew as sign_again
+    from fedboard.server.publishing.upkeep.signers import Signer, chain_for
 
     place = Mirror(mirror)
     if not place.versions():
@@ -69,8 +69,8 @@ def show(places: tuple[Path, ...], as_json: bool) -> int:
 
 
 def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
-    from fedboard.common.board_service.layout import LATEST, ROOTS
-    from fedboard.server.board_service.upkeep.expiring import (
+    from fedboard.common.boards.layout import LATEST, ROOTS
+    from fedboard.server.publishing.upkeep.expiring import (
         certificate_expiry,
         mirror_expiries,
         root_expiry,

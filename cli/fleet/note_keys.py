@@ -35,8 +35,8 @@ def log(folder: Path, name: str) -> None:
 
     board-log.key stays in the folder, where the log's entries will be; board-log.pub is for witnesses and readers.
     """
-    from fedboard.common.board_service.log.note_keys import NoteKey
-    from fedboard.common.board_service.log.notes import Kind
+    from fedboard.common.boards.log.note_keys import NoteKey
+    from fedboard.common.boards.log.notes import Kind
 
     key = NoteKey.generate(name, Kind.NOTE)
     key.write(folder / LOG_KEY, folder / LOG_PUBLIC)
@@ -52,8 +52,8 @@ def log(folder: Path, name: str) -> None:
 @_name("witness.example.net/boards")
 def witness(folder: Path, name: str) -> None:
     """Make a witness's key pair: witness.key for `fedboard witness`, witness.pub for operators and readers."""
-    from fedboard.common.board_service.log.note_keys import NoteKey
-    from fedboard.common.board_service.log.notes import Kind
+    from fedboard.common.boards.log.note_keys import NoteKey
+    from fedboard.common.boards.log.notes import Kind
 
     key = NoteKey.generate(name, Kind.COSIGNATURE)
     key.write(folder / WITNESS_KEY, folder / WITNESS_PUBLIC)

@@ -8,7 +8,7 @@ import grpc
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
-from fedboard.common.board_service.board_service_pb2 import (
+from fedboard.common.boards.boards_pb2 import (
     GetRequest,
     LatestRequest,
     Part,
@@ -16,12 +16,12 @@ from fedboard.common.board_service.board_service_pb2 import (
     RootRequest,
     WatchRequest,
 )
-from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.log.proofs import MAX_PROOF_BYTES
-from fedboard.common.board_service.manifest import BoardFile, Manifest
-from fedboard.common.board_service.methods import (
+from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.log.proofs import MAX_PROOF_BYTES
+from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.methods import (
     GET,
     LATEST,
     MAX_MESSAGE_BYTES,
@@ -29,7 +29,7 @@ from fedboard.common.board_service.methods import (
     WATCH,
     method,
 )
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import MOST_KEYS
 
 _CODES = {

@@ -280,7 +280,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         if self.policy.witnesses is None:
             return None
         from fedboard.client.boards.witnessed import WitnessedLog
-        from fedboard.common.board_service.log.policy import WitnessPolicy
+        from fedboard.common.boards.log.policy import WitnessPolicy
 
         return WitnessedLog(WitnessPolicy.read(self.policy.witnesses), self.board.cache)
 

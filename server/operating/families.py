@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
-from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
+from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.log_lines import lines_of, number_of
 from fedboard.server.operating.run_fares import Fares
 

@@ -12,10 +12,10 @@ from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import QUESTIONS
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.board_service.upkeep.signers import Signer, chain_for
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder
+from fedboard.server.publishing.signing import SigningKey
+from fedboard.server.publishing.upkeep.signers import Signer, chain_for
 
 _OWN_ADDRESS = "127.0.0.1"
 """The operator's tools reach the server by it."""

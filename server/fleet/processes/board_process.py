@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from fedboard.common.wire.addresses import Address
-from fedboard.server.board_service.service import (
+from fedboard.server.publishing.service import (
     RunningService,
     ServiceSettings,
     Signing,

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.board_service.log.telling import log_families, trouble
-from fedboard.server.board_service.log.telling import told as told_of_log
-from fedboard.server.board_service.upkeep.expiring import (
+from fedboard.server.publishing.log.telling import log_families, trouble
+from fedboard.server.publishing.log.telling import told as told_of_log
+from fedboard.server.publishing.upkeep.expiring import (
     Expiry,
     certificate_expiry,
     manifest_expiry,

@@ -5,7 +5,7 @@ import socket
 import time
 
 from fedboard.common.errors import InputError
-from fedboard.server.board_service.limits import of_service
+from fedboard.server.publishing.limits import of_service
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.processes.proxy_process import connection_limits
 
