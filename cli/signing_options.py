@@ -20,13 +20,13 @@ SIGNING_KEYS = click.option(
     type=_PATH,
     required=True,
     multiple=True,
-    help="The private signing key (board-signing.key); several where the root asks for them.",
+    help="The private signing key (boards.key); several where the root asks for them.",
 )
 ROOTS = click.option(
     "--roots",
     metavar="FOLDER",
     type=_PATH,
-    help="Root documents that say which keys sign (see keys root).  [default: those of MIRROR]",
+    help="Root documents that say which keys sign (see keys rotate).  [default: those of MIRROR]",
 )
 DAYS = click.option(
     "--days",

@@ -16,8 +16,8 @@ from typing import Any
 import grpc
 
 from fedboard.common.boards.methods import MAX_REQUEST_BYTES
-from fedboard.server.publishing.limits import Limits
 from fedboard.server.front.front import INSIDE
+from fedboard.server.publishing.limits import Limits
 
 _log = logging.getLogger(__name__)
 _GRPC_LOG = logging.getLogger("grpc._cython.cygrpc")

@@ -18,10 +18,10 @@ from fedboard.common.boards.boards_pb2 import (
 from fedboard.common.boards.layout import LOG_PROOF
 from fedboard.common.boards.methods import GET, LATEST, ROOT, SERVICE, WATCH
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.server.front.front import Front
 from fedboard.server.publishing.counters import ServiceCounters
 from fedboard.server.publishing.limits import Held, Limits, RateLimit
 from fedboard.server.publishing.shelf import Offer, Shelf
-from fedboard.server.front.front import Front
 
 _Request = TypeVar("_Request", bound=Message)
 _SERVING = b"\x08\x01"

@@ -10,6 +10,7 @@ from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.validity import Clock, utc_text
+from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.checked_board import CheckedBoard
 from fedboard.server.publishing.encodings import MOST_BASES, encoded
 from fedboard.server.publishing.log.log import BoardLog
@@ -18,7 +19,6 @@ from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.publishing.upkeep.renewing import point_at, renew
 from fedboard.server.publishing.upkeep.signers import USUAL_DAYS, Signer, chain_for
-from fedboard.server.publication import BoardStore
 
 __all__ = ["Mirror", "publish_into"]
 

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.wire.addresses import parse_address
+from fedboard.server.front.front import Front, bound
+from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.publishing.counters import ServiceCounters
 from fedboard.server.publishing.grpc_server import GrpcServers
 from fedboard.server.publishing.handlers import Handlers
@@ -24,8 +26,6 @@ from fedboard.server.publishing.publisher import Publisher
 from fedboard.server.publishing.shelf import Shelf
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.publishing.upkeep.signers import USUAL_DAYS
-from fedboard.server.front.front import Front, bound
-from fedboard.server.front.limits import ConnectionLimits
 from fedboard.server.tls import require_pair
 
 _START_SECONDS = 10.0

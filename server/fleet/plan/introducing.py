@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-from cryptography import x509
-
 from fedboard.common.errors import InputError
 from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction
@@ -11,6 +9,7 @@ from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder
 from fedboard.server.publishing.signing import SigningKey
+from fedboard.server.tls import names_of
 
 
 def introduction_of(settings: FleetSettings) -> bytes:
@@ -59,13 +58,8 @@ def require_named(settings: FleetSettings) -> None:
         InputError: the certificate cannot be read, or is not valid for the name.
     """
     host, place = settings.network.reached.host, KeysFolder.of(settings).certificate
-    try:
-        certificate = x509.load_pem_x509_certificate(place.read_bytes())
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (OSError, ValueError, x509.ExtensionNotFound) as error:
-        raise InputError(f"{place}: it cannot be read as a server's certificate") from error
-    names = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
-    names += [str(address) for address in found.get_values_for_type(x509.IPAddress)]
+    if not (names := [name.lower() for name in names_of(place)]):
+        raise InputError(f"{place}: it cannot be read as a server's certificate")
     wild = {f"*.{host.partition('.')[2]}".lower()}
     if not {host.lower(), *wild} & set(names):
         raise InputError(

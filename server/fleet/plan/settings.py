@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.privacy.adjacency import Adjacency
@@ -239,7 +240,7 @@ class BoardsSection(Section, frozen=True, kw_only=True):
     witnesses: tuple[str, ...] = ()
     """Public keys of the witnesses, 64 hex digits each (``fedboard keys new witness``); none: nobody cosigns."""
     cosignatures: int | None = None
-    """Of how many of them a board needs; more than half. All of them if not given."""
+    """Of how many of them a board needs; more than half, and as many as that takes if not given."""
 
     def __post_init__(self) -> None:
         """Check that two boards of one version cannot both have enough of them.
@@ -247,25 +248,20 @@ class BoardsSection(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: names the key.
         """
-        named = len(self.witnesses)
         for key in self.witnesses:
             _require(
                 _KEY.fullmatch(key) is not None,
                 f"boards.witnesses must be public keys of 64 hex digits in lower case, got {key!r}",
             )
-        _require(len(set(self.witnesses)) == named, "boards.witnesses must be different keys")
-        if self.cosignatures is None:
-            msgspec.structs.force_setattr(self, "cosignatures", named)
-        _require(
-            self.needed == 0 if named == 0 else named < 2 * self.needed <= 2 * named,
-            f"boards.cosignatures must be more than half of the {named} witnesses and at most all of them, got "
-            f"{self.cosignatures}",
-        )
+        try:
+            _ = self.cosigners
+        except InputError as error:
+            raise SettingError(f"boards: {error}") from None
 
     @property
-    def needed(self) -> int:
-        """How many cosignatures a board needs; 0 without witnesses."""
-        return self.cosignatures or 0
+    def cosigners(self) -> Witnesses | None:
+        """Who must cosign a board before it is published; None: nobody."""
+        return Witnesses.of(self.witnesses, self.cosignatures)
 
 
 class QueriesSection(Section, frozen=True, kw_only=True):

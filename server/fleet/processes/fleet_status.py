@@ -14,6 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.processes.work_locks import is_locked
+from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publishing.log.telling import log_families, trouble
 from fedboard.server.publishing.log.telling import told as told_of_log
 from fedboard.server.publishing.upkeep.expiring import (
@@ -23,12 +29,6 @@ from fedboard.server.publishing.upkeep.expiring import (
     root_expiry,
     roster_expiry,
 )
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.processes.work_locks import is_locked
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.operating.run_fares import Fares
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -14,11 +14,11 @@ from pathlib import Path
 from fedboard.common.boards.log.requests import MAX_REQUEST_BYTES
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.wire.addresses import parse_address
-from fedboard.server.publishing.log.witness.http import MAX_HEAD_BYTES, Answer, converse
-from fedboard.server.publishing.log.witness.witness import Witness
 from fedboard.server.front.descriptors import room_for
 from fedboard.server.front.front import INSIDE, Front, bound
 from fedboard.server.front.limits import ConnectionLimits
+from fedboard.server.publishing.log.witness.http import MAX_HEAD_BYTES, Answer, converse
+from fedboard.server.publishing.log.witness.witness import Witness
 from fedboard.server.tls import require_pair
 
 _ADD, _CHECKPOINT = "/add-checkpoint", "/checkpoint"

@@ -81,10 +81,10 @@ def test_a_fleet_has_at_most_thirty_settings_and_needs_four_of_them(tmp_path: Pa
         ({"members": {"users": 2}}, "members.users must be in [members.most, 16777216]"),
         ({"members": {"users": 1 << 25}}, "members.users must be in [members.most, 16777216]"),
         ({"boards": {"witnesses": ["A" * 64]}}, "boards.witnesses must be public keys of 64 hex digits"),
-        ({"boards": {"witnesses": [A, A]}}, "boards.witnesses must be different keys"),
-        ({"boards": {"cosignatures": 1}}, "boards.cosignatures must be more than half of the 0"),
-        ({"boards": {"witnesses": [A, B], "cosignatures": 1}}, "boards.cosignatures must be more than half"),
-        ({"boards": {"witnesses": [A], "cosignatures": 2}}, "boards.cosignatures must be more than half"),
+        ({"boards": {"witnesses": [A, A]}}, "boards: witnesses must be 1 to"),
+        ({"boards": {"cosignatures": 1}}, "cosignatures must be 0 or left out where no witnesses"),
+        ({"boards": {"witnesses": [A, B], "cosignatures": 1}}, "boards: cosignatures must be in [2, 2]"),
+        ({"boards": {"witnesses": [A], "cosignatures": 2}}, "boards: cosignatures must be in [1, 1]"),
         ({"queries": {"epsilon": 0.0}}, "queries.epsilon must be a finite number > 0"),
         ({"queries": {"epsilon": 5.0}}, "queries.epsilon is of the training too: it must be larger"),
     ],
@@ -157,10 +157,13 @@ def test_the_server_listens_where_devices_come(
     assert network.listening.text == expected
 
 
-def test_all_witnesses_are_needed_where_no_number_is_given(tmp_path: Path) -> None:
-    assert a_fleet(tmp_path, boards={"witnesses": [A, B, C]}).boards.needed == 3
-    assert a_fleet(tmp_path, boards={"witnesses": [A, B, C], "cosignatures": 2}).boards.needed == 2
-    assert a_fleet(tmp_path).boards.needed == 0
+def test_more_than_half_of_the_witnesses_are_needed_where_no_number_is_given(tmp_path: Path) -> None:
+    usual = a_fleet(tmp_path, boards={"witnesses": [A, B, C]}).boards.cosigners
+    asked = a_fleet(tmp_path, boards={"witnesses": [A, B, C], "cosignatures": 3}).boards.cosigners
+
+    assert usual is not None and (len(usual.keys), usual.least) == (3, 2)
+    assert asked is not None and asked.least == 3
+    assert a_fleet(tmp_path).boards.cosigners is None
 
 
 def job(**named: Any) -> Job:
