@@ -1,0 +1,200 @@
+"""What devices are to answer, and what they answered: between the event loop, which puts, and the round loop's
+thread, which asks and takes.
+
+In memory alone. Whoever is to answer is told by the round loop, and asked again where what they sent got lost with
+this process; a device sends the same bytes again, so nothing is lost that anybody has given.
+"""
+
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from fedboard.server.fleet.devices.seen import Seen
+
+MOST_HELD_BYTES = 1 << 28
+"""Of answers that the round loop has not taken; the next ones have to wait."""
+
+GiveUp = Callable[[], None]
+"""Ends what is on its way, from whatever thread; what is over already does not mind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is to be answered; equal for all who get the same."""
+
+    kind: str
+    frame: bytes
+    beside: bytes = b""
+    """The board, where it travels beside the frame; else empty."""
+
+    @property
+    def n_bytes(self) -> int:
+        """Of all of it."""
+        return len(self.frame) + len(self.beside)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """One message to one device."""
+
+    name: str
+    """By which its answer is known; random."""
+    message: Message
+    largest: int
+    """Most bytes of the answer."""
+    until: float
+    """When it is worthless, by the mailbox's clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a device has sent."""
+
+    key: str
+    content: bytes
+
+
+class NoRoomError(Exception):
+    """The answers that are here take all the room."""
+
+
+@dataclass(slots=True)
+class Mailbox:
+    """Work by device, for one question or one step at a time, and the answers that came. Any thread may use it.
+
+    Guarantee: of one device at most one answer is taken to each asking; what comes after the round loop has gone on
+    to another question is not taken. An answer takes room as it arrives; a device has one on its way, of at most
+    half the room, and none when the question is over.
+    """
+
+    seen: Seen = field(default_factory=Seen)
+    """Who has come; of these are those present."""
+    clock: Callable[[], float] = time.monotonic
+    most_held: int = MOST_HELD_BYTES
+    _work: dict[str, Work] = field(default_factory=dict)
+    _answers: list[Answer] = field(default_factory=list)
+    _arriving: dict[str, GiveUp] = field(default_factory=dict)
+    """By device: what ends the answer that is on its way."""
+    _held: int = 0
+    """Bytes of the answers, and of what has come of others."""
+    _ended: int = 0
+    """How many questions have ended: whoever waits for answers to one of them waits in vain."""
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+
+    def ask(self, messages: Mapping[str, Message], *, largest: int, seconds: float) -> None:
+        """Have these devices asked; one that is asked again before it has answered keeps the name of its work, and
+        one whose answer waits to be taken is not asked.
+
+        Args:
+            messages: by public key.
+            largest: most bytes of an answer.
+            seconds: how long an answer is worth anything.
+        """
+        with self._changed:
+            until, coming = self.clock() + seconds, {answer.key for answer in self._answers}
+            for key, message in messages.items():
+                if key in coming:
+                    continue
+                known = self._work.get(key)
+                name = secrets.token_hex(16) if known is None else known.name
+                self._work[key] = Work(name=name, message=message, largest=largest, until=until)
+
+    def answers(self, *, wait: float) -> list[Answer]:
+        """What came since the last call, the oldest first; its room is free again.
+
+        Args:
+            wait: seconds for the first one, unless the question ends before.
+        """
+        with self._changed:
+            ended = self._ended
+            self._changed.wait_for(lambda: self._answers or self._ended != ended, timeout=wait)
+            return self._taken()
+
+    def _taken(self) -> list[Answer]:
+        found, self._answers = self._answers, []
+        self._held -= sum(len(answer.content) for answer in found)
+        return found
+
+    def end(self) -> None:
+        """Nothing is to be answered any more; what was not taken is forgotten, and what is on its way given up."""
+        with self._changed:
+            self._work.clear()
+            self._taken()
+            arriving, self._arriving = self._arriving, {}
+            self._ended += 1
+            self._changed.notify_all()
+        for give_up in arriving.values():
+            give_up()
+
+    def present(self) -> list[str]:
+        """Devices that are not overdue: each was here, and is to come again."""
+        return self.seen.here()
+
+    @property
+    def held(self) -> int:
+        """Bytes of the answers that are here, and of what has come of others."""
+        return self._held
+
+    @property
+    def largest(self) -> int:
+        """Most bytes of one answer, so that no device alone takes all the room."""
+        return self.most_held // 2
+
+    def work_of(self, key: str) -> Work | None:
+        """What this device is to answer now."""
+        with self._changed:
+            work = self._work.get(key)
+            return None if work is None or work.until < self.clock() else work
+
+    def expects(self, key: str, name: str) -> Work | None:
+        """The work of this name, if it is this device's and not answered."""
+        work = self.work_of(key)
+        matches = work is not None and secrets.compare_digest(work.name.encode(), name.encode())
+        return work if matches else None
+
+    @contextmanager
+    def arriving(self, key: str, give_up: GiveUp) -> Iterator[Callable[[int], None]]:
+        """Room for an answer while it arrives; one of the same device that is still on its way is given up.
+
+        Args:
+            key: of the device.
+            give_up: ends this one, when its device sends another or the question is over.
+
+        Yields:
+            Takes so many bytes more; raises ``NoRoomError`` where there is no room for them.
+        """
+        with self._changed:
+            older, self._arriving[key] = self._arriving.get(key), give_up
+        if older is not None:
+            older()
+        taken = 0
+
+        def take(n_bytes: int) -> None:
+            nonlocal taken
+            with self._changed:
+                if self._held + n_bytes > self.most_held:
+                    raise NoRoomError
+                self._held += n_bytes
+            taken += n_bytes
+
+        try:
+            yield take
+        finally:
+            with self._changed:
+                self._held -= taken
+                if self._arriving.get(key) is give_up:
+                    del self._arriving[key]
+
+    def put(self, key: str, name: str, content: bytes) -> bool:
+        """Take an answer; False where nobody waits for it, or another one was taken."""
+        with self._changed:
+            if self.expects(key, name) is None:
+                return False
+            del self._work[key]
+            self._held += len(content)
+            self._answers.append(Answer(key, content))
+            self._changed.notify_all()
+            return True
