@@ -7,7 +7,7 @@ from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.client.guarantee.evidence import Evidence, read_evidence
 from fedboard.client.guarantee.verification import verify_evidence
 from fedboard.common.board import Board
-from fedboard.common.board_service.log.policy import WitnessPolicy
+from fedboard.common.boards.log.policy import WitnessPolicy
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError
 from fedboard.common.protection import Protection, protection_of

@@ -12,7 +12,7 @@ from fedboard.client.recommending import neighbours as alike
 from fedboard.client.recommending import recommend as recommending
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
 from fedboard.common.board import Board
-from fedboard.common.board_service.log.policy import WitnessPolicy
+from fedboard.common.boards.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 
 Place: TypeAlias = str | Path

@@ -59,7 +59,7 @@ def page(
     """
     from fedboard.client.page.boards import held_board
     from fedboard.client.page.writing import write_page
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
 
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no such folder; make it first")

@@ -83,8 +83,8 @@ def fetch(
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
     from fedboard.client.boards.sources import open_source
-    from fedboard.common.board_service.board_signature import PinnedKey
-    from fedboard.common.board_service.manifest import Encoding
+    from fedboard.common.boards.board_signature import PinnedKey
+    from fedboard.common.boards.manifest import Encoding
 
     if follow and version is not None:
         raise InputError("--follow waits for new boards; leave --version out")
@@ -134,7 +134,7 @@ def verify(
     """
     from fedboard.client.boards.mirror_check import check_source, protection_of_source
     from fedboard.client.boards.sources import open_source
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
     from fedboard.common.protection import Protection
 
     pinned = PinnedKey.read(key)

@@ -15,8 +15,7 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.client.device.config import DeviceConfig, Server
-    from fedboard.client.fleet.node import WarmNode
-    from fedboard.client.node.node import DirectNode
+    from fedboard.client.node.node import Node
     from fedboard.client.node.tally import Tally
 
 
@@ -70,7 +69,6 @@ def _take_part(config: Path, *, once: bool) -> None:
     from fedboard.client.node.tally import Tally
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
-    logging.getLogger("httpx").setLevel(logging.WARNING)
     wanted = "published_only" if device.policy.published_only else "witnesses"
     needed = device.policy.published_only or device.policy.witnesses is not None
     if needed and None in (device.board.source, device.board.public_key):
@@ -90,31 +88,16 @@ def _take_part(config: Path, *, once: bool) -> None:
     )
 
 
-def _node(config: Path, device: "DeviceConfig", server: "Server", tally: "Tally") -> "WarmNode | DirectNode":
-    """What asks the server for work, in the way that the configuration names."""
+def _node(config: Path, device: "DeviceConfig", server: "Server", tally: "Tally") -> "Node":
+    """What asks the server for work."""
+    from fedboard.client.device.config import open_device
+    from fedboard.client.node.node import Node
     from fedboard.client.node.settings import NodeSettings
 
     settings = NodeSettings(
         server=server.address,
-        root_certificate=server.ca_certificate,
-        private_key=server.node_key,
-        poll_seconds=server.poll_seconds,
+        authority=server.authority,
+        key=server.key,
         largest=server.max_question_megabytes << 20,
-        device=str(config.absolute()),
     )
-    idle = device.answers().expire
-    if server.carrier == "direct":
-        from fedboard.client.device.config import open_device
-        from fedboard.client.node.node import DirectNode
-
-        return DirectNode(settings, lambda: open_device(config), tally=tally, idle=idle)
-    try:
-        from fedboard.client.fleet.answering_app import make_client_app
-        from fedboard.client.fleet.client_app import open_configured
-        from fedboard.client.fleet.node import WarmNode
-    except ModuleNotFoundError as error:
-        raise InputError(
-            f"{error.name} is not installed, which carries answers: pip install '.[device]' in the checkout, or "
-            'set carrier = "direct" in [server]'
-        ) from error
-    return WarmNode(settings, make_client_app(open_configured, refused=tally.refuse), tally=tally, idle=idle)
+    return Node(settings, lambda: open_device(config), tally=tally, idle=device.answers().expire)

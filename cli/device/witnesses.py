@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from fedboard.common.board_service.log.policy import WitnessPolicy
+    from fedboard.common.boards.log.policy import WitnessPolicy
 
 WITNESSES = click.option(
     "--witnesses",
@@ -21,6 +21,6 @@ def policy_of(path: Path | None) -> "WitnessPolicy | None":
     Raises:
         InputError: it cannot be used.
     """
-    from fedboard.common.board_service.log.policy import WitnessPolicy
+    from fedboard.common.boards.log.policy import WitnessPolicy
 
     return None if path is None else WitnessPolicy.read(path)

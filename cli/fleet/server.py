@@ -17,7 +17,7 @@ from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
     from fedboard.common.wire.live.place import Place
     from fedboard.server.fleet.plan.settings import FleetSettings
     from fedboard.server.operating.live.run_source import RunSource
@@ -154,9 +154,9 @@ def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
 
 def _pinned(key: Path, roots: Path | None) -> "PinnedKey":
     """What readers have pinned: the first root where there are any, which outlives the key."""
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
     from fedboard.common.keys.root_folder import RootFolder
-    from fedboard.server.board_service.signing import SigningKey
+    from fedboard.server.publishing.signing import SigningKey
 
     chain = [] if roots is None else RootFolder(roots).chain()
     return PinnedKey(chain[0]) if chain else SigningKey.read(key).public
@@ -164,11 +164,11 @@ def _pinned(key: Path, roots: Path | None) -> "PinnedKey":
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     """From the files alone, whether the server is running or not."""
-    from fedboard.server.board_service.log.telling import sentence, told
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.processes.work_locks import is_locked
     from fedboard.server.fleet.rounds.round_log import RoundLog
     from fedboard.server.operating.run_fares import Fares, require_few_lost
+    from fedboard.server.publishing.log.telling import sentence, told
 
     state = StateFolder.of(settings)
     fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())

@@ -13,7 +13,7 @@ from fedboard.cli.live_page import serving
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
     from fedboard.common.wire.live.place import Place
     from fedboard.server.operating.live.run_files import RunFiles
     from fedboard.server.operating.live.run_source import RunSource
@@ -72,7 +72,7 @@ def source_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path |
 
 
 def _pinned(path: Path) -> "PinnedKey":
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
 
     return PinnedKey.read(path)
 

@@ -8,6 +8,8 @@ from fedboard.common.wire.certificate_dates import require_current
 
 OUT_OF_DATE = ("certificate has expired", "certificate is not yet valid")
 """What OpenSSL and BoringSSL say of a certificate that would be trusted on another day."""
+NOT_VOUCHED_FOR = ("certificate_verify_failed", "hostname verification", "peer certificate")
+"""What gRPC writes of a certificate that it does not take; it has no status of its own for that."""
 _WANTED = "--authority and ca_certificate name the certificate of an authority in PEM form"
 
 

@@ -16,12 +16,12 @@ from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.client.boards.trust import Trust
 from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
-from fedboard.common.board_service.log.history import History
-from fedboard.common.board_service.log.policy import WitnessPolicy
-from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
-from fedboard.common.board_service.packing import unpack
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
+from fedboard.common.boards.log.history import History
+from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.packing import unpack
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.validity import Clock, utc_seconds

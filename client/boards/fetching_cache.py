@@ -16,9 +16,9 @@ from fedboard.client.boards.retrying import PASSING, Patience
 from fedboard.client.boards.sources import open_source
 from fedboard.client.boards.trust import Trust
 from fedboard.client.boards.witnessed import WitnessedLog
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.log.policy import WitnessPolicy
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 
 _log = logging.getLogger(__name__)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
+from fedboard.client.boards.authority import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
-from fedboard.common.board_service.board_service_pb2 import (
+from fedboard.common.boards.boards_pb2 import (
     GetRequest,
     LatestRequest,
     Part,
@@ -16,12 +16,12 @@ from fedboard.common.board_service.board_service_pb2 import (
     RootRequest,
     WatchRequest,
 )
-from fedboard.common.board_service.board_service_pb2 import SignedManifest as SignedMessage
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.log.proofs import MAX_PROOF_BYTES
-from fedboard.common.board_service.manifest import BoardFile, Manifest
-from fedboard.common.board_service.methods import (
+from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.log.proofs import MAX_PROOF_BYTES
+from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.methods import (
     GET,
     LATEST,
     MAX_MESSAGE_BYTES,
@@ -29,7 +29,7 @@ from fedboard.common.board_service.methods import (
     WATCH,
     method,
 )
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import MOST_KEYS
 
 _CODES = {
@@ -38,9 +38,6 @@ _CODES = {
     grpc.StatusCode.INVALID_ARGUMENT: FeedCode.MALFORMED,
     grpc.StatusCode.RESOURCE_EXHAUSTED: FeedCode.RATE_LIMITED,
 }
-
-_NOT_VOUCHED_FOR = ("certificate_verify_failed", "hostname verification", "peer certificate")
-"""What gRPC writes of a certificate that it does not take; it has no status of its own for that."""
 
 
 class GrpcSource:
@@ -157,6 +154,6 @@ def _code(error: grpc.RpcError) -> FeedCode:
     details = (error.details() or "").lower() if error.code() is grpc.StatusCode.UNAVAILABLE else ""
     if any(sign in details for sign in OUT_OF_DATE):
         return FeedCode.EXPIRED
-    if any(sign in details for sign in _NOT_VOUCHED_FOR):
+    if any(sign in details for sign in NOT_VOUCHED_FOR):
         return FeedCode.UNTRUSTED
     return _CODES.get(error.code(), FeedCode.UNREACHABLE)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from fedboard.client.boards.cache import SEEN, require_digest
 from fedboard.common.board import Board
-from fedboard.common.board_service.layout import LATEST
-from fedboard.common.board_service.manifest import Manifest
+from fedboard.common.boards.layout import LATEST
+from fedboard.common.boards.manifest import Manifest
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.validity import Clock, utc_seconds, utc_text
 
 if TYPE_CHECKING:
-    from fedboard.common.board_service.log.policy import WitnessPolicy
+    from fedboard.common.boards.log.policy import WitnessPolicy
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +91,7 @@ def out_of_date(cache: Path, *, clock: Clock = time.time) -> str | None:
     """
     if not (cache / SEEN).exists():
         return None
-    from fedboard.common.board_service.board_signature import SignedManifest
+    from fedboard.common.boards.board_signature import SignedManifest
 
     try:
         signed = SignedManifest.from_bytes((cache / SEEN).read_bytes())

@@ -19,12 +19,12 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
-from fedboard.common.board_service.board_signature import MAX_MANIFEST_BYTES, SignedManifest
-from fedboard.common.board_service.layout import LATEST, LOG_PROOF, file_name, manifest_name, root_name
-from fedboard.common.board_service.log.proofs import MAX_PROOF_BYTES
-from fedboard.common.board_service.manifest import BoardFile, Manifest
-from fedboard.common.board_service.methods import CHUNK_BYTES
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
+from fedboard.common.boards.layout import LATEST, LOG_PROOF, file_name, manifest_name, root_name
+from fedboard.common.boards.log.proofs import MAX_PROOF_BYTES
+from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.methods import CHUNK_BYTES
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roots import MAX_ROOT_BYTES
 from fedboard.common.wire.addresses import is_address, parse_address

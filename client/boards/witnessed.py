@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.log.entries import BoardEntry
-from fedboard.common.board_service.log.history import History, HistoryError
-from fedboard.common.board_service.log.notes import NoteError
-from fedboard.common.board_service.log.policy import WitnessPolicy
-from fedboard.common.board_service.log.proofs import LogProof
-from fedboard.common.board_service.manifest import Manifest
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.log.entries import BoardEntry
+from fedboard.common.boards.log.history import History, HistoryError
+from fedboard.common.boards.log.notes import NoteError
+from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.log.proofs import LogProof
+from fedboard.common.boards.manifest import Manifest
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
 

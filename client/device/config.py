@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -64,21 +64,17 @@ class Server(_Section, frozen=True, kw_only=True):
     """``[server]``: whom a device that trains asks for work."""
 
     address: str
-    """``host:port`` of the server's proxy."""
-    ca_certificate: Path
-    """PEM file of the authority that vouches for the server."""
-    node_key: Path
-    """This node's private key."""
+    """``host:port``."""
+    authority: Path
+    """PEM file with the certificate of whoever vouches for the server."""
+    key: Path
+    """PEM file of this device's private key, by which the server knows it."""
     question_key: Path | None = None
     """PEM file of the public key that this server signs its questions with, or a root document that names it;
     nobody else's are answered. Without it none are."""
     identity_key: Path | None = None
     """PEM file of this device's identity (``fedboard keys identity``), by which other devices know it; needed where
     the policy names ``vouched_by``."""
-    carrier: Literal["flower", "direct"] = "flower"
-    """How questions are fetched: by Flower (needs the extra ``device``), or from the server's door itself."""
-    poll_seconds: float = 1.0
-    """Mean time between two questions for work; a server may ask a device without Flower to take longer."""
     max_question_megabytes: int = 64
     """A question with its board of more than so many MiB is refused before it is read; in [1, 2047]."""
 
@@ -265,7 +261,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         """PEM file of the authority to trust at a source of boards; None for the system's."""
         if self.board.ca_certificate is not None or self.server is None:
             return self.board.ca_certificate
-        return None if source.startswith("https:") else self.server.ca_certificate
+        return None if source.startswith("https:") else self.server.authority
 
     def board_cache(self) -> BoardCache:
         """The boards that were fetched."""
@@ -280,7 +276,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         if self.policy.witnesses is None:
             return None
         from fedboard.client.boards.witnessed import WitnessedLog
-        from fedboard.common.board_service.log.policy import WitnessPolicy
+        from fedboard.common.boards.log.policy import WitnessPolicy
 
         return WitnessedLog(WitnessPolicy.read(self.policy.witnesses), self.board.cache)
 

@@ -45,14 +45,12 @@ adjacency = "{adjacency}"
 
 # [server]                      # a device that trains
 # address = "fedboard.example.org:8443"
-# ca_certificate = "ca.pem"
-# node_key = "node.key"         # see: fedboard keys --help
+# authority = "authority.pem"   # who vouches for it
+# key = "device.key"            # by which it knows this device; made by: fedboard client join
 # question_key = "question-signing.pub"  # who may ask: the key that this server signs its questions with
 # identity_key = "identity.key" # by which other devices know this one; see: fedboard keys identity
 # max_question_megabytes = 64   # larger questions (with the board) are refused unread
 # max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
-# carrier = "direct"            # from the server's door itself, without Flower, where the server says so
-# poll_seconds = 5.0            # how often it asks for work
 
 # [board]                       # where boards come from
 # source = "fedboard.example.org:8445"

@@ -17,7 +17,7 @@ from fedboard.common.protection import Protection, protection_of_board
 
 if TYPE_CHECKING:
     from fedboard.client.device.config import DeviceConfig
-    from fedboard.common.board_service.log.policy import WitnessPolicy
+    from fedboard.common.boards.log.policy import WitnessPolicy
 
 _SQLITE = b"SQLite format 3\0"
 

@@ -5,6 +5,7 @@ import tomllib
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import TypeVar
 
 from fedboard.client.device.config import load_device
 from fedboard.client.device.new_device import make_device
@@ -12,32 +13,31 @@ from fedboard.client.joining.introducing import ask_to_join, introduced
 from fedboard.client.private_files import write_private
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.keys.ed25519_keys import public_pem
-from fedboard.common.keys.node_keys import load_private_key, make_node_key
+from fedboard.common.keys.ed25519_keys import KeyPair, public_pem
 from fedboard.common.keys.roots import QUESTIONS as ASKING
 from fedboard.common.keys.roots import Root
 from fedboard.common.keys.roster import IdentityKey
-from fedboard.common.wire.enrolment import Introduction, Invitation, JoinRequest
+from fedboard.common.wire.devices import DeviceKey
+from fedboard.common.wire.enrolment import Introduction, Invitation
+from fedboard.common.wire.enrolment import ask_to_join as request_of
 
-KEY, AUTHORITY, QUESTIONS, BOARDS, ROOT = (
-    *("node.key", "authority.pem", "question-signing.pub", "board-signing.pub"),
+AUTHORITY, QUESTIONS, BOARDS, ROOT = (
+    "authority.pem",
+    "question-signing.pub",
+    "board-signing.pub",
     "root.json",
 )
+_Key = TypeVar("_Key", bound=KeyPair)
 MOST_UNASKED = 10.0
 """A limit above this is nobody's to propose: its owner has to say it."""
 _SERVER = """
 [server]                        # written by: fedboard client join
 address = "{address}"
-ca_certificate = "authority.pem"
-node_key = "node.key"           # made on this device; it never leaves it
+authority = "authority.pem"     # who vouches for it
+key = "device.key"              # made on this device; it never leaves it
 question_key = "{question_key}"  # who may ask
 identity_key = "identity.key"   # by which other devices may know it, where an authority vouches for it
-{carrier}poll_seconds = 5.0              # how often it asks for work
 """
-_CARRIERS = {
-    "flower": "",
-    "direct": 'carrier = "direct"            # from the server\'s door itself, without Flower\n',
-}
 _BOARD = """
 [board]
 source = "{source}"
@@ -84,17 +84,9 @@ def join(
     limit = None if device.exists() else _limit(introduction, epsilon=epsilon, delta=delta)
     if limit is None:
         _require_unchanged(device, epsilon=epsilon, delta=delta)
-    key = folder / KEY
-    if not key.exists():
-        make_node_key(key, name=folder.resolve().name or "device")
-    identity_key = folder / IdentityKey.PRIVATE_NAME
-    if not identity_key.exists():
-        IdentityKey().write(folder)
-    line = key.with_suffix(".pub").read_text(encoding="ascii").strip()
-    request = JoinRequest.made(
-        load_private_key(key),
-        line,
-        IdentityKey.load(identity_key),
+    request = request_of(
+        _kept(DeviceKey, folder),
+        _kept(IdentityKey, folder),
         secret=invitation.secret,
         introduction=invitation.introduction,
         version=version("fedboard"),
@@ -102,8 +94,16 @@ def join(
     answer = ask_to_join(invitation, introduction, request)
     if limit is not None:
         make_device(folder, epsilon=limit[0], delta=limit[1], adjacency=str(introduction.adjacency))
-    _write_server(device, invitation, introduction, carrier=answer.carrier)
-    return NewMember(device=device, name=answer.name or "", introduction=introduction)
+    _write_server(device, invitation, introduction)
+    return NewMember(device=device, name=answer.name, introduction=introduction)
+
+
+def _kept(kind: type[_Key], folder: Path) -> _Key:
+    """The device's key of this kind, made if there is none."""
+    place = folder / kind.PRIVATE_NAME
+    if not place.exists():
+        kind().write(folder)
+    return kind.load(place)
 
 
 def _require_alone(device: Path) -> None:
@@ -134,24 +134,21 @@ def _limit(introduction: Introduction, *, epsilon: float | None, delta: float | 
     )
 
 
-def _write_server(device: Path, invitation: Invitation, introduction: Introduction, *, carrier: str) -> None:
+def _write_server(device: Path, invitation: Invitation, introduction: Introduction) -> None:
     """The server's keys first, the configuration that names them last, in one step."""
     folder = device.parent
     write_atomically(folder / AUTHORITY, introduction.authority.encode("ascii"))
     write_atomically(folder / QUESTIONS, public_pem(bytes.fromhex(introduction.question_key)))
-    address = invitation.url.removeprefix("https://")
+    address = invitation.address.text
     board_key, question_key = BOARDS, QUESTIONS
     if introduction.root is not None:
         write_atomically(folder / ROOT, introduction.root.encode())
         board_key = ROOT
         question_key = ROOT if ASKING in Root.from_bytes(introduction.root.encode()).roles else QUESTIONS
-    text = device.read_text(encoding="utf-8") + _SERVER.format(
-        address=address, question_key=question_key, carrier=_CARRIERS[carrier]
-    )
+    text = device.read_text(encoding="utf-8") + _SERVER.format(address=address, question_key=question_key)
     if introduction.board_key is not None and not _has_board(device):
         write_atomically(folder / BOARDS, public_pem(bytes.fromhex(introduction.board_key)))
-        host = address.rpartition(":")[0]
-        text += _BOARD.format(source=f"{host}:{introduction.board_port}", board_key=board_key)
+        text += _BOARD.format(source=address, board_key=board_key)
     write_private(device, text.encode())
     load_device(device)
     os.chmod(folder, 0o700)

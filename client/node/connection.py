@@ -1,45 +1,64 @@
-"""A device at its server's door: fetch a message, hand in the reply, each in one signed request over TLS.
+"""A device's calls to its server: fetch a question, hand in the answer, each signed, over one TLS channel.
 
-What comes is bounded before it is read, and nothing of a response is followed, unpacked or executed. The base
-install is enough for it.
+What comes is bounded before it is kept, and nothing of it is followed, unpacked or executed. A channel that failed
+is closed, so that the pauses between two attempts are the device's own.
 """
 
-import http.client
-import ssl
+import hashlib
+import io
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Final
+from typing import Any, Final
 
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+import grpc
 
-from fedboard.client.node.tally import Traffic
+from fedboard.client.boards.authority import OUT_OF_DATE
+from fedboard.client.node.tally import Traffic, Trouble
 from fedboard.common.errors import FedboardError
-from fedboard.common.wire import direct as wire
-from fedboard.common.wire.addresses import parse_address
+from fedboard.common.wire.devices import (
+    CHUNK_BYTES,
+    MAX_REPLY_BYTES,
+    DeviceKey,
+    Method,
+    sane_pause,
+    seconds_for,
+)
+from fedboard.common.wire.devices_pb2 import AnswerChunk, AnswerReceipt, WorkPart, WorkRequest
 
-_SECONDS: Final = 30.0
-_IDLE_SECONDS: Final = 20.0
-"""After which a connection is not used again: a server closes those that were silent for longer."""
 _SLACK_BYTES: Final = 1 << 16
 _INSTALLED: Final = version("fedboard")
-_MOST_DIGITS: Final = 15
 _LONGEST_NAME: Final = 64
+_OPTIONS: Final = (
+    ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
+    ("grpc.compression_enabled_algorithms_bitset", 1),  # none: nothing is unpacked
+    ("grpc.http2.bdp_probe", 0),  # or what is kept unread grows with what a server sends
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.enable_http_proxy", 0),
+    ("grpc.enable_retries", 0),  # a call is signed for once
+    ("grpc.use_local_subchannel_pool", 1),  # or another channel's failure would be this one's
+)
+_TROUBLES: Final = {
+    grpc.StatusCode.UNAUTHENTICATED: Trouble.NOT_ADMITTED,
+    grpc.StatusCode.ABORTED: Trouble.TAKEN,
+    grpc.StatusCode.FAILED_PRECONDITION: Trouble.ROUND_OVER,
+    grpc.StatusCode.DEADLINE_EXCEEDED: Trouble.UNREACHABLE,
+    grpc.StatusCode.RESOURCE_EXHAUSTED: Trouble.UNREACHABLE,
+    grpc.StatusCode.UNAVAILABLE: Trouble.UNREACHABLE,
+    grpc.StatusCode.CANCELLED: Trouble.UNREACHABLE,
+}
 
 
-class DoorError(FedboardError):
-    """The server answered, and not with what was asked for."""
+class CallError(FedboardError):
+    """A call came to nothing."""
 
-    def __init__(self, status: int) -> None:
-        """Keep the status.
-
-        Args:
-            status: of HTTP; 0 where the response was none that a server of a fleet gives.
-        """
-        super().__init__(f"status {status}")
-        self.status = status
+    def __init__(self, trouble: Trouble) -> None:
+        """Keep why."""
+        super().__init__(trouble.value)
+        self.trouble = trouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +74,16 @@ class Received:
     """That came beside it."""
 
 
-class DirectConnection:
-    """One device's requests. Each may raise ``OSError``, ``http.client.HTTPException`` or ``DoorError``."""
+class ServerConnection:
+    """One device's calls, one at a time. Each may raise ``CallError``."""
 
     def __init__(
         self,
         *,
         address: str,
-        root_certificate: str,
-        private_key: ec.EllipticCurvePrivateKey,
+        authority: str,
+        key: DeviceKey,
         largest: int,
-        poll_seconds: float,
         traffic: Traffic | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
@@ -73,91 +91,116 @@ class DirectConnection:
 
         Args:
             address: ``host:port`` of the server.
-            root_certificate: PEM text of the authority that vouches for it.
-            private_key: the device's; its public half is known to the server.
-            largest: most bytes of a message that is taken.
-            poll_seconds: after which the device comes again, if the server does not ask for more.
+            authority: PEM text of the certificate of whoever vouches for the server; nobody else may.
+            key: the device's; its public half is known to the server.
+            largest: most bytes of a question that is taken.
             traffic: counts the bytes, if anybody does.
             clock: seconds since 1970 UTC.
         """
-        trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        trusted.minimum_version = ssl.TLSVersion.TLSv1_2
-        trusted.load_verify_locations(cadata=root_certificate)
-        host, port = parse_address(address, name="a server's address")
-        self._https = http.client.HTTPSConnection(host, port, timeout=_SECONDS, context=trusted)
-        public = private_key.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-        self._sender = wire.Sender(private_key=private_key, public_key=public)
-        self._largest = largest + _SLACK_BYTES
-        self._poll_seconds, self._traffic, self._clock = poll_seconds, traffic or Traffic(), clock
-        self._micros, self._used = 0, float("-inf")
+        self._address, self._key, self._largest = address, key, largest + _SLACK_BYTES
+        self._credentials = grpc.ssl_channel_credentials(root_certificates=authority.encode("ascii"))
+        self._channel: grpc.Channel | None = None
+        self._traffic, self._clock, self._micros = traffic or Traffic(), clock, 0
         self.pause = 0.0
         """Seconds after which the server asks the device to come again."""
 
     def receive(self) -> Received | None:
         """What there is to answer; None where there is nothing."""
-        response = self._ask(wire.WORK_PATH, b"", work=None)
-        self.pause = wire.seconds_of(response.getheader(wire.PAUSE, ""))
-        if response.status == http.HTTPStatus.NO_CONTENT:
-            response.read()
+        request = WorkRequest(version=_INSTALLED).SerializeToString()
+        with self._failures():
+            ask = self._open().unary_stream(Method.WORK.path, response_deserializer=WorkPart.FromString)
+            metadata = self._signed(Method.WORK, hashlib.sha256(request).hexdigest())
+            call = ask(request, timeout=seconds_for(self._largest), metadata=metadata)
+            try:
+                return self._read(call)
+            finally:
+                call.cancel()
+
+    def _read(self, parts: Iterator[WorkPart]) -> Received | None:
+        first = next(parts, None)
+        if first is None or first.WhichOneof("part") != "head":
+            raise CallError(Trouble.REFUSED)
+        head = first.head
+        self.pause = sane_pause(head.pause_seconds)
+        if not head.work:
+            if next(parts, None) is not None:
+                raise CallError(Trouble.REFUSED)
             return None
-        name, kind = response.getheader(wire.WORK, ""), response.getheader(wire.KIND, "")
-        n_bytes, n_frame = (_number(response.getheader(key)) for key in ("content-length", wire.FRAME_BYTES))
-        if not 0 < len(name) <= _LONGEST_NAME or not name.isalnum() or not 0 <= n_frame <= n_bytes:
-            self.close()
-            raise DoorError(0)
-        if n_bytes > self._largest:
-            self.close()  # unread
-            return Received(name, kind, None, None)
-        content = response.read(n_bytes)
-        if len(content) != n_bytes:
-            raise http.client.IncompleteRead(content)
-        self._traffic.received += n_bytes
-        return Received(name, kind, content[:n_frame], content[n_frame:] or None)
+        name = head.work
+        if len(name) > _LONGEST_NAME or not name.isalnum() or head.frame_bytes > head.total_bytes:
+            raise CallError(Trouble.REFUSED)
+        if head.total_bytes > self._largest:
+            return Received(name, head.kind, None, None)
+        frame, board = io.BytesIO(), io.BytesIO()
+        left = head.total_bytes
+        for part in parts:
+            chunk = part.chunk
+            left -= len(chunk)
+            if not chunk or left < 0:
+                raise CallError(Trouble.REFUSED)
+            of_frame = head.frame_bytes - frame.tell()
+            frame.write(chunk[:of_frame])
+            board.write(chunk[of_frame:])
+        if left:
+            raise CallError(Trouble.UNREACHABLE)
+        self._traffic.received += head.total_bytes
+        return Received(name, head.kind, frame.getvalue(), board.getvalue() or None)
 
     def send(self, work: str, reply: bytes) -> None:
-        """Hand in the reply to a message.
+        """Hand in the reply to a question.
 
         Args:
-            work: name of the message.
+            work: name of the question.
             reply: what is said.
         """
-        self._ask(wire.ANSWER_PATH, reply, work=work).read()
+        metadata = self._signed(Method.ANSWER, hashlib.sha256(reply).hexdigest(), work=work)
+        with self._failures():
+            hand_in = self._open().stream_unary(
+                Method.ANSWER.path,
+                request_serializer=AnswerChunk.SerializeToString,
+                response_deserializer=AnswerReceipt.FromString,
+            )
+            hand_in(chunks(reply), timeout=seconds_for(len(reply)), metadata=metadata)
         self._traffic.sent += len(reply)
 
     def close(self) -> None:
-        """Until the next request."""
-        self._https.close()
+        """Until the next call."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
 
-    def _ask(self, path: str, body: bytes, *, work: str | None) -> http.client.HTTPResponse:
-        now = self._clock()
-        if now - self._used > _IDLE_SECONDS or now < self._used:
-            self._https.close()
-        self._micros = max(int(now * 1_000_000), self._micros + 1)
-        signed = self._sender.headers(
-            path, body, micros=self._micros, **({} if work is None else {"work": work})
-        )
-        plain = {
-            wire.VERSION: _INSTALLED,
-            wire.PAUSE: f"{self._poll_seconds:g}",
-            "Accept-Encoding": "identity",
-        }
+    def _open(self) -> grpc.Channel:
+        if self._channel is None:
+            self._channel = grpc.secure_channel(self._address, self._credentials, options=_OPTIONS)
+        return self._channel
+
+    def _signed(self, method: Method, digest: str, **work: str) -> Any:
+        self._micros = max(int(self._clock() * 1_000_000), self._micros + 1)
+        return self._key.metadata(method, digest, micros=self._micros, **work)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Every failure as one of our own words; the server's are not looked at but for its certificate's dates."""
         try:
-            self._https.request("POST", path, body=body, headers={**signed, **plain})
-            response = self._https.getresponse()
+            yield
+        except grpc.RpcError as error:
+            self.close()
+            raise CallError(trouble_of(error)) from error
         except BaseException:
-            self._https.close()
+            self.close()
             raise
-        self._used = self._clock()
-        if response.status not in (http.HTTPStatus.OK, http.HTTPStatus.NO_CONTENT):
-            self._https.close()
-            raise DoorError(response.status)
-        if response.getheader("content-encoding", "identity") != "identity":
-            self._https.close()
-            raise DoorError(0)
-        return response
 
 
-def _number(text: str | None) -> int:
-    """A number of bytes; -1 for what is none."""
-    given = text or ""
-    return int(given) if given.isascii() and given.isdecimal() and len(given) <= _MOST_DIGITS else -1
+def chunks(content: bytes) -> Iterator[AnswerChunk]:
+    """An answer as it travels."""
+    for start in range(0, len(content), CHUNK_BYTES):
+        yield AnswerChunk(content=content[start : start + CHUNK_BYTES])
+
+
+def trouble_of(error: grpc.RpcError) -> Trouble:
+    """What a failed call is to a device."""
+    code = error.code()
+    said = (error.details() or "").lower()
+    if code is grpc.StatusCode.UNAVAILABLE and any(sign in said for sign in OUT_OF_DATE):
+        return Trouble.EXPIRED
+    return _TROUBLES.get(code, Trouble.REFUSED)

@@ -1,28 +1,25 @@
-"""A device that comes to its server's door by itself: one process, without Flower, that answers what it is asked.
+"""A device that takes part in training: one process that answers what it is asked.
 
 It asks for work, answers and hands the answer in, and comes again when the server says, or later. Nothing that a
 server sends is executed. A server that is away is waited for; why something fails stays on the device.
 """
 
-import http.client
 import logging
-import ssl
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from threading import Event
-from typing import Final
 
 from fedboard.client.answering.heard_gate import HeardGate
 from fedboard.client.answering.rounds import RatingSource, respond
 from fedboard.client.answering.steps import Client, SessionGate, respond_step
-from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
-from fedboard.client.node.connection import DirectConnection, DoorError, Received
+from fedboard.client.boards.authority import read_authority
+from fedboard.client.node.connection import CallError, Received, ServerConnection
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
 from fedboard.client.node.waits import Waits, jittered, pause_after, rest
-from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.rounds.question import ROUND, STEP, refusal
+from fedboard.common.wire.devices import DeviceKey
 from fedboard.common.wire.refusals import Refusal
 
 OpenDevice = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate]]]
@@ -30,18 +27,11 @@ OpenDevice = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate
 
 _log = logging.getLogger(__name__)
 
-_TROUBLES: Final = {
-    401: Trouble.NOT_ADMITTED,
-    404: Trouble.REFUSED,
-    409: Trouble.TAKEN,
-    410: Trouble.ROUND_OVER,
-    408: Trouble.UNREACHABLE,
-    502: Trouble.UNREACHABLE,
-    503: Trouble.UNREACHABLE,
-}
+_KEPT_SECONDS = 5.0
+"""A connection is kept by a device that comes again so soon; each that is open takes memory of the server."""
 
 
-class DirectNode:
+class Node:
     """Answers messages one at a time, until it is told to stop."""
 
     def __init__(
@@ -68,12 +58,11 @@ class DirectNode:
         self.settings, self.tally = settings, tally or Tally()
         self._open, self._backend = open_device, backend
         self._waits = Waits(settings.server, idle)
-        self._connection = DirectConnection(
+        self._connection = ServerConnection(
             address=settings.server,
-            root_certificate=read_authority(settings.root_certificate),
-            private_key=load_private_key(settings.private_key),
+            authority=read_authority(settings.authority),
+            key=DeviceKey.load(settings.key),
             largest=settings.largest,
-            poll_seconds=settings.poll_seconds,
             traffic=self.tally.traffic,
         )
         self._vault = MemoryVault()
@@ -111,11 +100,13 @@ class DirectNode:
         if self._waits.trouble is not None:
             _log.info("connected to %s", self.settings.server)
         self._waits.went_well()
-        usual = max(self.settings.poll_seconds, self._connection.pause)
-        return jittered(pause_after(usual, took=self._took))
+        pause = jittered(pause_after(self._connection.pause, took=self._took))
+        if pause > _KEPT_SECONDS:
+            self._connection.close()
+        return pause
 
     def _failed(self, error: Exception) -> float:
-        found = _trouble(error)
+        found = error.trouble if isinstance(error, CallError) else Trouble.REFUSED
         if self._unsent is not None and found not in (Trouble.UNREACHABLE, Trouble.EXPIRED):
             self._unsent = None
             self.tally.undelivered += 1
@@ -173,14 +164,3 @@ class MemoryVault:
     def save(self, content: bytes) -> None:
         """Put it in the place of what was there."""
         self._content = content
-
-
-def _trouble(error: Exception) -> Trouble:
-    match error:
-        case DoorError():
-            return _TROUBLES.get(error.status, Trouble.REFUSED)
-        case ssl.SSLError() if any(sign in str(error) for sign in OUT_OF_DATE):
-            return Trouble.EXPIRED
-        case OSError() | http.client.HTTPException():
-            return Trouble.UNREACHABLE
-    return Trouble.REFUSED

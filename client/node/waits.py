@@ -12,6 +12,8 @@ from fedboard.client.node.tally import Trouble
 _log = logging.getLogger(__name__)
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.25, 10.0
+_LEAST_PAUSE: Final = 0.05
+"""Whatever a server says."""
 _TIMES_A_REQUEST: Final = 4.0
 """The least pause between two requests for work, counted in the time that one takes."""
 _IDLE_SECONDS: Final = 60.0
@@ -64,16 +66,16 @@ class Waits:
 
 def pause_after(usual: float, *, took: float) -> float:
     """Until the next request for work: a server that is slow is asked less, or the requests of all devices would
-    leave it no time for anything else, their heartbeats among it.
+    leave it no time for anything else.
 
     Args:
-        usual: seconds, as the owner or the server says.
+        usual: seconds, as the server says.
         took: seconds of the last request.
 
     Returns:
         Seconds.
     """
-    return max(usual, min(_TIMES_A_REQUEST * took, _LONGEST_WAIT))
+    return max(usual, _LEAST_PAUSE, min(_TIMES_A_REQUEST * took, _LONGEST_WAIT))
 
 
 def jittered(seconds: float) -> float:

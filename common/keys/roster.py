@@ -167,14 +167,6 @@ class IdentityKey(KeyPair):
     PRIVATE_NAME, PUBLIC_NAME = "identity.key", "identity.pub"
     SIGNED = "a device's statements"
 
-    def sign(self, statement: bytes) -> bytes:
-        """A signature, 64 bytes.
-
-        Args:
-            statement: begins with what it is, so that it passes for nothing else.
-        """
-        return self._key.sign(statement)
-
 
 def public_key(path: Path) -> bytes:
     """The 32 bytes of a public key in a PEM file: of a device, or of an authority.

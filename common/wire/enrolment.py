@@ -13,7 +13,7 @@ the keys that sign, see ``introduction``), 32 random bytes that are the secret, 
 SHA-256 of both, which tell a token that was not copied whole. Whoever has the token knows by which keys to know
 the server, so nothing is trusted because it came first; the server keeps the SHA-256 of the secret alone.
 
-A device's request to join, and the server's answer.
+A device's request to join, as both sides sign and check it.
 """
 
 import base64
@@ -22,13 +22,10 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import load_ssh_public_key
+from google.protobuf.message import DecodeError
 
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.ed25519_keys import has_signed, public_pem
@@ -37,9 +34,9 @@ from fedboard.common.keys.roster import KEY_BYTES, IdentityKey
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.wire.addresses import Address, parse_address
+from fedboard.common.wire.devices import DeviceKey
+from fedboard.common.wire.devices_pb2 import JoinRequest
 
-INTRODUCTION_PATH = "/v1/enrolment/introduction"
-JOIN_PATH = "/v1/enrolment/join"
 LARGEST_INTRODUCTION = 1 << 18
 _INTRODUCED = b"fedboard-introduction-1\0"
 _FORMAT = 1
@@ -63,11 +60,9 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     question_key: str
     """Who may ask: an Ed25519 key, hexadecimal."""
     board_key: str | None = None
-    """Who signs boards, where they are served: an Ed25519 key, hexadecimal."""
+    """Who signs boards, where the same address serves them: an Ed25519 key, hexadecimal."""
     root: str | None = None
     """The newest root document, which names those keys and later ones; None where they are pinned themselves."""
-    board_port: int | None = None
-    """Where they are served, at the same host."""
 
     def to_bytes(self) -> bytes:
         """As it is handed over; the same for the same content."""
@@ -205,10 +200,8 @@ def digest_of_secret(secret: bytes) -> str:
     return hashlib.sha256(_SECRET_DOMAIN + secret).hexdigest()
 
 
-LARGEST_REQUEST = 1 << 13
-LARGEST_ANSWER = 1 << 13
-_JOINED: Final = b"fedboard-join-1\0"
-_HASH: Final = hashes.SHA256()
+_JOINED: Final = b"fedboard-join-2\0"
+_LONGEST_VERSION = 32
 
 
 class JoinRefusal(StrEnum):
@@ -228,11 +221,9 @@ class JoinRefusal(StrEnum):
     TAKEN = "taken-key"
     """This key is a member's already."""
     UNPROVEN = "unproven-key"
-    """The request is not signed by the key that it names."""
+    """The request is not signed by the keys that it names."""
     TOO_OFTEN = "too-often"
     """So many requests came from this address, or from all, that this one was not looked at."""
-    CLOSED = "closed"
-    """This fleet takes no devices by invitation."""
 
 
 class JoinError(FedboardError):
@@ -244,112 +235,72 @@ class JoinError(FedboardError):
         self.code = code
 
 
-class JoinRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Sent over TLS to the server that the invitation names, and to nobody else."""
+def ask_to_join(
+    key: DeviceKey, identity: IdentityKey, *, secret: bytes, introduction: bytes, version: str
+) -> JoinRequest:
+    """A device's request.
 
-    secret: str
-    """Of the invitation, base64."""
-    public_key: str
-    """Of the device, a line of OpenSSH; its private half stays there."""
-    signature: str
-    """By that key, over the secret, the line and the introduction; base64."""
-    version: str = ""
-    """Of fedboard on the device."""
+    Args:
+        key: by which the server is to know it.
+        identity: by which other members may.
+        secret: of the invitation.
+        introduction: its SHA-256.
+        version: of fedboard.
+    """
+    statement = _signed(secret, key.public, identity.public, introduction)
+    return JoinRequest(
+        secret=secret,
+        key=key.public,
+        signature=key.sign(statement),
+        identity=identity.public,
+        identity_signature=identity.sign(statement),
+        version=version,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """Who asks to join, and has the private halves of the keys that are named."""
+
+    secret: bytes = field(repr=False)
+    key: str
+    """By which the server is to know the device, 64 hexadecimal digits."""
     identity: str
-    """Key by which other members may know it, once an authority vouches for it (``keys.roster``); hexadecimal."""
-    identity_signature: str
-    """By that key, over the same; base64."""
+    """By which other members may, 64 hexadecimal digits."""
+    version: str
+    """Of fedboard there, as it says; empty where it says nothing sane."""
 
     @staticmethod
-    def made(
-        key: ec.EllipticCurvePrivateKey,
-        line: str,
-        identity: IdentityKey,
-        *,
-        secret: bytes,
-        introduction: bytes,
-        version: str,
-    ) -> "JoinRequest":
-        """By a device.
+    def read(content: bytes, *, introduction: bytes) -> "Candidate":
+        """Read what anybody has sent.
 
         Args:
-            key: the device's, private.
-            line: its public half.
-            identity: the device's, private.
-            secret: of the invitation.
-            introduction: its SHA-256.
-            version: of fedboard.
-        """
-        statement = _signed(secret, line, identity.public, introduction)
-        return JoinRequest(
-            secret=_text(secret),
-            public_key=line,
-            signature=_text(key.sign(statement, ec.ECDSA(_HASH))),
-            version=version,
-            identity=identity.public.hex(),
-            identity_signature=_text(identity.sign(statement)),
-        )
-
-    def proven(self, *, introduction: bytes) -> bytes:
-        """The secret, where whoever asks has the private halves of the keys that he names.
-
-        Args:
+            content: a ``JoinRequest``.
             introduction: SHA-256 of what this server hands over.
 
         Raises:
             JoinError: ``malformed`` or ``unproven-key``.
         """
         try:
-            secret = base64.b64decode(self.secret, validate=True)
-            signature = base64.b64decode(self.signature, validate=True)
-            identity = bytes.fromhex(self.identity)
-            of_identity = base64.b64decode(self.identity_signature, validate=True)
-            key = load_ssh_public_key(self.public_key.encode("ascii"))
-        except (binascii.Error, ValueError, UnsupportedAlgorithm, NotImplementedError):
+            asked = JoinRequest.FromString(content)
+        except DecodeError:
             raise JoinError(JoinRefusal.MALFORMED) from None
-        right = len(secret) == SECRET_BYTES and len(identity) == KEY_BYTES and self.identity == identity.hex()
-        if not right or not isinstance(key, ec.EllipticCurvePublicKey):
+        lengths = (len(asked.secret), len(asked.key), len(asked.identity))
+        if lengths != (SECRET_BYTES, KEY_BYTES, KEY_BYTES):
             raise JoinError(JoinRefusal.MALFORMED)
-        statement = _signed(secret, self.public_key, identity, introduction)
-        if not has_signed(identity, of_identity, statement):
+        statement = _signed(asked.secret, asked.key, asked.identity, introduction)
+        signed = ((asked.key, asked.signature), (asked.identity, asked.identity_signature))
+        if not all(has_signed(key, signature, statement) for key, signature in signed):
             raise JoinError(JoinRefusal.UNPROVEN)
-        try:
-            key.verify(signature, statement, ec.ECDSA(_HASH))
-        except InvalidSignature:
-            raise JoinError(JoinRefusal.UNPROVEN) from None
-        return secret
-
-    @staticmethod
-    def read(content: bytes) -> "JoinRequest":
-        """From anybody.
-
-        Raises:
-            JoinError: ``malformed``.
-        """
-        try:
-            return msgspec.json.decode(content, type=JoinRequest)
-        except (msgspec.DecodeError, ValueError, RecursionError):
-            raise JoinError(JoinRefusal.MALFORMED) from None
+        version = asked.version if asked.version.isascii() and asked.version.isprintable() else ""
+        return Candidate(
+            secret=asked.secret,
+            key=asked.key.hex(),
+            identity=asked.identity.hex(),
+            version=version[:_LONGEST_VERSION],
+        )
 
 
-class JoinAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What the server says."""
-
-    name: str | None = None
-    """By which the operator knows the device; None where it is not admitted."""
-    max_users: int = 0
-    """How many users' answers are taken from it."""
-    refused: str | None = None
-    """A code of ``JoinRefusal``."""
-    carrier: Literal["flower", "direct"] = "flower"
-    """How the device is to fetch questions."""
-
-
-def _signed(secret: bytes, line: str, identity: bytes, introduction: bytes) -> bytes:
-    """Of one length for each part, so that none can pass for another."""
-    parts = (secret, line.encode(), identity)
-    return _JOINED + introduction + b"".join(hashlib.sha256(part).digest() for part in parts)
-
-
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode("ascii")
+def _signed(secret: bytes, key: bytes, identity: bytes, introduction: bytes) -> bytes:
+    """Each part has its length, so that none can pass for another."""
+    return _JOINED + introduction + secret + key + identity

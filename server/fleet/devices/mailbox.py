@@ -30,6 +30,11 @@ class Message:
     beside: bytes = b""
     """The board, where it travels beside the frame; else empty."""
 
+    @property
+    def n_bytes(self) -> int:
+        """Of all of it."""
+        return len(self.frame) + len(self.beside)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:

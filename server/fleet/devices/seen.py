@@ -54,14 +54,13 @@ class Seen:
     """How many were there, and when they were counted."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def request(self, key: str, *, answers: bool = False, version: str = "", pause: float = 0.0) -> None:
-        """It has sent a request.
+    def asks(self, key: str, *, version: str, pause: float) -> None:
+        """It has asked for work.
 
         Args:
-            key: of the sender.
-            answers: whether the request brings an answer.
+            key: of the device.
             version: of fedboard there, as it says.
-            pause: seconds after which it comes again.
+            pause: seconds after which it is to come again.
         """
         now = self.clock()
         with self._lock:
@@ -72,8 +71,15 @@ class Seen:
             device.between = now - device.last if device.last else 0.0
             device.last, device.pause = now, pause
             device.requests += 1
-            device.answers += answers
             device.version = _version_of(version)
+
+    def answers(self, key: str) -> None:
+        """It has begun to hand in an answer; only who was asked does, and was here."""
+        with self._lock:
+            if (device := self._devices.get(key)) is not None:
+                device.last = self.clock()
+                device.requests += 1
+                device.answers += 1
 
     def received(self, key: str, n_bytes: int) -> None:
         """So many bytes of it were taken."""

@@ -16,7 +16,6 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.server.board_service.log.restored import mark_restored
 from fedboard.server.fleet.keeping.archive import Contents, unpack
 from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE
 from fedboard.server.fleet.members.register import Register
@@ -30,6 +29,7 @@ from fedboard.server.fleet.questions.account import close_account
 from fedboard.server.fleet.questions.places import Standing, questions_of
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
+from fedboard.server.publishing.log.restored import mark_restored
 from fedboard.server.round import book_lost
 
 _UNFINISHED = (

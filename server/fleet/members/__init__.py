@@ -1,1 +1,1 @@
-"""Who may take part: the devices of the settings, and those that joined with an invitation."""
+"""Who may take part: the devices that joined with an invitation, and those that were removed."""

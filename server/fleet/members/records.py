@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-FORMAT = 1
+FORMAT = 2
 """Of the file."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS member (
@@ -12,14 +12,12 @@ CREATE TABLE IF NOT EXISTS member (
     key TEXT NOT NULL UNIQUE,
     name TEXT NOT NULL,
     max_users INTEGER NOT NULL CHECK (max_users >= 1),
-    invited INTEGER NOT NULL,
-    listed INTEGER NOT NULL,
     joined REAL NOT NULL,
     removed REAL,
     version TEXT NOT NULL,
     identity TEXT UNIQUE
 );
-CREATE UNIQUE INDEX IF NOT EXISTS name_of_member ON member (name) WHERE removed IS NULL AND listed;
+CREATE UNIQUE INDEX IF NOT EXISTS name_of_member ON member (name) WHERE removed IS NULL;
 CREATE TABLE IF NOT EXISTS invitation (
     digest TEXT PRIMARY KEY,
     name TEXT NOT NULL,
@@ -31,7 +29,7 @@ CREATE TABLE IF NOT EXISTS invitation (
     presented_again INTEGER NOT NULL DEFAULT 0
 );
 """
-COLUMNS = "number, key, name, max_users, invited, joined, removed, listed, version, identity"
+COLUMNS = "number, key, name, max_users, joined, removed, version, identity"
 """Of a member, in this order."""
 
 
@@ -42,35 +40,35 @@ class Member:
     number: int
     """In the order of their coming."""
     key: str
-    """Public, PEM text as Flower keeps it."""
+    """Public, Ed25519, 64 hexadecimal digits: by which it is known everywhere."""
     name: str
     max_users: int
     """How many users' answers are taken from it at most."""
-    invited: bool
-    """Whether it joined with an invitation; else ``[[nodes]]`` names it."""
     joined: float
     """Seconds since 1970 UTC."""
     removed: float | None
     """When it was, if it was; for good."""
-    admitted: bool
     version: str
     """Of fedboard when it joined; empty where it did not say."""
     identity: str | None
-    """Key by which other members may know it, hexadecimal; None for one of the settings."""
+    """Key by which other members may know it, hexadecimal; None where it has shown none."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether it may take part."""
+        return self.removed is None
 
     @staticmethod
     def of(row: Sequence[Any]) -> "Member":
         """Of a row with ``COLUMNS``."""
-        number, key, name, max_users, invited, joined, removed, listed, version, identity = row
+        number, key, name, max_users, joined, removed, version, identity = row
         return Member(
             number=number,
             key=key,
             name=name,
             max_users=max_users,
-            invited=bool(invited),
             joined=joined,
             removed=removed,
-            admitted=removed is None and bool(listed),
             version=version,
             identity=identity,
         )

@@ -1,13 +1,13 @@
 """The register of a fleet's devices: who is admitted, who was, and the invitations that are open.
 
-One SQLite file in the state folder, which every part of the server reads: the door before each request, the
-supervisor for Flower's own list, the round loop before it asks and before it takes. A change is one transaction
-that is on the disk before it is told of, so a crash leaves it made or not made, and an invitation is used once.
+One SQLite file in the state folder, which every part of the server reads: the service of devices before each call,
+the round loop before it asks and before it takes. A change is one transaction that is on the disk before it is told
+of, so a crash leaves it made or not made, and an invitation is used once.
 """
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -94,47 +94,6 @@ class Register:
         rows = self._database.execute(f"SELECT {COLUMNS} FROM member {which}", values)
         return [Member.of(row) for row in rows]
 
-    def keep_to(self, listed: Mapping[str, tuple[str, int]]) -> list[str]:
-        """Admit what the settings list, and of those that they once listed nobody else.
-
-        Args:
-            listed: public key to name and users, of ``[[nodes]]``.
-
-        Returns:
-            Names of those that were removed, which is for good: they stay out though they are listed.
-
-        Raises:
-            InputError: a key or name is an enrolled device's. Nothing has changed.
-        """
-        with self._changing():
-            self._require_no_clash(listed)
-            self._database.execute("UPDATE member SET listed = 0 WHERE NOT invited AND removed IS NULL")
-            removed = {member.key for member in self.members() if member.removed is not None}
-            for key, (name, max_users) in listed.items():
-                if key in removed:
-                    continue
-                self._database.execute(
-                    "INSERT INTO member (key, name, max_users, invited, listed, joined, version) "
-                    "VALUES (?, ?, ?, 0, 1, ?, '') ON CONFLICT (key) DO UPDATE SET "
-                    "name = excluded.name, max_users = excluded.max_users, listed = 1",
-                    (key, name, max_users, self._clock()),
-                )
-            return [name for key, (name, _) in listed.items() if key in removed]
-
-    def _require_no_clash(self, listed: Mapping[str, tuple[str, int]]) -> None:
-        by_key = {member.key: member for member in self.members()}
-        taken = {member.name for member in by_key.values() if member.invited and member.admitted}
-        taken |= {one.name for one in self.invitations()}
-        for key, (name, _) in listed.items():
-            known = by_key.get(key)
-            if known is not None and known.removed is not None:
-                continue  # it stays out
-            if name in taken or (known is not None and known.invited):
-                raise InputError(
-                    f"nodes: {name!r} is the name or the key of a device that joined with an invitation, or was "
-                    "given one; take it out of [[nodes]], or give it another name"
-                )
-
     def invite(self, secret: bytes, *, name: str, max_users: int, seconds: float) -> float:
         """Open an invitation.
 
@@ -167,7 +126,7 @@ class Register:
     def _is_taken(self, name: str) -> bool:
         """Whether a device that is admitted, or an invitation that can be used, has this name."""
         row = self._database.execute(
-            "SELECT EXISTS (SELECT 1 FROM member WHERE name = ? AND removed IS NULL AND listed) "
+            "SELECT EXISTS (SELECT 1 FROM member WHERE name = ? AND removed IS NULL) "
             "OR EXISTS (SELECT 1 FROM invitation WHERE name = ? AND used IS NULL AND expires >= ?)",
             (name, name, self._clock()),
         ).fetchone()
@@ -189,7 +148,7 @@ class Register:
 
         Args:
             secret: of its invitation.
-            key: its public key, PEM text, of which it has shown that it has the private half.
+            key: its public key, 64 hexadecimal digits, of which it has shown that it has the private half.
             capacity: of the training.
             version: of fedboard there.
             identity: by which other members may know it, of which it has shown the same.
@@ -209,8 +168,7 @@ class Register:
                 (self._clock(), key, digest_of_secret(secret)),
             )
             self._database.execute(
-                "INSERT INTO member (key, name, max_users, invited, listed, joined, version, identity) "
-                "VALUES (?, ?, ?, 1, 1, ?, ?, ?)",
+                "INSERT INTO member (key, name, max_users, joined, version, identity) VALUES (?, ?, ?, ?, ?, ?)",
                 (key, name, max_users, self._clock(), version, identity),
             )
             return self._by_key(key)
@@ -253,8 +211,7 @@ class Register:
 
     def _require_room(self, max_users: int, capacity: Capacity) -> None:
         devices, users = self._database.execute(
-            "SELECT count(*), coalesce(sum(max_users), 0) FROM member "
-            "WHERE invited AND removed IS NULL AND listed"
+            "SELECT count(*), coalesce(sum(max_users), 0) FROM member WHERE removed IS NULL"
         ).fetchone()
         if devices >= capacity.devices or users + max_users > capacity.users:
             raise JoinError(JoinRefusal.FULL)
@@ -270,7 +227,7 @@ class Register:
         """
         with self._changing():
             removed = self._database.execute(
-                "UPDATE member SET removed = ? WHERE name = ? AND removed IS NULL AND listed",
+                "UPDATE member SET removed = ? WHERE name = ? AND removed IS NULL",
                 (self._clock(), name),
             ).rowcount
             withdrawn = self._database.execute(

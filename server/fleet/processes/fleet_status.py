@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.board_service.log.telling import log_families, trouble
-from fedboard.server.board_service.log.telling import told as told_of_log
-from fedboard.server.board_service.upkeep.expiring import (
-    Expiry,
-    certificate_expiry,
-    manifest_expiry,
-    root_expiry,
-    roster_expiry,
-)
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.work_locks import is_locked
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import Fares
+from fedboard.server.publishing.log.telling import log_families, trouble
+from fedboard.server.publishing.log.telling import told as told_of_log
+from fedboard.server.publishing.upkeep.expiring import (
+    Expiry,
+    certificate_expiry,
+    manifest_expiry,
+    root_expiry,
+    roster_expiry,
+)
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -5,9 +5,9 @@ import socket
 import time
 
 from fedboard.common.errors import InputError
-from fedboard.server.board_service.limits import of_service
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.processes.proxy_process import connection_limits
+from fedboard.server.publishing.limits import of_service
 
 _LOCAL = "127.0.0.1"
 _AGAIN_SECONDS = 0.1

@@ -34,12 +34,12 @@ def open_account(settings: FleetSettings) -> Population:
         PrivacyError: account or ledger were tampered with, or the training is another one than the account knows.
         StorageError: they cannot be written.
     """
-    section, state = settings.questions, StateFolder.of(settings)
+    section, state = settings.queries, StateFolder.of(settings)
     _require_open(state)
     if section is None:
         raise InputError(
-            "this fleet is asked no questions: give its fleet.toml a section [questions] with epsilon, of the "
-            "training and all questions together"
+            "this fleet is asked nothing: give its fleet.toml a section [queries] with epsilon, of the training "
+            "and all queries together"
         )
     promise = settings.privacy
     budget = Budget(epsilon=section.epsilon, delta=promise.delta, adjacency=promise.adjacency)
@@ -48,7 +48,7 @@ def open_account(settings: FleetSettings) -> Population:
     account = Population.open(path) if path.exists() else Population.create(path, budget)
     try:
         _require_same(account, budget, path)
-        if not section.alone or (state.run / LEDGER).exists():  # a training that was, before it was left out
+        if not settings.alone or (state.run / LEDGER).exists():  # a training that was, before it was left out
             _count_training(account, state)
     except BaseException:
         account.close()
@@ -60,7 +60,7 @@ def require_counted(settings: FleetSettings) -> None:
     """Before the training asks anybody: all of it is reserved in the account, where there is one or is to be.
 
     Settings change between starts of a server: questions that were put where there was no training
-    (``questions.alone``) count against one that is begun later, also where the section is gone by then.
+    (no ``privacy.epsilon``) count against one that is begun later, also where the section is gone by then.
 
     Raises:
         BudgetExceededError: the training costs more than the questions before it have left.
@@ -68,12 +68,12 @@ def require_counted(settings: FleetSettings) -> None:
         PrivacyError: account or ledger were tampered with, or the training is another one than the account knows.
         StorageError: they cannot be written.
     """
-    section, state = settings.questions, StateFolder.of(settings)
+    section, state = settings.queries, StateFolder.of(settings)
     if not state.first_board.exists():
         return  # a server that was never made ready has nothing to train
-    if section is not None and not section.alone and not _mark(state).exists():
+    if section is not None and not settings.alone and not _mark(state).exists():
         open_account(settings).close()
-    elif (section is None or not section.alone) and account_path(state).exists():
+    elif (section is None or not settings.alone) and account_path(state).exists():
         with Population.open(account_path(state)) as account:
             _count_training(account, state)
 
@@ -113,7 +113,7 @@ def _require_same(account: Population, budget: Budget, path: Path) -> None:
         made = account.budget
         raise InputError(
             f"{path}: this account was made for epsilon {made.epsilon:g} at delta {made.delta:g}, "
-            f"{made.adjacency}, which is what was promised; set questions.epsilon back to {made.epsilon:g}"
+            f"{made.adjacency}, which is what was promised; set queries.epsilon back to {made.epsilon:g}"
         )
 
 

@@ -99,7 +99,7 @@ def _reserve(task: StatedQuestion, put: PutQuestion, promise: Promise, account: 
 
 
 def _job(settings: FleetSettings, put: PutQuestion, statement: QuestionStatement) -> Job:
-    of_fleet, state = settings.privacy, put.state
+    of_fleet, state = settings.promise, put.state
     promise = Promise(
         epsilon=statement.epsilon,
         delta=of_fleet.delta,
@@ -108,11 +108,10 @@ def _job(settings: FleetSettings, put: PutQuestion, statement: QuestionStatement
         seed=of_fleet.seed,
         population=str(account_path(StateFolder.of(settings))),
     )
-    who = () if settings.enrolment is None else (who_takes_part(settings),)
     return Job(
         **shared_by_jobs(settings),
         folder=str(state.run),
         first_board=str(state.first_board),
         privacy=promise,
-        assumptions=(_ASSUMPTION, *who),
+        assumptions=(_ASSUMPTION, who_takes_part(settings)),
     )

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedboard.common.board_service.layout import LATEST
+from fedboard.common.boards.layout import LATEST
 from fedboard.common.errors import InputError
 from fedboard.common.files import stamp_of
 

@@ -24,7 +24,7 @@ from fedboard.server.operating.run_fares import LOST, PLANNED
 from fedboard.server.publication import BoardStore
 
 if TYPE_CHECKING:
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
 
 SIMULATION_ONLY = "not private: simulation only"
 """What stands above every number that is neither booked nor published."""

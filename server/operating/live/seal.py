@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.board import Board
-from fedboard.common.board_service.layout import manifest_name, root_name
+from fedboard.common.boards.layout import manifest_name, root_name
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -15,7 +15,7 @@ from fedboard.server.operating.live.run_files import RunFiles
 from fedboard.server.publication import BoardStore, require_same_history
 
 if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
-    from fedboard.common.board_service.board_signature import PinnedKey
+    from fedboard.common.boards.board_signature import PinnedKey
 
 PASSED, FAILED, OPEN = "passed", "failed", "open"
 _SHARE = 1 / 2000
@@ -162,7 +162,7 @@ def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Chec
 
 
 def _signed(manifest: Path, key: "PinnedKey", board: Board) -> Check:
-    from fedboard.common.board_service.board_signature import SignedManifest
+    from fedboard.common.boards.board_signature import SignedManifest
 
     try:
         found = key.open(SignedManifest.from_bytes(manifest.read_bytes()))

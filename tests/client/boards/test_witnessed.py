@@ -19,22 +19,22 @@ from fedboard.client.boards.open_board import open_board
 from fedboard.client.boards.sources import FolderSource, open_source
 from fedboard.client.boards.witnessed import EVIDENCE, WitnessedLog
 from fedboard.client.device.policy import Policy
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.log.entries import BoardEntry, releases_digest
-from fedboard.common.board_service.log.note_keys import NoteKey
-from fedboard.common.board_service.log.notes import Kind
-from fedboard.common.board_service.log.proofs import LogProof
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.log.entries import BoardEntry, releases_digest
+from fedboard.common.boards.log.note_keys import NoteKey
+from fedboard.common.boards.log.notes import Kind
+from fedboard.common.boards.log.proofs import LogProof
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.board_service.mirror_files import Mirror
-from fedboard.server.board_service.service import ServiceSettings, start_board_service
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing.mirror_files import Mirror
+from fedboard.server.publishing.service import ServiceSettings, start_board_service
+from fedboard.server.publishing.signing import SigningKey
 from tests.client.boards.two_faced import AT_ONCE, LEAST, TASK, Face, World, a_face, a_world, forged, merged
 from tests.client.certified_boards import RUN, Device, certified_boards, with_certificate
-from tests.common.board_service.boards import keys, write_manifest
-from tests.server.board_service.log.network import network
+from tests.common.boards.boards import keys, write_manifest
+from tests.server.publishing.log.network import network
 
 
 @pytest.fixture(scope="module")

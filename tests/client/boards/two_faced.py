@@ -11,21 +11,21 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource
 from fedboard.common.board import Board
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.log.checkpoints import Checkpoint
-from fedboard.common.board_service.log.entries import BoardEntry
-from fedboard.common.board_service.log.history import History
-from fedboard.common.board_service.log.notes import Note
-from fedboard.common.board_service.log.proofs import LogProof
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.log.checkpoints import Checkpoint
+from fedboard.common.boards.log.entries import BoardEntry
+from fedboard.common.boards.log.history import History
+from fedboard.common.boards.log.notes import Note
+from fedboard.common.boards.log.proofs import LogProof
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.board_service.log.log import BoardLog
-from fedboard.server.board_service.mirror import publish_into
-from fedboard.server.board_service.mirror_files import Mirror
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing.log.log import BoardLog
+from fedboard.server.publishing.mirror import publish_into
+from fedboard.server.publishing.mirror_files import Mirror
+from fedboard.server.publishing.signing import SigningKey
 from tests.client.certified_boards import RUN, certified_boards, with_certificate
-from tests.common.board_service.boards import keys, write_boards
+from tests.common.boards.boards import keys, write_boards
 from tests.common.tasks.conftest import a_task
-from tests.server.board_service.log.network import Network, network
+from tests.server.publishing.log.network import Network, network
 
 TASK = a_task(epsilon=5.0)
 HONEST, HOSTILE = (0, 1, 2), 3

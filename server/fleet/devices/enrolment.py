@@ -1,0 +1,96 @@
+"""The part of the service that strangers may use: a device introduces itself with an invitation, and is a member.
+
+What the server hands over first is public; what a device sends then is looked at only as often as the limits allow,
+is small, and admits it in one transaction of the register.
+"""
+
+import asyncio
+import ipaddress
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from urllib.parse import unquote
+
+from fedboard.common.wire.devices_pb2 import JoinReply
+from fedboard.common.wire.enrolment import Candidate, JoinError, JoinRefusal, digest_of_introduction
+from fedboard.server.fleet.devices.allowance import Allowance
+from fedboard.server.fleet.members.records import Capacity
+from fedboard.server.fleet.members.register import Register
+
+_ALL = "all"
+_PEER = re.compile(r"ipv[46]:(?P<host>.+):[0-9]+")
+
+
+@dataclass(slots=True, kw_only=True)
+class Enrolment:
+    """Admits devices. Nothing of a request is logged; what becomes of it is counted by code."""
+
+    introduction: bytes
+    """What is handed over; an invitation holds for this and no other."""
+    open_register: Callable[[], Register]
+    """For one request, in a thread of its own."""
+    capacity: Capacity
+    of_all: Allowance = field(default_factory=lambda: Allowance(per_minute=300))
+    """How many requests of strangers are looked at."""
+    of_one: Allowance = field(default_factory=lambda: Allowance(per_minute=10))
+    """And of one address."""
+    counts: Counter[str] = field(default_factory=Counter)
+    """Requests to join, by what became of them: ``joined``, or a code."""
+
+    def hears(self, peer: str) -> bool:
+        """Whether a request is looked at at all; if so, it is counted.
+
+        Args:
+            peer: from where it comes, as gRPC writes it.
+        """
+        if self.of_one.take(network_of(peer), 1) and self.of_all.take(_ALL, 1):
+            return True
+        self.counts[JoinRefusal.TOO_OFTEN] += 1
+        return False
+
+    async def join(self, content: bytes) -> JoinReply:
+        """What is said to a request that was read whole.
+
+        Raises:
+            sqlite3.Error: the register cannot be used; nobody was admitted.
+            StorageError: the same.
+        """
+        try:
+            joined = await asyncio.to_thread(self._joined, content)
+        except JoinError as error:
+            self.counts[error.code] += 1
+            return JoinReply(refused=error.code.value)
+        self.counts["joined"] += 1
+        return joined
+
+    def _joined(self, content: bytes) -> JoinReply:
+        candidate = Candidate.read(content, introduction=digest_of_introduction(self.introduction))
+        with self.open_register() as register:
+            member = register.join(
+                candidate.secret,
+                candidate.key,
+                capacity=self.capacity,
+                version=candidate.version,
+                identity=candidate.identity,
+            )
+        return JoinReply(name=member.name, max_users=member.max_users)
+
+
+def network_of(peer: str) -> str:
+    """Where a call comes from: an IPv4 address, or the first 64 bits of an IPv6 one, which one household or machine
+    has to itself; ``other`` for what is neither.
+
+    Args:
+        peer: as gRPC writes it, such as ``ipv4:192.0.2.1:40000`` or ``ipv6:%5B2001:db8::1%5D:40000``.
+    """
+    match = _PEER.fullmatch(unquote(peer))
+    try:
+        parsed = ipaddress.ip_address((match["host"] if match else "").strip("[]").partition("%")[0])
+    except ValueError:
+        return "other"
+    if parsed.version == 6 and parsed.ipv4_mapped is not None:
+        parsed = parsed.ipv4_mapped
+    if parsed.version == 4:
+        return str(parsed)
+    return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)
