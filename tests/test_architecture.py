@@ -46,8 +46,8 @@ EXTRAS = {
     "api": set(),
 }
 FLOWER = (
-    "client/fleet",
-    "server/fleet",
+    "client/flower",
+    "server/flower",
     "simulations/flower",
     "common/rounds/flower_parts.py",
 )
@@ -377,7 +377,7 @@ MAY_NAME_A_PROTOCOL = {
     ("common/rounds/question.py", "trusted"): ROWS,
     ("client/answering/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
-    ("server/fleet/strategy.py", "trusted"): ROWS,
+    ("server/flower/strategy.py", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
     ("simulations/streams", "trusted"): ROWS,

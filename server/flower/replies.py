@@ -20,8 +20,7 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.rounds.admission import Admission, fresh_question
-from fedboard.server.fleet.rounds.collected import Intake
+from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
 from fedboard.server.fleet.rounds.trusted_rounds import require_drawn_by_answers, told_refusals
 from fedboard.server.runtime import Gathered, NoisedSums
 

@@ -25,8 +25,8 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.calibrating import Training as Trained
 from fedboard.server.calibrating import calibrated_task
-from fedboard.server.fleet.rounds.reply_rounds import ReplyRuntime
 from fedboard.server.fleet.running import training_in, write_certificate
+from fedboard.server.flower.replies import ReplyRuntime
 from fedboard.server.run_spec import Promise
 from fedboard.server.training import FinishedRound, Training
 
