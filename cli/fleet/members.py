@@ -139,7 +139,6 @@ def members(config: Path, identities: Path | None, as_json: bool) -> None:
             "name": one.name,
             "users": one.max_users,
             "admitted": one.admitted,
-            "invited": one.invited,
             "joined": one.joined,
             "removed": one.removed,
             "identity": one.identity,

@@ -8,6 +8,7 @@ import grpc
 
 from fedboard.client.boards.authority import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
+from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import (
     GetRequest,
     LatestRequest,
@@ -17,7 +18,6 @@ from fedboard.common.boards.boards_pb2 import (
     WatchRequest,
 )
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.layout import LOG_PROOF
 from fedboard.common.boards.log.proofs import MAX_PROOF_BYTES
 from fedboard.common.boards.manifest import BoardFile, Manifest

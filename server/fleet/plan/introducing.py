@@ -30,7 +30,6 @@ def introduction_of(settings: FleetSettings) -> bytes:
         question_key=QuestionKey.read(keys.questions).public.hex,
         board_key=SigningKey.read(*keys.boards).public.raw.hex(),
         root=_root(keys.roots),
-        board_port=settings.network.reached.port,
     ).to_bytes()
     if len(content) > LARGEST_INTRODUCTION:
         raise InputError(f"{keys.authority} is too large for a certificate")
