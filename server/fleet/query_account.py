@@ -1,4 +1,4 @@
-"""The account of a fleet's people: the training and every question are reserved in it before anybody is asked."""
+"""The account of a fleet's people: the training and every query are reserved in it before anybody is asked."""
 
 from pathlib import Path
 
@@ -10,14 +10,14 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.server.fleet.plan.closing import close_training
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.questions.places import LEDGER, PutQuestion
 from fedboard.server.run_ledger import plan_of
 
+LEDGER = "ledger.sqlite"
+"""Of a run, in its folder."""
 _TRAINING = "training"
-"""What the account calls it; a question has the id of its ledger."""
+"""What the account calls it; a query has the id of its ledger."""
 
 
 def account_path(state: StateFolder) -> Path:
@@ -30,7 +30,7 @@ def open_account(settings: FleetSettings) -> Population:
 
     Raises:
         BudgetExceededError: the training alone costs more than the account holds.
-        InputError: no questions are foreseen, or the account was made for another budget.
+        InputError: no queries are foreseen, or the account was made for another budget.
         PrivacyError: account or ledger were tampered with, or the training is another one than the account knows.
         StorageError: they cannot be written.
     """
@@ -59,11 +59,11 @@ def open_account(settings: FleetSettings) -> Population:
 def require_counted(settings: FleetSettings) -> None:
     """Before the training asks anybody: all of it is reserved in the account, where there is one or is to be.
 
-    Settings change between starts of a server: questions that were put where there was no training
+    Settings change between starts of a server: queries that were put where there was no training
     (no ``privacy.epsilon``) count against one that is begun later, also where the section is gone by then.
 
     Raises:
-        BudgetExceededError: the training costs more than the questions before it have left.
+        BudgetExceededError: the training costs more than the queries before it have left.
         InputError: the account was made for another budget.
         PrivacyError: account or ledger were tampered with, or the training is another one than the account knows.
         StorageError: they cannot be written.
@@ -79,7 +79,7 @@ def require_counted(settings: FleetSettings) -> None:
 
 
 def close_account(state: StateFolder, reason: str) -> None:
-    """No question is put any more; durable on return.
+    """No query is put any more; durable on return.
 
     Args:
         state: of the fleet.
@@ -96,7 +96,7 @@ def _mark(state: StateFolder) -> Path:
 def _require_open(state: StateFolder) -> None:
     if (mark := _mark(state)).exists():
         raise PrivacyError(
-            f"{state.questions}: no more questions can be put here: {mark.read_text(encoding='utf-8')}. What "
+            f"{state.questions}: no more queries can be put here: {mark.read_text(encoding='utf-8')}. What "
             "was promised may be used up"
         )
 
@@ -105,7 +105,7 @@ def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
-        raise StorageError(f"{folder}: no questions can be kept there ({error.strerror})") from error
+        raise StorageError(f"{folder}: no queries can be kept there ({error.strerror})") from error
 
 
 def _require_same(account: Population, budget: Budget, path: Path) -> None:
@@ -129,23 +129,3 @@ def _count_training(account: Population, state: StateFolder) -> None:
     booked = next(member for member in account.members() if member.run == _TRAINING).booked
     if missing := [event for event in events if event["name"] not in booked]:
         account.book(_TRAINING, missing)
-
-
-def give_up(put: PutQuestion, fleet: StateFolder, reason: str) -> None:
-    """Nothing more is released in a question's name; what was reserved for it and not booked is free for others.
-
-    Args:
-        put: which.
-        fleet: whose account paid.
-        reason: a sentence.
-
-    Raises:
-        PrivacyError: its ledger is in use or was tampered with; it is given up, and its part stays reserved.
-        StorageError: it cannot be written.
-    """
-    close_training(put.state, reason.rstrip("."))
-    with (
-        Population.open(account_path(fleet)) as account,
-        Ledger.open(put.state.run / LEDGER, population=account) as ledger,
-    ):
-        ledger.finish()
