@@ -2,8 +2,10 @@
 
 import signal
 import sys
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fedboard.common.wire.addresses import Address
 from fedboard.server.board_service.service import (
@@ -14,9 +16,13 @@ from fedboard.server.board_service.service import (
 )
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.processes.fleet_status import fleet_families
+from fedboard.server.fleet.processes.fleet_status import Standing, fleet_families
 from fedboard.server.fleet.processes.lifeline import end_with_parent, told_in_a_sentence
-from fedboard.server.operating.metrics import start_metrics
+from fedboard.server.operating.families import service_families
+from fedboard.server.operating.ops import start_ops
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 
 def board_command(config: Path) -> list[str]:
@@ -33,18 +39,29 @@ def main() -> None:
         service = _service(settings, stack)
         if settings.board.metrics_port is not None:
             stack.enter_context(
-                start_metrics(
+                start_ops(
                     f"127.0.0.1:{settings.board.metrics_port}",
-                    StateFolder.of(settings).run,
-                    service=None if service is None else service.counters,
-                    problem=lambda: None if service is None else service.problem,
+                    run=StateFolder.of(settings).run,
+                    families=lambda: _families(settings, service),
+                    problems=lambda: _problems(service),
                     most_lost=settings.rounds.most_lost,
-                    fleet=lambda: fleet_families(settings),
+                    standing=Standing(settings).told,
+                    mirror=StateFolder.of(settings).mirror,
                 )
             )
         while service is None or not service.wait(1.0):
             if service is None:
                 signal.pause()
+
+
+def _families(settings: FleetSettings, service: RunningService | None) -> "Iterator[Metric]":
+    yield from fleet_families(settings)
+    if service is not None:
+        yield from service_families(service.counters)
+
+
+def _problems(service: RunningService | None) -> list[str]:
+    return [] if service is None or service.problem is None else [service.problem]
 
 
 def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None:
