@@ -12,7 +12,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedboard.common.files import stamp_of
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
@@ -231,12 +230,6 @@ class Standing:
 
     settings: FleetSettings
 
-    def signature(self) -> object:
-        """Another one after a device has come, gone or been heard from."""
-        state = StateFolder.of(self.settings)
-        log = state.members.with_name(f"{state.members.name}-wal")  # where changes are written first
-        return tuple(map(stamp_of, (state.members, log, state.door)))
-
     def told(self) -> dict[str, Any]:
         """What the page shows; JSON-able."""
         status = status_of(self.settings)
@@ -247,6 +240,7 @@ class Standing:
             "invited": devices.invited,
             "open_invitations": devices.open_invitations,
             "quorum": status.quorum,
+            "expected": status.expected,
             "versions": devices.versions,
             "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
             "problems": status.problems(),

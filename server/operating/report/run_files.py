@@ -9,7 +9,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import stamp_of
 
 ROUNDS, METRICS = "rounds.jsonl", "metrics.jsonl"
-_STATE = ("job.json", "runs")
+_RUNS, _MIRROR = "runs", "mirror"
 """What the state folder of a fleet's server has."""
 
 
@@ -62,7 +62,7 @@ class RunFiles:
     def signature(self) -> tuple[object, ...]:
         """Another one after any of the files has changed."""
         watched = [self.folder / name for name in (METRICS, ROUNDS, "config.json", "certificate.json")]
-        watched += [self.boards, self.folder / "counts" / "supervisor.json"]
+        watched += [self.boards]
         watched += [] if self.mirror is None else [self.mirror / LATEST]
         return (*map(stamp_of, watched), self.ledger_signature(), self.writer)
 
@@ -80,14 +80,14 @@ def run_files(place: Path) -> RunFiles:
     Raises:
         InputError: it is no folder, holds something else, or several runs.
     """
-    if all((place / name).exists() for name in _STATE):
-        runs = sorted(path for path in (place / "runs").iterdir() if path.is_dir())
+    if (place / _RUNS).is_dir():
+        runs = sorted(path for path in (place / _RUNS).iterdir() if path.is_dir())
         if len(runs) != 1:
             names = ", ".join(path.name for path in runs) or "none"
             raise InputError(
-                f"{place}: several runs may be there ({names}); name one of them, {place}/runs/NAME"
+                f"{place}: several runs may be there ({names}); name one of them, {place}/{_RUNS}/NAME"
             )
-        return RunFiles(folder=runs[0], mirror=place / "mirror")
+        return RunFiles(folder=runs[0], mirror=place / _MIRROR)
     if not place.is_dir():
         raise InputError(
             f"{place}: there is no such folder; give the folder of a run, or a fleet's state folder"
@@ -103,5 +103,5 @@ def run_files(place: Path) -> RunFiles:
 
 def _mirror_of(run: Path) -> Path | None:
     """Of a run within a fleet's state folder."""
-    state = run.resolve().parent.parent
-    return state / "mirror" if all((state / name).exists() for name in _STATE) else None
+    runs = run.resolve().parent
+    return runs.parent / _MIRROR if runs.name == _RUNS and (runs.parent / _MIRROR).is_dir() else None

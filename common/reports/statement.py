@@ -2,15 +2,14 @@
 
 import math
 from dataclasses import dataclass
-
-from scipy.special import ndtr, ndtri
+from statistics import NormalDist
 
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, epsilon_of_events
 from fedboard.common.privacy.accounting.guarantee import right_bets_of_epsilon, right_bets_of_mu
 from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
-from fedboard.simulations.drawing.json_values import (
+from fedboard.common.reports.json_values import (
     JsonObject,
     list_or_empty,
     number_or_none,
@@ -19,7 +18,7 @@ from fedboard.simulations.drawing.json_values import (
 )
 
 _ADJACENCIES = {
-    "add-remove": "one user with all her ratings is present or absent",
+    "add-remove": "one user with all their ratings is present or absent",
     "replace": "one user's ratings are exchanged for any others",
 }
 
@@ -60,8 +59,8 @@ class Statement:
     releases: tuple[ReleaseLine, ...]
     trust: tuple[str, ...]
     assumptions: tuple[str, ...]
-    checks: int
-    """Number of checks that the certificate passed when it was verified for this report."""
+    checks: int | None
+    """Number of checks that the certificate passed when it was verified for this report; None: it was not."""
     failures: tuple[str, ...]
     """What did not pass, one sentence each; empty for a certificate that holds."""
     facts: tuple[tuple[str, str], ...]
@@ -84,11 +83,17 @@ class Statement:
 
     def detection_rate(self, false_alarms: float) -> float | None:
         """Largest share of participants that any attack can name at that false-alarm rate, from mu."""
-        return None if self.mu is None else float(ndtr(ndtri(false_alarms) + self.mu))
+        normal = NormalDist()
+        return None if self.mu is None else normal.cdf(normal.inv_cdf(false_alarms) + self.mu)
 
 
-def read_statement(certificate: JsonObject) -> Statement:
+def read_statement(certificate: JsonObject, *, verified: bool = True) -> Statement:
     """Read a certificate's JSON.
+
+    Args:
+        certificate: as it is in files.
+        verified: whether to verify it too, and to add up releases that take loss distributions: seconds, not
+            milliseconds, where not all is Gaussian.
 
     Raises:
         InputError: it claims no finite epsilon and delta; without them there is no guarantee to report.
@@ -101,7 +106,7 @@ def read_statement(certificate: JsonObject) -> Statement:
         )
     adjacency = str(claim.get("adjacency", "not stated"))
     private, label = _noise(certificate.get("noise"), certificate.get("private"))
-    checks, failures = _verify(certificate)
+    checks, failures = _verify(certificate) if verified else (None, ())
     return Statement(
         epsilon=epsilon,
         delta=delta,
@@ -111,7 +116,12 @@ def read_statement(certificate: JsonObject) -> Statement:
         private=private,
         noise_label=label,
         mu=_exact_mu(object_or_empty(certificate.get("composition"))),
-        releases=_releases(certificate, delta),
+        releases=release_lines(
+            [object_or_empty(entry) for entry in list_or_empty(certificate.get("releases"))],
+            delta,
+            planned=certificate.get("planned") is True,
+            sampled=verified,
+        ),
         trust=tuple(sentences(certificate.get("trust"))),
         assumptions=tuple(sentences(certificate.get("assumptions"))),
         checks=checks,
@@ -142,16 +152,25 @@ def _verify(certificate: JsonObject) -> tuple[int, tuple[str, ...]]:
     return len(findings) - len(failures), failures
 
 
-def _releases(certificate: JsonObject, delta: float) -> tuple[ReleaseLine, ...]:
+def release_lines(
+    events: list[JsonObject], delta: float, *, planned: bool, sampled: bool
+) -> tuple[ReleaseLine, ...]:
+    """Releases in their order, each with the total behind it.
+
+    Args:
+        events: as booked or certified. Public.
+        delta: of the claim.
+        planned: whether all were fixed before the first.
+        sampled: whether to add up what takes loss distributions.
+    """
     lines = []
     total: float | None = 0.0
-    events = [object_or_empty(entry) for entry in list_or_empty(certificate.get("releases"))]
-    planned = certificate.get("planned") is True
     for number, event in enumerate(events, start=1):
         mu_squared = _mu_squared(event)
         # One release that cannot be read makes every later total unknown, not smaller.
         total = None if total is None or mu_squared is None else total + mu_squared
         unknown = total is None or delta <= 0 or _within_round(events, number)
+        unknown = unknown or (not sampled and any(map(is_amplified, events[:number])))
         cumulative = None if total is None or unknown else _cumulative(events[:number], delta, total, planned)
         lines.append(_line(event, mu_squared, cumulative))
     return tuple(lines)

@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fedboard.common.board import Board
 from fedboard.common.boards.layout import manifest_name, root_name
@@ -11,7 +11,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import Protection, protection_of
-from fedboard.server.operating.live.run_files import RunFiles
+from fedboard.server.operating.report.run_files import RunFiles
 from fedboard.server.publication import BoardStore, require_same_history
 
 if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
@@ -20,8 +20,60 @@ if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
 PASSED, FAILED, OPEN = "passed", "failed", "open"
 _SHARE = 1 / 2000
 """Of one processor, that checking may take on average."""
-Check = dict[str, str]
-"""``check``, ``state`` and ``told``."""
+_NAMES = {
+    "bytes": "Every byte",
+    "chain": "The chain of boards",
+    "ledger": "The ledger that paid for it",
+    "promise": "The promise, recomputed",
+    "noise": "The noise",
+    "signature": "Signature",
+}
+_SPOKEN = {PASSED: "passed", FAILED: "failed", OPEN: "not shown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, and what came of it."""
+
+    kind: str
+    """One of ``_NAMES``."""
+    state: str
+    told: str
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return _NAMES[self.kind]
+
+    @property
+    def spoken(self) -> str:
+        """The state, for people."""
+        return _SPOKEN[self.state]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """The newest board, and what was checked last, which may be one before it."""
+
+    newest: Board
+    size: int
+    """Bytes of its file."""
+    checked: Board | None
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """State and words for all checks together."""
+        failed = [one.kind for one in self.checks if one.state == FAILED]
+        if not self.checks:
+            return OPEN, "not checked yet"
+        if any(kind != "noise" for kind in failed):
+            return FAILED, "its seal is broken"
+        if failed:
+            return FAILED, "not private"
+        if all(one.state == PASSED for one in self.checks):
+            return PASSED, "sealed and private"
+        return OPEN, "no check failed, not all were possible"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,32 +145,24 @@ class Sealing:
         self._checked = (board, checks)
         self._next = time.monotonic() + (time.thread_time() - began) / _SHARE
 
-    def told(self) -> dict[str, Any] | None:
-        """The newest board, and what was checked last, which may be one before it; None where there is no board."""
+    def told(self) -> Seal | None:
+        """None where there is no board."""
         if self.held is None:
             return None
-        newest, checked, checks = self.held.board, None, list[Check]()
+        checked, checks = None, list[Check]()
         if self._checked is not None:
             checked, checks = self._checked[0], [*self._checked[1], self._signature(self._checked[0])]
-        return {
-            "version": newest.version,
-            "task": newest.task,
-            "items": newest.catalogue.n_items,
-            "bytes": self.held.size,
-            "checked": None if checked is None else checked.version,
-            "digest": None if checked is None else checked.digest,
-            "checks": checks,
-        }
+        return Seal(newest=self.held.board, size=self.held.size, checked=checked, checks=tuple(checks))
 
     def _chain(self, board: Board) -> Check:
         before = self._digest(board.version - 1)
         if board.version == 0:
-            return _said("chain", PASSED, "It is the first board, which holds no data.")
+            return Check("chain", PASSED, "It is the first board, which holds no data.")
         if before is None:
-            return _said("chain", OPEN, "The board before it is not there.")
+            return Check("chain", OPEN, "The board before it is not there.")
         if before != board.previous_digest:
-            return _said("chain", FAILED, "It does not continue the board before it.")
-        return _said("chain", PASSED, f"It names the digest of board {board.version - 1}.")
+            return Check("chain", FAILED, "It does not continue the board before it.")
+        return Check("chain", PASSED, f"It names the digest of board {board.version - 1}.")
 
     def _digest(self, version: int) -> str | None:
         if version not in self._digests and version >= 0:
@@ -132,9 +176,9 @@ class Sealing:
         mirror = self.files.mirror
         manifest = None if mirror is None else mirror / manifest_name(board.version)
         if manifest is None or not manifest.exists():
-            return _said("signature", OPEN, "Nobody has signed it here.")
+            return Check("signature", OPEN, "Nobody has signed it here.")
         if self.key is None:
-            return _said(
+            return Check(
                 "signature", OPEN, "It is signed; without the public key (--key) nobody knows by whom."
             )
         root = manifest.parents[1]
@@ -143,22 +187,22 @@ class Sealing:
 
 def _bytes(board: Board, certificate: Certificate) -> Check:
     if certificate.board_digest == board.digest:
-        return _said(
+        return Check(
             "bytes", PASSED, "Its digest was computed from the file; its certificate names the same."
         )
-    return _said("bytes", FAILED, "Its certificate is for another board.")
+    return Check("bytes", FAILED, "Its certificate is for another board.")
 
 
 def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Check:
     if ledger is None:
-        return _said("ledger", OPEN, "There is no ledger here.")
+        return Check("ledger", OPEN, "There is no ledger here.")
     try:
         require_same_history(board, ledger)
     except FedboardError:
-        return _said("ledger", FAILED, "The ledger is not the one that paid for it.")
+        return Check("ledger", FAILED, "The ledger is not the one that paid for it.")
     releases = len(certificate.releases)
     told = f"The ledger's chain is whole, holds the head that it names and its {releases} releases."
-    return _said("ledger", PASSED, told)
+    return Check("ledger", PASSED, told)
 
 
 def _signed(manifest: Path, key: "PinnedKey", board: Board) -> Check:
@@ -167,31 +211,27 @@ def _signed(manifest: Path, key: "PinnedKey", board: Board) -> Check:
     try:
         found = key.open(SignedManifest.from_bytes(manifest.read_bytes()))
     except (FedboardError, OSError):
-        return _said("signature", FAILED, "What is signed there is not signed by this key.")
+        return Check("signature", FAILED, "What is signed there is not signed by this key.")
     if (found.board_digest, found.version) != (board.digest, board.version):
-        return _said("signature", FAILED, "Another board is signed under this number.")
-    return _said("signature", PASSED, f"Ed25519, key {key.id[:16]}, signed {found.published}.")
+        return Check("signature", FAILED, "Another board is signed under this number.")
+    return Check("signature", PASSED, f"Ed25519, key {key.id[:16]}, signed {found.published}.")
 
 
 def _promise(certificate: Certificate, version: int) -> Check:
     if version and not certificate.composition.exact:
         told = "To recompute it takes loss distributions: fedboard certificate verify does it."
-        return _said("promise", OPEN, told)
+        return Check("promise", OPEN, told)
     failed = [finding for finding in certificate.verify() if not finding.passed]
     if failed:
-        return _said("promise", FAILED, f"Its certificate does not hold: {failed[0].check}.")
+        return Check("promise", FAILED, f"Its certificate does not hold: {failed[0].check}.")
     told = "Every number of its certificate was recomputed from its releases and its plan."
-    return _said("promise", PASSED, told)
+    return Check("promise", PASSED, told)
 
 
 def _noise(certificate: Certificate, version: int) -> Check:
     found = protection_of(certificate.releases)
     if found is Protection.NO_DATA and version:
-        return _said("noise", FAILED, "Its certificate lists no release.")
+        return Check("noise", FAILED, "Its certificate lists no release.")
     states = {Protection.PRIVATE: PASSED, Protection.SIMULATION: FAILED}
     told = found.verdict[0].upper() + found.verdict[1:]
-    return _said("noise", states.get(found, OPEN), f"{told}.")
-
-
-def _said(check: str, state: str, told: str) -> Check:
-    return {"check": check, "state": state, "told": told}
+    return Check("noise", states.get(found, OPEN), f"{told}.")
