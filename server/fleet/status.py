@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING, Any
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.processes.work_locks import is_locked
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import Fares
-from fedboard.server.publishing.log.telling import log_families, trouble
-from fedboard.server.publishing.log.telling import told as told_of_log
-from fedboard.server.publishing.upkeep.expiring import (
+from fedboard.server.publishing.mirror_files import Mirror
+from fedboard.server.publishing.expiring import (
     Expiry,
     certificate_expiry,
     manifest_expiry,
@@ -32,9 +30,8 @@ from fedboard.server.publishing.upkeep.expiring import (
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-_HEARD_SECONDS = 25.0
-"""A device that was silent for longer is gone: its heart beats every 10 s. One that comes without Flower may be
-silent for longer, as the door says of it."""
+_LATE_SECONDS = 100.0
+"""A running server that has written nothing for so long says nothing of who is there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,8 +39,6 @@ class Devices:
     """Who takes part."""
 
     admitted: int
-    invited: int
-    """Of them, by invitation."""
     removed: int
     online: int | None
     """Heard from just now; None where no server runs, or the door has not said so yet."""
@@ -70,8 +65,8 @@ class FleetStatus:
     expiries: tuple[Expiry, ...]
     """Soonest first."""
     now: float
-    log: dict[str, Any] | None = None
-    """What there is to say of its log of boards; None: boards are not logged."""
+    waiting: str | None = None
+    """Which boards wait for which witnesses; None: none does."""
 
     @property
     def left(self) -> float:
@@ -98,8 +93,8 @@ class FleetStatus:
         if self.fares.lost:
             found.append(f"{self.fares.lost} rounds are lost with their budget; rounds.jsonl says why")
         found += [one.sentence(self.now) for one in self.expiries if one.is_soon(self.now)]
-        if (doubt := trouble(self.log)) is not None:
-            found.append(doubt)
+        if self.waiting is not None:
+            found.append(self.waiting)
         for name in devices.presented_again:
             found.append(
                 f"the invitation of {name} was presented by another key too: somebody else has seen it"
@@ -108,7 +103,7 @@ class FleetStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json`` and the live page."""
-        fares, logged = self.fares, {} if self.log is None else {"log": self.log}
+        fares = self.fares
         return {
             "name": self.name,
             "running": self.running,
@@ -120,8 +115,8 @@ class FleetStatus:
                 {"what": one.what, "place": one.place, "at": one.at, "days": one.days(self.now)}
                 for one in self.expiries
             ],
+            "waiting": self.waiting,
             "problems": self.problems(),
-            **logged,
         }
 
 
@@ -137,13 +132,13 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         name=settings.name,
         running=running,
         fares=_fares(state),
-        epsilon=settings.privacy.epsilon,
-        quorum=settings.rounds.quorum,
-        expected=settings.rounds.expected_nodes,
+        epsilon=settings.promise.epsilon,
+        quorum=settings.rounds.least,
+        expected=settings.rounds.devices,
         devices=_devices(state, now, running=running),
         expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
         now=now,
-        log=told_of_log(settings.board.log),
+        waiting=Mirror(state.mirror).waiting(),
     )
 
 
@@ -160,7 +155,6 @@ def _devices(state: StateFolder, now: float, *, running: bool) -> Devices:
     if not state.members.exists():
         return Devices(
             admitted=0,
-            invited=0,
             removed=0,
             online=None,
             open_invitations=0,
@@ -175,7 +169,6 @@ def _devices(state: StateFolder, now: float, *, running: bool) -> Devices:
     there = {} if online is None else {key: version for key, version in online.items() if key in admitted}
     return Devices(
         admitted=len(admitted),
-        invited=sum(member.admitted and member.invited for member in members),
         removed=sum(member.removed is not None for member in members),
         online=None if online is None else len(there),
         open_invitations=len(invitations),
@@ -189,13 +182,13 @@ def _online(door: Path, now: float) -> dict[str, str] | None:
     try:
         told = json.loads(door.read_text(encoding="utf-8"))
         written, devices = float(told["written"]), dict(told["devices"])
-        if now - written > max(4 * _HEARD_SECONDS, len(devices) / 100):  # many are written less often
+        if abs(now - written) > max(_LATE_SECONDS, len(devices) / 100):  # many are written less often
             return None
         return {
             str(key): str(one["version"])
             for key, one in devices.items()
             if written - float(one["last"])
-            <= max(_HEARD_SECONDS, float(one.get("may_be_silent_seconds", 0.0)))
+            <= float(one["may_be_silent_seconds"])
         }
     except (OSError, ValueError, LookupError, TypeError):
         return None
@@ -203,48 +196,37 @@ def _online(door: Path, now: float) -> dict[str, str] | None:
 
 def expiries_of(settings: FleetSettings) -> list[Expiry]:
     """What of a fleet's server expires: certificates, root, list of devices, signature on the newest board."""
-    network, board, protocol = settings.network, settings.board, settings.protocol
+    keys, state = KeysFolder.of(settings), StateFolder.of(settings)
+    renewed = f"make a new one: fedboard keys renew {keys.path}"
     found = [
+        certificate_expiry(keys.certificate, what="the server's certificate", remedy=renewed),
         certificate_expiry(
-            network.certificate, what="network.certificate", remedy="make a new one: fedboard keys server"
+            keys.authority,
+            what="the authority",
+            remedy="make a new one (fedboard keys new authority) and give it to every device",
         ),
-        certificate_expiry(
-            network.authority,
-            what="network.authority",
-            remedy="make a new one (fedboard keys authority) and give it to every device",
-        ),
-        None if board.roots is None else root_expiry(board.roots, what="board.roots"),
+        None if keys.roots is None else root_expiry(keys.roots, what="the root"),
+        manifest_expiry(state.mirror, remedy="a running server signs it again by itself"),
     ]
-    if protocol.roster is not None:
-        authority = str(protocol.settings.get("vouched_by", ""))
-        found.append(roster_expiry(protocol.roster, authority=authority))
-    if board.enabled:
-        renewed = "a running server signs it again by itself"
-        found.append(manifest_expiry(StateFolder.of(settings).mirror, remedy=renewed))
+    if authority := str(settings.protocol.settings.get("vouched_by", "")):
+        found.append(roster_expiry(keys.roster, authority=authority))
     return [one for one in found if one is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The same for the live page of the operator."""
-
-    settings: FleetSettings
-
-    def told(self) -> dict[str, Any]:
-        """What the page shows; JSON-able."""
-        status = status_of(self.settings)
-        devices = status.devices
-        return {
-            "admitted": devices.admitted,
-            "online": devices.online,
-            "invited": devices.invited,
-            "open_invitations": devices.open_invitations,
-            "quorum": status.quorum,
-            "expected": status.expected,
-            "versions": devices.versions,
-            "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
-            "problems": status.problems(),
-        }
+def standing_of(settings: FleetSettings) -> dict[str, Any]:
+    """The same for the live report of the operator; JSON-able."""
+    status = status_of(settings)
+    devices = status.devices
+    return {
+        "admitted": devices.admitted,
+        "online": devices.online,
+        "open_invitations": devices.open_invitations,
+        "quorum": status.quorum,
+        "expected": status.expected,
+        "versions": devices.versions,
+        "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
+        "problems": status.problems(),
+    }
 
 
 def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
@@ -271,4 +253,3 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
     for one in status.expiries:
         ends.add_metric((one.what,), one.at)
     yield ends
-    yield from log_families(status.log)
