@@ -61,21 +61,6 @@ def server(folder: Path, names: tuple[str, ...]) -> None:
     click.echo(f"{folder / 'server.pem'} and {folder / 'server.key'}: for [network] in fleet.toml")
 
 
-@keys.command(epilog="Example: fedboard keys node phone-1")
-@click.argument("name")
-@KEYS_FOLDER
-def node(name: str, folder: Path) -> None:
-    """Make the key pair of the device NAME, on that device: NAME.key stays there, NAME.pub goes to the server."""
-    from fedboard.common.errors import InputError
-    from fedboard.common.keys.node_keys import make_node_key
-    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name
-
-    if not is_name(name):
-        raise InputError(f"NAME must be {NAME_RULE}, got {name!r}; files elsewhere: --out FOLDER")
-    public = make_node_key(folder / f"{name}.key", name=name)
-    click.echo(f"{public}: for [[nodes]] in fleet.toml")
-
-
 @keys.command(epilog="Example: fedboard keys board")
 @KEYS_FOLDER
 def board(folder: Path) -> None:
