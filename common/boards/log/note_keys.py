@@ -19,7 +19,7 @@ from fedboard.common.boards.log.notes import (
     text_of,
 )
 from fedboard.common.errors import InputError
-from fedboard.common.keys.node_keys import write_new
+from fedboard.common.keys.ed25519_keys import write_new
 
 _PRIVATE = "PRIVATE+KEY+"
 _MADE_BY = {

@@ -1,6 +1,6 @@
 """So many bytes a minute, of each sender by herself."""
 
-from fedboard.server.fleet.door.allowance import Allowance
+from fedboard.server.fleet.devices.allowance import Allowance
 
 
 class Clock:
