@@ -20,18 +20,18 @@ SIGNING_KEYS = click.option(
     type=_PATH,
     required=True,
     multiple=True,
-    help="The private signing key (board-signing.key); several where the root asks for them.",
+    help="The private signing key (boards.key); several where the root asks for them.",
 )
 ROOTS = click.option(
     "--roots",
     metavar="FOLDER",
     type=_PATH,
-    help="Root documents that say which keys sign (see keys root).  [default: those of MIRROR]",
+    help="Root documents that say which keys sign (see keys rotate).  [default: those of MIRROR]",
 )
 DAYS = click.option(
     "--days",
     type=click.FloatRange(min=0.01, max=3660),
-    default=30.0,  # server.board_service.upkeep.signers.USUAL_DAYS
+    default=30.0,  # server.publishing.upkeep.signers.USUAL_DAYS
     show_default=True,
     help="How long what is signed is good; renewed when half of that is over.",
 )

@@ -15,12 +15,13 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.node_keys import write_new
+from fedboard.common.files import write_atomically
+from fedboard.common.keys.ed25519_keys import write_new
 from fedboard.common.wire.certificate_dates import require_current
 
 _ALWAYS = ("localhost", "127.0.0.1")
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825
-_NEW_SERVER = "make a new one with: fedboard keys server"
+_NEW_SERVER = "make a new one with: fedboard keys renew"
 _CLOCKS_APART = timedelta(days=1)
 
 
@@ -62,8 +63,56 @@ def make_server_certificate(
     Raises:
         InputError: the authority cannot be read, or a file to write is there already.
     """
-    issuer, issuer_key = _read_authority(authority, authority_key)
     private = ec.generate_private_key(ec.SECP384R1())
+    signed = _signed(private, authority=authority, authority_key=authority_key, names=names)
+    write_new(secret={key: _pem_key(private)}, public={certificate: signed})
+
+
+def renew_server_certificate(
+    certificate: Path, key: Path, *, authority: Path, authority_key: Path, names: Sequence[str]
+) -> None:
+    """Make another certificate for the server's key, or both where the key is gone; devices notice nothing.
+
+    Args:
+        certificate: PEM file, which is replaced.
+        key: PEM file; made if it is missing.
+        authority: PEM file of the authority's certificate.
+        authority_key: its key.
+        names: as for ``make_server_certificate``; those of the present certificate if there are none.
+
+    Raises:
+        InputError: the authority or the key cannot be read.
+    """
+    private: object = ec.generate_private_key(ec.SECP384R1())
+    if key.exists():
+        try:
+            private = serialization.load_pem_private_key(key.read_bytes(), password=None)
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{key}: no private key without a passphrase can be read there") from error
+    if not isinstance(private, ec.EllipticCurvePrivateKey):
+        raise InputError(f"{key}: the server's key is an EC key; move this one away, and a new one is made")
+    names = names or names_of(certificate)
+    signed = _signed(private, authority=authority, authority_key=authority_key, names=names)
+    if not key.exists():
+        write_new(secret={key: _pem_key(private)})
+    write_atomically(certificate, signed)
+
+
+def names_of(certificate: Path) -> list[str]:
+    """Host names and addresses that a certificate is valid for; none where it cannot be read."""
+    try:
+        found = x509.load_pem_x509_certificate(certificate.read_bytes())
+        names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except (OSError, ValueError, x509.ExtensionNotFound):
+        return []
+    return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
+
+
+def _signed(
+    private: ec.EllipticCurvePrivateKey, *, authority: Path, authority_key: Path, names: Sequence[str]
+) -> bytes:
+    """The certificate of a server's key, PEM."""
+    issuer, issuer_key = _read_authority(authority, authority_key)
     all_names = list(dict.fromkeys([*names, *_ALWAYS]))
     builder = _builder(_named(all_names[0]), issuer.subject, private.public_key(), days=_SERVER_DAYS)
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -76,11 +125,7 @@ def make_server_certificate(
     builder = builder.add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_public), critical=False
     )
-    signed = builder.sign(issuer_key, hashes.SHA384())
-    write_new(
-        secret={key: _pem_key(private)},
-        public={certificate: signed.public_bytes(serialization.Encoding.PEM)},
-    )
+    return builder.sign(issuer_key, hashes.SHA384()).public_bytes(serialization.Encoding.PEM)
 
 
 def require_pair(certificate: Path, key: Path) -> None:
@@ -167,7 +212,7 @@ def _read_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.
     except OSError as error:
         raise InputError(
             f"{error.filename}: the authority cannot be read there ({error.strerror}); "
-            "make one with: fedboard keys authority"
+            "make one with: fedboard keys new authority"
         ) from error
     except ValueError as error:
         raise InputError(f"{certificate} and {key}: not a certificate and its key in PEM form") from error
@@ -176,6 +221,6 @@ def _read_authority(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.
     require_current(
         certificate.read_bytes(),
         certificate,
-        remedy="make a new authority with: fedboard keys authority, and give it to every device",
+        remedy="make a new authority with: fedboard keys new authority, and give it to every device",
     )
     return issuer, private

@@ -30,7 +30,7 @@ BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy"}
 EXTRAS = {
     "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "scipy", "threadpoolctl"},
     "client": set(),
-    "server": {"prometheus_client"},
+    "server": {"jinja2", "markupsafe", "prometheus_client"},
     "simulations": {
         "jinja2",
         "markupsafe",

@@ -41,11 +41,11 @@ import numpy as np  # noqa: E402
 from process_tree import cpu_seconds  # noqa: E402
 
 from fedboard.common.board import Board, Catalogue  # noqa: E402
-from fedboard.common.board_service.board_service_pb2 import GetRequest  # noqa: E402
-from fedboard.common.board_service.board_signature import PinnedKey  # noqa: E402
-from fedboard.common.board_service.manifest import Encoding, Manifest  # noqa: E402
-from fedboard.common.board_service.methods import GET, LATEST, MAX_MESSAGE_BYTES, method  # noqa: E402
-from fedboard.common.board_service.packing import pack, unpack  # noqa: E402
+from fedboard.common.boards.boards_pb2 import GetRequest  # noqa: E402
+from fedboard.common.boards.board_signature import PinnedKey  # noqa: E402
+from fedboard.common.boards.manifest import Encoding, Manifest  # noqa: E402
+from fedboard.common.boards.methods import GET, LATEST, MAX_MESSAGE_BYTES, method  # noqa: E402
+from fedboard.common.boards.packing import pack, unpack  # noqa: E402
 from fedboard.common.certificate import certify  # noqa: E402
 from fedboard.common.privacy.accounting.budget import Budget  # noqa: E402
 from fedboard.common.privacy.adjacency import Adjacency  # noqa: E402
@@ -54,10 +54,10 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease  # noqa: E
 from fedboard.common.privacy.releases.noise import SecureNoise  # noqa: E402
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig  # noqa: E402
 from fedboard.common.tasks.adadpals.task import AdaDpals  # noqa: E402
-from fedboard.server.board_service.limits import Limits  # noqa: E402
-from fedboard.server.board_service.mirror import Mirror, publish_into  # noqa: E402
-from fedboard.server.board_service.service import ServiceSettings, start_board_service  # noqa: E402
-from fedboard.server.board_service.signing import SigningKey, create_board_keys  # noqa: E402
+from fedboard.server.publishing.limits import Limits  # noqa: E402
+from fedboard.server.publishing.mirror import Mirror, publish_into  # noqa: E402
+from fedboard.server.publishing.service import ServiceSettings, start_board_service  # noqa: E402
+from fedboard.server.publishing.signing import SigningKey, create_board_keys  # noqa: E402
 from fedboard.server.tls import make_authority, make_server_certificate  # noqa: E402
 
 TARGET = 1000.0
@@ -76,8 +76,8 @@ if len(sys.argv) > 3:
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
     from fedboard.client.boards.grpc_source import GrpcSource
-    from fedboard.common.board_service.board_signature import PinnedKey
-    from fedboard.common.board_service.manifest import Encoding
+    from fedboard.common.boards.board_signature import PinnedKey
+    from fedboard.common.boards.manifest import Encoding
     address, authority, key, encoding = sys.argv[3:]
     source = GrpcSource(address, authority=Path(authority))
     cache, pinned = BoardCache(Path(board)), PinnedKey.read(Path(key))

@@ -27,14 +27,14 @@ from typing import Any
 import grpc
 import numpy as np
 
-from fedboard.common.board_service.board_service_pb2 import GetRequest, LatestRequest, Part
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.layout import LATEST as LATEST_NAME
-from fedboard.common.board_service.layout import manifest_name
-from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
-from fedboard.common.board_service.methods import GET, LATEST, method
+from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.layout import LATEST as LATEST_NAME
+from fedboard.common.boards.layout import manifest_name
+from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.methods import GET, LATEST, method
 from fedboard.common.protection import Protection
-from fedboard.server.board_service.mirror import Mirror
+from fedboard.server.publishing.mirror import Mirror
 
 SOFT_LIMIT = 1024
 FILE_BYTES = 5_000_000

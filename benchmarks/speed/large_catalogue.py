@@ -33,8 +33,8 @@ from process_tree import own_peak_mib
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
-from fedboard.common.board_service.manifest import Encoding
-from fedboard.common.board_service.packing import pack
+from fedboard.common.boards.manifest import Encoding
+from fedboard.common.boards.packing import pack
 from fedboard.common.cohort import Cohort
 
 OWN_RATINGS, TIMES = 100, 7

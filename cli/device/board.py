@@ -16,8 +16,8 @@ from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError, PrivacyError
 
 if TYPE_CHECKING:
-    from fedboard.server.board_service.log.log import BoardLog
-    from fedboard.server.board_service.service import Signing
+    from fedboard.server.publishing.log.log import BoardLog
+    from fedboard.server.publishing.service import Signing
 
 _PATH = click.Path(path_type=Path)
 _LOG = click.option(
@@ -69,9 +69,9 @@ def export(
     rounds, and before the newest signature expires, which it then renews. Each board's certificate is recomputed
     first; one that does not hold, or whose noise can be reproduced from its seed, is not signed.
     """
-    from fedboard.server.board_service.log.telling import sentence, told
-    from fedboard.server.board_service.mirror import Mirror, publish_into
-    from fedboard.server.board_service.signing import SigningKey
+    from fedboard.server.publishing.log.telling import sentence, told
+    from fedboard.server.publishing.mirror import Mirror, publish_into
+    from fedboard.server.publishing.signing import SigningKey
 
     with _opened_log(log, witnesses) as opened:
         new = publish_into(
@@ -139,8 +139,9 @@ def serve(
     Needs no signing key: manifests in the mirror are signed already. With --boards and --key it signs the boards of
     a run as they are published, and signs the newest again before its signature expires.
     """
-    from fedboard.server.board_service.service import ServiceSettings, start_board_service
-    from fedboard.server.operating.metrics import start_metrics
+    from fedboard.server.operating.families import service_families
+    from fedboard.server.operating.ops import start_ops
+    from fedboard.server.publishing.service import ServiceSettings, start_board_service
 
     if no_tls == (certificate is not None and private_key is not None):
         raise InputError("give --certificate and --private-key, or --no-tls")
@@ -163,9 +164,13 @@ def serve(
         service = stack.enter_context(start_board_service(settings))
         click.echo(f"serving {mirror} on port {service.port}; stop with Ctrl-C")
         if metrics is not None:
-            told = start_metrics(metrics, service=service.counters, problem=lambda: service.problem)
-            stack.enter_context(told)
-            click.echo(f"metrics on port {told.port}")
+            ops = start_ops(
+                metrics,
+                run=None,
+                families=lambda: service_families(service.counters),
+                problems=lambda: [] if service.problem is None else [service.problem],
+            )
+            click.echo(f"metrics on port {stack.enter_context(ops).port}")
         lives_on()
         while not service.wait(1.0):
             pass
@@ -205,7 +210,7 @@ def _signing(
     days: float,
     logged: _Logged,
 ) -> "Signing | None":
-    from fedboard.server.board_service.service import Signing
+    from fedboard.server.publishing.service import Signing
 
     if (logged.folder and not boards) or (logged.witnesses and not logged.folder):
         raise InputError("--log goes with --boards, and --witnesses with --log")
@@ -229,7 +234,7 @@ def _signing(
 @contextmanager
 def _opened_log(log: Path | None, witnesses: Path | None) -> "Iterator[BoardLog | None]":
     """The log of boards, if there is one."""
-    from fedboard.server.board_service.log.log import BoardLog
+    from fedboard.server.publishing.log.log import BoardLog
 
     if log is None:
         if witnesses is not None:

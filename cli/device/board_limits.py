@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 if TYPE_CHECKING:
-    from fedboard.server.board_service.limits import Limits
+    from fedboard.server.publishing.limits import Limits
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -53,7 +53,7 @@ def limit_options(command: Command) -> Command:
 
 def limits_of(options: dict[str, Any]) -> "Limits":
     """The limits that the options say."""
-    from fedboard.server.board_service.limits import Limits
+    from fedboard.server.publishing.limits import Limits
 
     limits = Limits(
         requests_per_second=options["rate"],

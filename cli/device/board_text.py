@@ -11,7 +11,7 @@ from fedboard.cli.text import aligned
 if TYPE_CHECKING:
     from fedboard.client.boards.feed import Fetched
     from fedboard.client.boards.mirror_check import Found
-    from fedboard.common.board_service.manifest import Deviation
+    from fedboard.common.boards.manifest import Deviation
     from fedboard.common.protection import Protection
 
 

@@ -45,13 +45,14 @@ def client(context: click.Context, config: Path, once: bool) -> None:
     status`.
     """
     if context.invoked_subcommand is None:
-        _take_part(config, once=once)
+        take_part(config, once=once)
 
 
 client.add_command(join)
 
 
-def _take_part(config: Path, *, once: bool) -> None:
+def take_part(config: Path, *, once: bool) -> None:
+    """Be the device until Ctrl-C, or for one answer."""
     from fedboard.client.device.config import load_device, open_device
 
     device = load_device(config)
@@ -61,7 +62,7 @@ def _take_part(config: Path, *, once: bool) -> None:
     if server.question_key is None:
         raise InputError(
             f"{config}: [server] names no question_key, so no question would be answered; it is the file "
-            "question-signing.pub of whoever runs the server (made by: fedboard keys questions)"
+            "questions.pub of whoever runs the server (fedboard client join gets it)"
         )
     with open_device(config):
         pass  # what is wrong with ratings, policy or ledger is said now and not to a server
@@ -70,10 +71,10 @@ def _take_part(config: Path, *, once: bool) -> None:
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     wanted = "published_only" if device.policy.published_only else "witnesses"
-    needed = device.policy.published_only or device.policy.witnesses is not None
+    needed = device.policy.published_only or device.witnesses is not None
     if needed and None in (device.board.source, device.board.public_key):
         logging.warning(
-            "%s: [board] names no source and public_key, so boards get here by `fedboard board fetch` alone",
+            "%s: [boards] names no source and public_key, so boards get here by `fedboard board fetch` alone",
             wanted,
         )
     tally = Tally()

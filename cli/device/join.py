@@ -8,7 +8,7 @@ from fedboard.common.errors import InputError
 
 _EXAMPLES = """\b
 Examples:
-  fedboard client join --invitation ann.invite --out my-device
+  fedboard client join --invitation ann.invite --out my-device --ratings my-ratings.csv --run
   fedboard client join https://fleet.example.org:8443 fb1-... --epsilon 3
 """
 
@@ -31,13 +31,21 @@ Examples:
 )
 @click.option("--epsilon", type=float, help="Your limit over all runs.  [default: what this training asks]")
 @click.option("--delta", type=float, help="Delta of that limit.  [default: the training's]")
+@click.option(
+    "--ratings", type=click.Path(path_type=Path), help="Your ratings, a CSV file; they stay on this device."
+)
+@click.option("--run", is_flag=True, help="Take part at once, until Ctrl-C.")
+@click.pass_context
 def join(
+    context: click.Context,
     url: str | None,
     token: str | None,
     invitation: Path | None,
     folder: Path,
     epsilon: float | None,
     delta: float | None,
+    ratings: Path | None,
+    run: bool,
 ) -> None:
     """Join a fleet with an invitation, URL and TOKEN, and write the configuration of this device.
 
@@ -64,6 +72,18 @@ def join(
         f"joined as {member.name}: training {asks.run} ({asks.task}, protocol {asks.protocol}) asks epsilon "
         f"{asks.epsilon:g} at delta {asks.delta:g} of everybody"
     )
-    click.echo(f"{member.device}: read [policy], it says what this device gives at most; then:")
-    click.echo(f"  fedboard ratings import FILE.csv --device {member.device}")
+    click.echo(f"{member.device}: read [policy], it says what this device gives at most")
+    if ratings is not None:
+        from fedboard.cli.device.ratings import import_ratings
+
+        whole = {"columns": None, "store": None, "place": None}
+        context.invoke(import_ratings, file=ratings, device=member.device, **whole)
+    if run:
+        from fedboard.cli.device.client import take_part
+
+        take_part(member.device, once=False)
+        return
+    click.echo("then:")
+    if ratings is None:
+        click.echo(f"  fedboard ratings import FILE.csv --device {member.device}")
     click.echo(f"  fedboard client --config {member.device}")

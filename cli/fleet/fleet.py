@@ -2,8 +2,9 @@
 
 import click
 
+from fedboard.cli.fleet.init import init
 from fedboard.cli.fleet.keeping import backup, restore
-from fedboard.cli.fleet.kit import install_units, kit
+from fedboard.cli.fleet.kit import kit
 from fedboard.cli.fleet.members import invite, members, remove
 from fedboard.cli.fleet.standing import status
 from fedboard.cli.style.groups import Commands
@@ -11,12 +12,12 @@ from fedboard.cli.style.groups import Commands
 
 @click.group(cls=Commands)
 def fleet() -> None:
-    """Operate a fleet: invite devices, remove them, see who is a member.
+    """Make a fleet and operate it: invite devices, remove them, see how it stands.
 
     These commands work on the files of the server's state folder, whether the server runs or not; a running one
     takes every change over at once.
     """
 
 
-for _command in (status, invite, members, remove, backup, restore, install_units, kit):
+for _command in (init, status, invite, members, remove, backup, restore, kit):
     fleet.add_command(_command)

@@ -8,56 +8,87 @@ import click
 
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.fleet.root_keys import said_of
-from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
+from fedboard.cli.signing_options import DAYS, ROOTS
 from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.server.board_service.upkeep.expiring import Expiry
+    from fedboard.server.publishing.upkeep.expiring import Expiry
 
 _PATH = click.Path(path_type=Path)
 
 
-@click.command(epilog="Example: fedboard keys renew mirror --key board-signing.key")
-@click.argument("mirror", type=_PATH)
-@SIGNING_KEYS
+@click.command(
+    epilog="""\b
+Examples:
+  fedboard keys renew keys                             another certificate for the server's key
+  fedboard keys renew keys --name fleet.example.org    for another name
+  fedboard keys renew mirror --key keys/boards.key     a later expiry of the newest board
+"""
+)
+@click.argument("place", type=_PATH)
+@click.option(
+    "--name",
+    "names",
+    multiple=True,
+    help="Of the server: names or addresses that devices use.  [default: as now]",
+)
+@click.option(
+    "--key", "keys", type=_PATH, multiple=True, help="Of a mirror: the private keys that sign boards."
+)
 @ROOTS
 @DAYS
-def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float) -> None:
-    """Sign the newest board of a mirror again, with a later expiry; after a rotation, all that the old key signed.
+def renew(
+    place: Path, names: tuple[str, ...], keys: tuple[Path, ...], roots: Path | None, days: float
+) -> None:
+    """Renew what expires by itself: the server's certificate, or the signature on a mirror's newest board.
 
-    Nothing is trained, no board changes. A running board service with --boards does it by itself; this is for
-    mirrors that lie on a web server. No other process may be writing the mirror.
+    PLACE is a keys folder, with authority.key in it for the moment: server.key stays, unless it was moved away. Or
+    it is a mirror that lies on a web server: nothing is trained, no board changes, and after a rotation all that
+    the old key signed is signed again. A running server renews its own mirror.
     """
-    from fedboard.common.board_service.layout import LOG_PROOF
-    from fedboard.server.board_service.mirror_files import Mirror
-    from fedboard.server.board_service.signing import SigningKey
-    from fedboard.server.board_service.upkeep.renewing import renew as sign_again
-    from fedboard.server.board_service.upkeep.signers import Signer, chain_for
-
-    place = Mirror(mirror)
-    if not place.versions():
-        raise InputError(f"{mirror}: no signed boards there; make them with: fedboard board export")
-    if (mirror / LOG_PROOF).exists():
+    if (place / "authority.pem").exists():
+        _renew_certificate(place, names)
+        return
+    if names or not keys:
         raise InputError(
-            f"{mirror}: its boards are in a log, which must have every signature that readers with witnesses are "
-            "to take; fedboard board export with --log signs again what is due, and logs it"
+            f"{place}: a mirror needs --key, a keys folder has authority.pem and takes --name alone"
         )
-    signer = Signer(key=SigningKey.read(*keys), run=place.run(), days=days, chain=chain_for(mirror, roots))
-    newest = sign_again(place, signer, now=True)
+    from fedboard.server.publishing.mirror_files import Mirror
+    from fedboard.server.publishing.signing import SigningKey
+    from fedboard.server.publishing.upkeep.renewing import renew as sign_again
+    from fedboard.server.publishing.upkeep.signers import Signer, chain_for
+
+    mirror = Mirror(place)
+    if not mirror.versions():
+        raise InputError(f"{place}: no signed boards there; make them with: fedboard board export")
+    signer = Signer(key=SigningKey.read(*keys), run=mirror.run(), days=days, chain=chain_for(place, roots))
+    newest = sign_again(mirror, signer, now=True)
     if newest is not None:
         click.echo(f"version {newest.version} of {newest.run}: good until {newest.expires}")
 
 
-@click.command(epilog="Example: fedboard keys show roots mirror keys/server.pem")
+def _renew_certificate(folder: Path, names: tuple[str, ...]) -> None:
+    from fedboard.server.fleet.plan.state_folder import KeysFolder
+    from fedboard.server.tls import names_of, renew_server_certificate
+
+    keys = KeysFolder(folder)
+    renew_server_certificate(
+        keys.certificate, keys.key, authority=keys.authority, authority_key=keys.authority_key, names=names
+    )
+    click.echo(f"{keys.certificate}: for {', '.join(names_of(keys.certificate))}; start the server again")
+
+
+@click.command(epilog="Example: fedboard keys show keys mirror")
 @click.argument("places", metavar="PLACE...", nargs=-1, required=True, type=_PATH)
 @JSON
 def show(places: tuple[Path, ...], as_json: bool) -> int:
-    """Show who may sign, and what expires when: of folders of roots, mirrors, and TLS certificates (PEM).
+    """Show who may sign, and what expires when: of keys folders, roots, mirrors, and TLS certificates (PEM).
 
     The exit code is 1 where something has expired, so that a timer can watch it.
     """
-    now, found = time.time(), [(place, *_looked_at(place)) for place in places]
+    now, every = time.time(), [part for place in places for part in _parts(place)]
+    found = [(place, *_looked_at(place)) for place in every]
     if as_json:
         document({"places": [_record(place, lines, expiries, now) for place, lines, expiries in found]})
     else:
@@ -68,16 +99,23 @@ def show(places: tuple[Path, ...], as_json: bool) -> int:
     return ExitCode.FAILED if expired else ExitCode.DONE
 
 
+def _parts(place: Path) -> list[Path]:
+    """What there is to show of a keys folder; any other place is itself."""
+    if not (place / "authority.pem").exists():
+        return [place]
+    return [part for name in ("authority.pem", "server.pem", "roots") if (part := place / name).exists()]
+
+
 def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
-    from fedboard.common.board_service.layout import LATEST, ROOTS
-    from fedboard.server.board_service.upkeep.expiring import (
+    from fedboard.common.boards.layout import LATEST, ROOTS
+    from fedboard.server.publishing.upkeep.expiring import (
         certificate_expiry,
         mirror_expiries,
         root_expiry,
     )
 
     if place.is_file():
-        found = certificate_expiry(place, remedy="make a new one: fedboard keys server")
+        found = certificate_expiry(place, remedy="make a new one: fedboard keys renew")
         if found is None:
             raise InputError(f"{place}: no certificate in PEM form can be read there")
         return [], [found]

@@ -12,8 +12,8 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
+    from fedboard.common.wire.enrolment import Invitation
     from fedboard.server.fleet.members.register import Register
-    from fedboard.server.fleet.plan.sections import EnrolmentSection
     from fedboard.server.fleet.plan.settings import FleetSettings
 
 CONFIG = click.option(
@@ -31,50 +31,40 @@ _MOST_HOURS = 8760.0
 @click.argument("name")
 @CONFIG
 @click.option("--users", type=PEOPLE, default=1, show_default=True, help="How many users it may host.")
-@click.option("--hours", type=float, help="How long it may be used.  [default: enrolment.invitation_hours]")
+@click.option(
+    "--hours",
+    type=click.FloatRange(0, _MOST_HOURS, min_open=True),
+    default=24.0,
+    show_default=True,
+    help="How long it may be used.",
+)
 @click.option(
     "--out", type=click.Path(path_type=Path), help="Write it to a new file, for its owner alone to read."
 )
 @JSON
-def invite(name: str, config: Path, users: int, hours: float | None, out: Path | None, as_json: bool) -> None:
-    """Make an invitation for one device, which is known as NAME from then on.
+def invite(name: str, config: Path, users: int, hours: float, out: Path | None, as_json: bool) -> None:
+    """Make an invitation for the device NAME, which joins with it, once.
 
-    It is a URL and a token, to be handed over on a way that nobody else reads: whoever has the token joins in the
+    Give the line to the device's owner, over a way that others do not read: whoever has the token joins in the
     device's place, once. The server keeps a digest of it. It names the server's keys of this moment, so an
     invitation ends when one of them is changed.
     """
-    from fedboard.common.wire.addresses import parse_address
-    from fedboard.common.wire.enrolment import Invitation, digest_of_introduction, fresh_secret
     from fedboard.server.fleet.plan.introducing import introduction_of, require_named
     from fedboard.server.fleet.plan.settings import NAME_RULE, is_name, read_settings
 
     settings = read_settings(config)
-    enrolment = _enrolment(settings, config)
     if not is_name(name):
         raise InputError(f"NAME must be {NAME_RULE}, got {name!r}")
-    if users > enrolment.max_users_per_device:
+    if users > settings.users_each:
         raise InputError(
-            "--users must be at most enrolment.max_users_per_device = "
-            f"{enrolment.max_users_per_device}, got {users}"
+            f"--users must be at most {settings.users_each}, got {users}: {config} foresees {settings.most_users} "
+            f"people behind {settings.most_devices} devices; raise members.users"
         )
-    hours = enrolment.invitation_hours if hours is None else hours
-    if not 0 < hours <= _MOST_HOURS:
-        raise InputError(f"--hours must be in (0, {_MOST_HOURS:g}], got {hours:g}")
     require_named(settings)
-    invitation = Invitation(
-        address=parse_address(enrolment.address, name="enrolment.address"),
-        introduction=digest_of_introduction(introduction_of(settings)),
-        secret=fresh_secret(),
-    )
-    if out is not None:
-        _write(out, invitation.text)
-    try:
-        with _register(settings) as register:
-            ends = register.invite(invitation.secret, name=name, max_users=users, seconds=hours * 3600)
-    except BaseException:
-        if out is not None:
-            out.unlink()
-        raise
+    with _register(settings) as register:
+        invitation, ends = invited(
+            settings, register, introduction_of(settings), name=name, users=users, hours=hours, out=out
+        )
     until = f"{datetime.fromtimestamp(ends):%Y-%m-%d %H:%M}"
     if as_json:
         shown = {"file": str(out)} if out is not None else {"url": invitation.url, "token": invitation.token}
@@ -88,12 +78,49 @@ def invite(name: str, config: Path, users: int, hours: float | None, out: Path |
         click.echo(f"fedboard client join {invitation.url} {invitation.token}")
 
 
+def invited(
+    settings: "FleetSettings",
+    register: "Register",
+    introduction: bytes,
+    *,
+    name: str,
+    users: int,
+    hours: float,
+    out: Path | None,
+) -> "tuple[Invitation, float]":
+    """Open an invitation; its file is there before it counts, and goes where it does not.
+
+    Returns:
+        The invitation, and when it ends.
+
+    Raises:
+        InputError: the file is there, or the name is taken.
+    """
+    from fedboard.common.wire.enrolment import Invitation, digest_of_introduction, fresh_secret
+
+    invitation = Invitation(
+        address=settings.network.reached,
+        introduction=digest_of_introduction(introduction),
+        secret=fresh_secret(),
+    )
+    if out is not None:
+        _write(out, invitation.text)
+    try:
+        return invitation, register.invite(
+            invitation.secret, name=name, max_users=users, seconds=hours * 3600
+        )
+    except BaseException:
+        if out is not None:
+            out.unlink()
+        raise
+
+
 @click.command(epilog="Example: fedboard fleet members --json")
 @CONFIG
 @click.option(
     "--identities",
     type=click.Path(path_type=Path),
-    help="Write the identity keys of those who joined to this folder, for `fedboard keys roster`.",
+    help="Write the identity keys of those who joined to this folder, for `fedboard keys sign`.",
 )
 @JSON
 def members(config: Path, identities: Path | None, as_json: bool) -> None:
@@ -112,7 +139,6 @@ def members(config: Path, identities: Path | None, as_json: bool) -> None:
             "name": one.name,
             "users": one.max_users,
             "admitted": one.admitted,
-            "invited": one.invited,
             "joined": one.joined,
             "removed": one.removed,
             "identity": one.identity,
@@ -163,25 +189,11 @@ def _write_identities(keys: dict[str, str], folder: Path) -> None:
 
 
 def _how(one: dict[str, Any]) -> str:
-    if one["removed"] is not None:
-        return f"removed {_day(one['removed'])}"
-    if not one["admitted"]:
-        return "no longer in [[nodes]]"
-    return "joined" if one["invited"] else "in [[nodes]]"
+    return "joined" if one["removed"] is None else f"removed {_day(one['removed'])}"
 
 
 def _day(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
-
-
-def _enrolment(settings: "FleetSettings", config: Path) -> "EnrolmentSection":
-    if settings.enrolment is None:
-        raise InputError(
-            f"{config}: it has no section [enrolment], so no device can join with an invitation; give "
-            "it address and "
-            "max_devices, and start the server again"
-        )
-    return settings.enrolment
 
 
 def _register(settings: "FleetSettings") -> "Register":
@@ -202,6 +214,6 @@ def _register(settings: "FleetSettings") -> "Register":
 
 
 def _write(path: Path, text: str) -> None:
-    from fedboard.common.keys.node_keys import write_new
+    from fedboard.common.keys.ed25519_keys import write_new
 
     write_new(secret={path: text.encode()})

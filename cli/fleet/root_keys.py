@@ -1,4 +1,4 @@
-"""``fedboard keys holder, root, rotate, sign``: root documents, which say whose signatures readers take."""
+"""``fedboard keys rotate`` and ``sign``: root documents, which say whose signatures readers take."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +40,10 @@ def _terms(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Public key that signs what devices are asked.",
         ),
         click.option(
+            "--witness", "witnesses", type=_PATH, multiple=True, help="Public key of a witness of boards."
+        ),
+        click.option("--cosignatures", type=click.IntRange(min=1), help="How many of them must cosign."),
+        click.option(
             "--days", type=_DAYS, default=365.0, show_default=True, help="How long the root is good."
         ),
         _SIGN,
@@ -49,31 +53,12 @@ def _terms(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-@click.command(epilog="Example: fedboard keys holder alice --out alice")
-@click.argument("name")
-@click.option(
-    "--out", "folder", type=_PATH, default=Path("keys"), show_default=True, help="Folder of the files."
-)
-def holder(name: str, folder: Path) -> None:
-    """Make the key pair of the root holder NAME: NAME.key, kept offline, and NAME.pub for the others.
-
-    Root holders sign who may sign: where it takes two of three, neither one lost nor one stolen key ends a run's
-    name.
-    """
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from fedboard.common.keys.ed25519_keys import write_pair
-    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name
-
-    if not is_name(name):
-        raise InputError(f"NAME must be {NAME_RULE}, got {name!r}; files elsewhere: --out FOLDER")
-    private, public = folder / f"{name}.key", folder / f"{name}.pub"
-    write_pair(Ed25519PrivateKey.generate(), private=private, public=public)
-    click.echo(f"{private}: keep it offline; {public}: for keys root and keys rotate")
-
-
 @click.command(
-    epilog="Example: fedboard keys root roots --holder a.pub --holder b.pub --threshold 2 --board-key board.pub"
+    epilog="""\b
+Examples:
+  fedboard keys rotate keys/roots --board-key new.pub --sign alice.key --sign bob.key
+  fedboard keys rotate keys/roots --holder a.pub --holder b.pub --threshold 2 --sign keys/holder.key
+"""
 )
 @click.argument("folder", metavar="ROOTS", type=_PATH)
 @_terms
@@ -82,86 +67,63 @@ def holder(name: str, folder: Path) -> None:
     "former",
     metavar="KEY",
     type=_PATH,
-    help="The private key that readers have pinned so far: they follow from it to this root.",
+    help="Of a first root: the private key that readers have pinned so far, who follow from it.",
 )
-def root(folder: Path, former: Path | None, signers: tuple[Path, ...], days: float, **terms: Any) -> None:
-    """Make the first root: a document that says who signs boards, and who may replace those keys.
+def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: float, **terms: Any) -> None:
+    """Make the next root, or the first: with other keys, or with the same ones and a later expiry.
 
-    ROOTS is a folder, new or empty. The root counts when --threshold holders have signed it (--sign here, or keys
-    sign where their keys are); then readers pin ROOTS/1.root.json in place of board-signing.pub. With --instead-of
-    those who have pinned that key need not change anything: it becomes root 1, and the new root is number 2.
-    """
-    from fedboard.common.keys.root_folder import RootFolder
-    from fedboard.server.operating.roots.drafting import Terms, drafted
-
-    found = RootFolder(folder)
-    if found.versions():
-        raise InputError(f"{folder}: roots are there already; make the next one with: fedboard keys rotate")
-    roles = _roles(terms, None)
-    holders, boards = roles["holders"], roles["boards"]
-    if holders is None or boards is None:
-        raise InputError(
-            "give --holder with --threshold, and --board-key: who signs roots, and who signs boards"
-        )
-    version = 1
-    if former is not None:
-        version = 2
-        signers = (*signers, former)
-        _write_first(found, former, days=days)
-    said = Terms(holders=holders, boards=boards, questions=roles["questions"])
-    _sign_and_write(found, version, drafted(said, version=version, days=days), signers)
-
-
-@click.command(
-    epilog="Example: fedboard keys rotate roots --board-key new.pub --sign alice.key --sign bob.key"
-)
-@click.argument("folder", metavar="ROOTS", type=_PATH)
-@_terms
-def rotate(folder: Path, signers: tuple[Path, ...], days: float, **terms: Any) -> None:
-    """Make the next root: with other keys, or with the same ones and a later expiry.
-
-    What is not given stays; a key that is left out signs nothing any more that readers take. The root counts when
-    enough holders of the root before and of itself have signed it: with --sign here, or keys sign where their keys
-    are. A server that has ROOTS as its board.roots publishes it then, and signs its boards again.
+    What is not given stays; a key that is left out is revoked: it signs nothing any more that readers take. The
+    root counts when enough holders of the root before and of itself have signed it: with --sign here, or keys sign
+    where their keys are. A server that has ROOTS in its keys folder publishes it then, and signs its boards again.
     """
     from fedboard.common.keys.root_folder import RootFolder
     from fedboard.server.operating.roots.drafting import Terms, drafted
 
     found = RootFolder(folder)
     chain = found.chain()
-    if not chain:
-        raise InputError(f"{folder}: no root there counts; make one with: fedboard keys root")
     if found.draft is not None:
         raise InputError(
             f"{found.path(found.draft)}: this draft waits for signatures (fedboard keys sign); delete it to begin "
             "anew"
         )
-    newest = chain[-1]
-    said = Terms.of(newest).changed(**_roles(terms, newest))
-    version = newest.version + 1
+    roles = _roles(terms, chain[-1] if chain else None)
+    if chain:
+        if former is not None:
+            raise InputError(f"{folder}: roots are there already, so --instead-of is of no use; leave it out")
+        said, version = Terms.of(chain[-1]).changed(**roles), chain[-1].version + 1
+    else:
+        holders, boards = roles.pop("holders"), roles.pop("boards")
+        if holders is None or boards is None:
+            raise InputError(
+                f"{folder}: for a first root give --holder with --threshold, and --board-key: who signs roots, "
+                "and who signs boards"
+            )
+        said, version = Terms(holders=holders, boards=boards, **roles), 1
+        if former is not None:
+            signers, version = (*signers, former), 2
+            _write_first(found, former, days=days)
     _sign_and_write(found, version, drafted(said, version=version, days=days), signers)
 
 
-@click.command(epilog="Example: fedboard keys sign roots/2.root.json --key alice.key")
-@click.argument("path", metavar="ROOT", type=_PATH)
-@click.option("--key", "keys", type=_PATH, multiple=True, required=True, help="A holder's private key.")
-def sign(path: Path, keys: tuple[Path, ...]) -> None:
-    """Sign a root as one of its holders, or of those of the root before.
+def sign_root(path: Path, keys: tuple[Path, ...]) -> None:
+    """Add signatures to a root, and print what it says.
 
-    ROOT is the file N.root.json, with the roots before it beside it, so that you see what changes. Read what is
-    printed before you send the file on: it is what you have signed.
+    Raises:
+        InputError: it is no root, counts already, or is not for these keys to sign.
     """
     from fedboard.common.keys.root_folder import RootFolder
+    from fedboard.server.operating.roots.drafting import before, standing
 
     version = path.name.partition(".")[0]
-    if not path.name.endswith(".root.json") or not version.isdigit():
+    if not version.isdigit():
         raise InputError(f"{path}: give the file of a root, such as 2.root.json")
-    folder = RootFolder(path.parent)
-    if any(root.version == int(version) for root in folder.chain()):
+    folder, content = RootFolder(path.parent), RootFolder(path.parent).content(int(version))
+    counts = any(root.version == int(version) for root in folder.chain())
+    if counts and not standing(content, before=before(folder, int(version))):
         raise InputError(
             f"{path}: enough have signed this root already; once it is published it never changes"
         )
-    _sign_and_write(folder, int(version), folder.content(int(version)), keys)
+    _sign_and_write(folder, int(version), content, keys)
 
 
 def _sign_and_write(folder: "RootFolder", version: int, content: bytes, signers: tuple[Path, ...]) -> None:
@@ -187,10 +149,10 @@ def _sign_and_write(folder: "RootFolder", version: int, content: bytes, signers:
 
 def said_of(content: bytes) -> list[str]:
     """What a root says, a line for each role."""
-    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, SignedRoot
+    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, WITNESSES, SignedRoot
 
     root = SignedRoot.from_bytes(content).root
-    words = {ROOT: "roots", BOARDS: "boards", QUESTIONS: "questions"}
+    words = {ROOT: "roots", BOARDS: "boards", QUESTIONS: "questions", WITNESSES: "witnesses"}
     lines = [f"version {root.version} of the root, good until {root.expires}"]
     lines += [f"  {word}: {_who(root.roles[role])}" for role, word in words.items() if role in root.roles]
     return lines
@@ -207,12 +169,13 @@ def _who(role: "Role") -> str:
 
 def _roles(terms: dict[str, Any], newest: "Root | None") -> "dict[str, Role | None]":
     """The roles that the options name; None for one that stays as it is."""
-    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT
+    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, WITNESSES
 
     asked = {
         "holders": (ROOT, terms["holders"], terms["threshold"], "--threshold"),
         "boards": (BOARDS, terms["boards"], terms["board_threshold"], "--board-threshold"),
         "questions": (QUESTIONS, terms["questions"], None, ""),
+        "witnesses": (WITNESSES, terms["witnesses"], terms["cosignatures"], "--cosignatures"),
     }
     return {name: _role(name, *given, newest) for name, given in asked.items()}
 

@@ -63,11 +63,11 @@ def witness(
     the operator from showing one log to some people and another one to others. It speaks C2SP's tlog-witness, so
     logs of any kind may ask it.
     """
-    from fedboard.common.board_service.log.note_keys import NoteKey, read_verifier
-    from fedboard.common.board_service.log.notes import Kind
+    from fedboard.common.boards.log.note_keys import NoteKey, read_verifier
+    from fedboard.common.boards.log.notes import Kind
     from fedboard.common.wire.addresses import Address
-    from fedboard.server.board_service.log.witness.service import PER_ADDRESS, RunningWitness, WitnessSettings
-    from fedboard.server.board_service.log.witness.witness import Witness
+    from fedboard.server.publishing.log.witness.service import PER_ADDRESS, RunningWitness, WitnessSettings
+    from fedboard.server.publishing.log.witness.witness import Witness
 
     if (certificate is None) != (private_key is None):
         raise InputError("--certificate and --private-key go together; leave both out behind a proxy")

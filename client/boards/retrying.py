@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from fedboard.common.board_service.methods import CHUNK_BYTES
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.methods import CHUNK_BYTES
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 
 PASSING: Final = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
 """Refusals after which it is worth while to ask again."""

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeAlias
 
 from fedboard.client.boards.sources import BoardSource
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.layout import ROOTS, root_name
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.layout import ROOTS, root_name
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.roots import MOST_ROOTS, RootError
 from fedboard.common.keys.validity import Clock

@@ -13,8 +13,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.client.boards.trust import Trust
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.refusals import FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roots import QUESTIONS, Root
 from fedboard.common.keys.validity import Clock

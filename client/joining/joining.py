@@ -2,6 +2,7 @@
 
 import os
 import tomllib
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +19,7 @@ from fedboard.common.keys.roots import QUESTIONS as ASKING
 from fedboard.common.keys.roots import Root
 from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.wire.devices import DeviceKey
+from fedboard.common.wire.devices_pb2 import JoinReply, JoinRequest
 from fedboard.common.wire.enrolment import Introduction, Invitation
 from fedboard.common.wire.enrolment import ask_to_join as request_of
 
@@ -39,7 +41,7 @@ question_key = "{question_key}"  # who may ask
 identity_key = "identity.key"   # by which other devices may know it, where an authority vouches for it
 """
 _BOARD = """
-[board]
+[boards]
 source = "{source}"
 public_key = "{board_key}"
 """
@@ -78,9 +80,40 @@ def join(
             or a limit has to be named.
         NotAdmittedError: the server refuses.
     """
+    _require_alone(folder / "device.toml")
+    introduction = introduced(invitation)
+
+    def ask(request: JoinRequest) -> JoinReply:
+        return ask_to_join(invitation, introduction, request)
+
+    return become_member(invitation, introduction, folder, ask=ask, epsilon=epsilon, delta=delta)
+
+
+def become_member(
+    invitation: Invitation,
+    introduction: Introduction,
+    folder: Path,
+    *,
+    ask: Callable[[JoinRequest], JoinReply],
+    epsilon: float | None = None,
+    delta: float | None = None,
+) -> NewMember:
+    """The same with a server that was introduced already.
+
+    Args:
+        invitation: for this device alone.
+        introduction: of the server that the invitation names.
+        folder: of the device; made if need be.
+        ask: hands the request to that server.
+        epsilon: as for ``join``.
+        delta: as for ``join``.
+
+    Raises:
+        InputError: the folder holds a device that has a server, or a limit has to be named.
+        NotAdmittedError: the server refuses.
+    """
     device = folder / "device.toml"
     _require_alone(device)
-    introduction = introduced(invitation)
     limit = None if device.exists() else _limit(introduction, epsilon=epsilon, delta=delta)
     if limit is None:
         _require_unchanged(device, epsilon=epsilon, delta=delta)
@@ -91,7 +124,7 @@ def join(
         introduction=invitation.introduction,
         version=version("fedboard"),
     )
-    answer = ask_to_join(invitation, introduction, request)
+    answer = ask(request)
     if limit is not None:
         make_device(folder, epsilon=limit[0], delta=limit[1], adjacency=str(introduction.adjacency))
     _write_server(device, invitation, introduction)
@@ -155,4 +188,4 @@ def _write_server(device: Path, invitation: Invitation, introduction: Introducti
 
 
 def _has_board(device: Path) -> bool:
-    return "board" in tomllib.loads(device.read_text(encoding="utf-8"))
+    return "boards" in tomllib.loads(device.read_text(encoding="utf-8"))

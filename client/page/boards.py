@@ -14,11 +14,11 @@ from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.client.boards.trust import Trust
 from fedboard.client.page.contents import HeldBoard
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
-from fedboard.common.board_service.layout import LATEST, LOG_PROOF, file_name
-from fedboard.common.board_service.log.policy import WitnessPolicy
-from fedboard.common.board_service.manifest import Encoding, Manifest
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
+from fedboard.common.boards.layout import LATEST, LOG_PROOF, file_name
+from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.manifest import Encoding, Manifest
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import is_address
 

@@ -11,10 +11,10 @@ import numpy as np
 from fedboard.client.page.own_script import known_tasks
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest
-from fedboard.common.board_service.log.policy import Group, WitnessPolicy
-from fedboard.common.board_service.manifest import Encoding
-from fedboard.common.board_service.packing import pack
+from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
+from fedboard.common.boards.log.policy import Group, WitnessPolicy
+from fedboard.common.boards.manifest import Encoding
+from fedboard.common.boards.packing import pack
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import rebuild_task
 

@@ -16,8 +16,8 @@ from urllib.parse import quote, urlsplit
 from fedboard.client.page.contents import HeldBoard, policy_of, require_alike, require_shown, signers_of
 from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
 from fedboard.client.page.own_script import script_folder
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.log.policy import WitnessPolicy
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.wire.pages.filling import as_data, base_style, filled, source_hash

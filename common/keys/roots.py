@@ -3,7 +3,9 @@
 A root is a ``root.json`` of The Update Framework (TUF). Root N+1 counts only if a threshold of root N's keys and a
 threshold of its own have signed it, so whoever has one root can follow the chain to the newest, however long she
 was away, and a key that is left out of the next root signs nothing any more. Boards are signed by the keys of the
-role ``targets``; the role ``questions`` is a field of our own beside TUF's four, which its clients leave alone.
+role ``targets``; the roles ``questions`` and ``witnesses`` are a field of our own beside TUF's four, which its
+clients leave alone. Who has pinned witnesses believes a root that names others only if enough of the pinned ones
+have signed it too: the holders of the root alone cannot choose who watches.
 
 Whoever has pinned a single key has pinned the root of version 1 in which that key is all there is.
 
@@ -24,8 +26,8 @@ from fedboard.common.keys.canonical_json import canonical_json
 from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.keys.validity import Clock, is_current, is_utc_text
 
-ROOT, BOARDS, QUESTIONS = "root", "targets", "questions"
-"""Roles: who signs the next root, boards, and questions to devices."""
+ROOT, BOARDS, QUESTIONS, WITNESSES = "root", "targets", "questions", "witnesses"
+"""Roles: who signs the next root, boards, and questions to devices, and who cosigns manifests."""
 TUF_ROLES: Final = ("root", "snapshot", "targets", "timestamp")
 OWN_ROLES: Final = "x-fedboard-roles"
 """The field for roles that TUF does not have."""
@@ -50,6 +52,10 @@ class Role:
     """Ed25519 public keys, 32 bytes each, all different."""
     threshold: int
     """How many of them must have signed; in [1, len(keys)]."""
+
+    def is_same(self, other: "Role") -> bool:
+        """Whether both name the same keys, in any order, and the same threshold."""
+        return (set(self.keys), self.threshold) == (set(other.keys), other.threshold)
 
     def has_signed(self, signatures: tuple[bytes, ...], message: bytes) -> bool:
         """Whether enough of the keys have signed a message. A key counts once, whatever is signed how often.
@@ -95,14 +101,16 @@ class Root:
             )
         return document.root
 
-    def successor(self, content: bytes) -> "Root":
+    def successor(self, content: bytes, *, witnesses: Role | None = None) -> "Root":
         """The next root.
 
         Args:
             content: from anybody.
+            witnesses: whom the reader trusts to cosign; None: nobody.
 
         Raises:
-            RootError: it is not the next version, or too few keys of this root or of itself have signed it.
+            RootError: it is not the next version, too few keys of this root or of itself have signed it, or it
+                names other witnesses and too few of those who are trusted have signed it.
         """
         document = SignedRoot.from_bytes(content)
         if document.root.version != self.version + 1:
@@ -115,6 +123,14 @@ class Root:
                     f"version {document.root.version} of the root is not signed by {root.roles[ROOT].threshold} "
                     f"of the root keys of version {root.version}"
                 )
+        named = document.root.roles.get(WITNESSES)
+        replaced = witnesses is not None and named is not None and not named.is_same(witnesses)
+        if witnesses is not None and replaced and not document.is_signed_by(witnesses):
+            raise RootError(
+                f"version {document.root.version} of the root names other witnesses, and {witnesses.threshold} of "
+                f"the {len(witnesses.keys)} that are trusted here have not signed it; they sign it with: fedboard "
+                "keys sign"
+            )
         return document.root
 
     def is_current(self, clock: Clock = time.time) -> bool:
@@ -213,7 +229,7 @@ def _roles(signed: _Signed) -> dict[str, Role]:
         and 1 <= signed.version < 1 << 31
         and is_utc_text(signed.expires)
         and set(signed.roles) == set(TUF_ROLES)
-        and set(signed.own_roles) <= {QUESTIONS}
+        and set(signed.own_roles) <= {QUESTIONS, WITNESSES}
     )
     if not sound:
         raise ValueError("not a root of TUF 1")

@@ -17,12 +17,12 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import SignedManifest, message_to_sign
-from fedboard.common.board_service.manifest import (
+from fedboard.common.boards.board_signature import SignedManifest, message_to_sign
+from fedboard.common.boards.manifest import (
     BoardFile,
     Manifest,
 )
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.record import statements_of
 from fedboard.common.keys.validity import utc_seconds

@@ -17,15 +17,15 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.log.checkpoints import Checkpoint
-from fedboard.common.board_service.log.entries import BoardEntry, written
-from fedboard.common.board_service.log.merkle import inclusion_proof, root_of
-from fedboard.common.board_service.log.note_keys import NoteKey
-from fedboard.common.board_service.log.notes import Kind, Note, VerifierKey, text_of
-from fedboard.common.board_service.log.policy import Witness, most_of
-from fedboard.common.board_service.refusals import FeedRefusedError
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.log.checkpoints import Checkpoint
+from fedboard.common.boards.log.entries import BoardEntry, written
+from fedboard.common.boards.log.merkle import inclusion_proof, root_of
+from fedboard.common.boards.log.note_keys import NoteKey
+from fedboard.common.boards.log.notes import Kind, Note, VerifierKey, text_of
+from fedboard.common.boards.log.policy import Witness, most_of
+from fedboard.common.boards.refusals import FeedRefusedError
 
 ORIGIN, SECONDS = "vectors.example/boards", 1_767_323_045
 _POSITION = "c2sp.org/tlog-proof@v1"

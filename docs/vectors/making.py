@@ -10,9 +10,9 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.board_service.board_signature import SignedManifest
-from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
-from fedboard.common.board_service.packing import pack
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.packing import pack
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
@@ -22,8 +22,8 @@ from fedboard.common.protection import protection_of_board
 from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.item_features import CatalogueFeatures
-from fedboard.server.board_service.checked_board import CheckedBoard
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing.checked_board import CheckedBoard
+from fedboard.server.publishing.signing import SigningKey
 
 RUN, PUBLISHED, EXPIRES = "vectors", "2026-01-02T03:04:05Z", "2126-01-02T03:04:05Z"
 PRIVATE = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"fedboard test vectors").digest())

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from fedboard.common.board_service.log.note_keys import NoteKey
-from fedboard.common.board_service.log.notes import Kind
+from fedboard.common.boards.log.note_keys import NoteKey
+from fedboard.common.boards.log.notes import Kind
 from tests.thorough import examples
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.cli.exit_codes import MEANINGS
-from fedboard.common.board_service.refusals import FeedCode
+from fedboard.common.boards.refusals import FeedCode
 from fedboard.common.wire.refusals import Refusal
 
 with warnings.catch_warnings():

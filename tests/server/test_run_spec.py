@@ -9,7 +9,6 @@ import pytest
 
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
-from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.per_user.participation import FullParticipation
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
@@ -25,8 +24,8 @@ from fedboard.server.run_spec import (
     require_rows,
 )
 from fedboard.simulations.config import parse_config
+from tests.server.fleet.made import write_fleet
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "fleet" / "fleet.toml"
 WRONG_PROMISES: list[tuple[dict[str, Any], str]] = [
     ({"epsilon": 0.0}, "privacy.epsilon must be a finite number > 0, got 0.0"),
     (
@@ -37,8 +36,8 @@ WRONG_PROMISES: list[tuple[dict[str, Any], str]] = [
         {"adjacency": "replace-values"},
         "privacy.adjacency must be add-remove or replace for a training, got 'replace-values'",
     ),
-    ({"noise": "none"}, "privacy.noise must be 'secure' or 'seeded', got 'none'"),
 ]
+WRONG_NOISE = ({"noise": "none"}, "privacy.noise must be 'secure' or 'seeded', got 'none'")
 DRAWN: list[dict[str, Any]] = [
     {"adjacency": "add-remove", "participation": {"kind": "poisson", "probability": 0.5}},
     {"adjacency": "replace", "participation": {"kind": "fixed-size", "size": 20}},
@@ -47,24 +46,13 @@ DRAWN: list[dict[str, Any]] = [
 
 
 def of_fleet(folder: Path, privacy: dict[str, Any]) -> None:
-    written = "\n".join(f"{key} = {value!r}" for key, value in {"epsilon": 5.0, **privacy}.items())
-    read_fleet(folder, written)
-
-
-def read_fleet(folder: Path, written: str) -> None:
-    for name in ("gateway-a", "gateway-b", "ann"):
-        make_node_key(folder / name / "node.key", name=name)
-    text = EXAMPLE.read_text(encoding="utf-8")
-    begins, ends = text.index("[privacy]"), text.index("[catalogue]")
-    path = folder / "fleet.toml"
-    path.write_text(f"{text[:begins]}[privacy]\n{written}\n{text[ends:]}", encoding="utf-8")
-    read_settings(path)
+    read_settings(write_fleet(folder, privacy={"seed": None, **privacy}))
 
 
 def of_job(folder: Path, privacy: dict[str, Any]) -> None:
     files = {"folder": "f", "first_board": "b", "question_key": "k"}
     rounds = {"expected_nodes": 1, "quorum": 1}
-    job = {"format": 2, **files, "privacy": {"epsilon": 5.0, **privacy}, "rounds": rounds}
+    job = {"format": 3, **files, "privacy": {"epsilon": 5.0, **privacy}, "rounds": rounds}
     (folder / "job.json").write_bytes(msgspec.json.encode(job))
     Job.load(folder / "job.json")
 
@@ -73,8 +61,12 @@ def of_simulation(folder: Path, privacy: dict[str, Any]) -> None:
     parse_config({"privacy": privacy}, source=str(folder / "simulation.toml"))
 
 
-@pytest.mark.parametrize("read", [of_fleet, of_job, of_simulation])
-@pytest.mark.parametrize(("wrong", "sentence"), WRONG_PROMISES, ids=lambda value: str(value)[:25])
+@pytest.mark.parametrize(
+    ("read", "wrong", "sentence"),
+    [(read, *wrong) for read in (of_fleet, of_job, of_simulation) for wrong in WRONG_PROMISES]
+    + [(read, *WRONG_NOISE) for read in (of_job, of_simulation)],
+    ids=lambda value: getattr(value, "__name__", str(value)[:25]),
+)
 def test_a_promise_is_refused_in_the_same_words_wherever_it_stands(
     tmp_path: Path, read: Any, wrong: dict[str, Any], sentence: str
 ) -> None:
@@ -165,19 +157,10 @@ def test_a_fleet_is_promised_secret_noise_unless_told_otherwise() -> None:
     assert promise.participation.chosen == FullParticipation()
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        'population = "people.ledger"',
-        'population = "people.ledger"\nlineage = "l"',
-        'participation = { kind = "poisson", probability = 0.5 }',
-    ],
-)
+@pytest.mark.parametrize("more", ["population", "lineage", "participation", "noise"])
 def test_a_fleet_cannot_promise_what_it_does_not_do(tmp_path: Path, more: str) -> None:
-    says = r"privacy\.lineage are for simulations: in a fleet everybody takes part"
-
-    with pytest.raises(InputError, match=says):
-        read_fleet(tmp_path, f"epsilon = 5.0\n{more}")
+    with pytest.raises(InputError, match=f"privacy: unknown key '{more}'"):
+        of_fleet(tmp_path, {more: "people"})
 
 
 def test_the_reader_s_own_words_are_kept_where_no_section_spoke() -> None:

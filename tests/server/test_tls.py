@@ -77,7 +77,7 @@ def test_a_certificate_needs_the_authority_and_its_own_key(tmp_path: Path) -> No
         make_server_certificate(
             **target, authority=ours / "authority.pem", authority_key=theirs / "authority.key", names=()
         )
-    with pytest.raises(InputError, match="fedboard keys authority"):
+    with pytest.raises(InputError, match="fedboard keys new authority"):
         make_server_certificate(
             **target, authority=tmp_path / "absent", authority_key=ours / "authority.key", names=()
         )
@@ -108,7 +108,7 @@ def test_a_certificate_that_is_out_of_date_is_said_to_be_so_at_start(
 ) -> None:
     out_of_date(tmp_path, monkeypatch, days=days, since=since)
 
-    with pytest.raises(InputError, match=rf"server\.pem: this certificate {told}.*fedboard keys server"):
+    with pytest.raises(InputError, match=rf"server\.pem: this certificate {told}.*fedboard keys renew"):
         tls.require_pair(tmp_path / "server.pem", tmp_path / "server.key")
     with pytest.raises(InputError, match=rf"ca\.pem: this certificate {told}"):
         read_authority(tmp_path / "ca.pem")

@@ -11,13 +11,13 @@ from fedboard.client.boards.sources import FolderSource
 from fedboard.client.guarantee.evidence import read_evidence
 from fedboard.client.guarantee.ledger_checks import find_subject, verify_ledger
 from fedboard.client.guarantee.verification import verify_evidence
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.log.checkpoints import Checkpoint
-from fedboard.common.board_service.log.entries import releases_digest
-from fedboard.common.board_service.log.history import History
-from fedboard.common.board_service.log.merkle import root_of
-from fedboard.common.board_service.log.notes import Note
-from fedboard.common.board_service.log.policy import WitnessPolicy
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.log.checkpoints import Checkpoint
+from fedboard.common.boards.log.entries import releases_digest
+from fedboard.common.boards.log.history import History
+from fedboard.common.boards.log.merkle import root_of
+from fedboard.common.boards.log.notes import Note
+from fedboard.common.boards.log.policy import WitnessPolicy
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fleets.chaos.checks import Left, problems

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.client.ratings.cohort_file import write_cohort
-from fedboard.common.board_service.log.note_keys import read_verifier
-from fedboard.common.board_service.log.notes import Kind
-from fedboard.common.board_service.log.policy import Witness, most_of
+from fedboard.common.boards.log.note_keys import read_verifier
+from fedboard.common.boards.log.notes import Kind
+from fedboard.common.boards.log.policy import Witness, most_of
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.tls import make_server_certificate
 from fleets.deployment import FEDBOARD, Deployment, free_ports, make_fleet, toml

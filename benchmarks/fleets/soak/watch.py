@@ -10,9 +10,9 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import open_source
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.log.policy import WitnessPolicy
-from fedboard.common.board_service.refusals import FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.errors import FedboardError
 from fleets.chaos.checks import Reader
 from fleets.soak.files import Files, Size

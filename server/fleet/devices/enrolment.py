@@ -57,14 +57,20 @@ class Enrolment:
             StorageError: the same.
         """
         try:
-            joined = await asyncio.to_thread(self._joined, content)
+            joined = await asyncio.to_thread(self.admit, content)
         except JoinError as error:
             self.counts[error.code] += 1
             return JoinReply(refused=error.code.value)
         self.counts["joined"] += 1
         return joined
 
-    def _joined(self, content: bytes) -> JoinReply:
+    def admit(self, content: bytes) -> JoinReply:
+        """Make a member of who asks; in any thread.
+
+        Raises:
+            JoinError: they are not admitted.
+            StorageError: the register cannot be used.
+        """
         candidate = Candidate.read(content, introduction=digest_of_introduction(self.introduction))
         with self.open_register() as register:
             member = register.join(

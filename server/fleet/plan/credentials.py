@@ -1,93 +1,80 @@
-"""Whether the files that a fleet's server is known by go together: certificate, its key, authority, signing key."""
+"""Whether the keys of a fleet's server go together: certificate, its key, authority, signing keys."""
 
 import ssl
-import tempfile
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fedboard.common.board_service.log.note_keys import NoteKey
-from fedboard.common.board_service.log.notes import Kind
-from fedboard.common.board_service.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import QUESTIONS
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.board_service.log.log import KEY as LOG_KEY
-from fedboard.server.board_service.log.restored import require_decided
-from fedboard.server.board_service.signing import SigningKey
-from fedboard.server.board_service.upkeep.signers import Signer, chain_for, require_days
-from fedboard.server.fleet.plan.sections import BoardSection, NetworkSection
 from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import KeysFolder
+from fedboard.server.publishing.signing import SigningKey
+from fedboard.server.publishing.upkeep.signers import Signer, chain_for
 
 _OWN_ADDRESS = "127.0.0.1"
-"""The parts of the server reach each other by it."""
+"""The operator's tools reach the server by it."""
 
 
 def require_credentials(settings: FleetSettings) -> None:
-    """Load all of them, and shake hands with ourselves as the proxy and the devices will.
+    """Load all of them, and shake hands with ourselves as the devices will.
 
     Raises:
-        InputError: a file cannot be read or is of another kind, one does not belong to the other, or the log of
-            boards cannot be written to.
-        PrivacyError: the log of boards came out of a backup, and nobody has decided about it.
+        InputError: a file cannot be read or is of another kind, or one does not belong to the other.
     """
-    network = settings.network
-    server = _server_side(network)
-    authority = network.authority
+    keys = KeysFolder.of(settings)
+    server = _server_side(keys)
     require_current(
-        _content("network.authority", authority, "authority"),
-        authority,
-        remedy="make a new authority with: fedboard keys authority, and give it to every device",
+        _content(keys.authority, "fedboard keys new authority"),
+        keys.authority,
+        remedy="make a new authority with: fedboard keys new authority, and give it to every device",
     )
     try:
-        client = ssl.create_default_context(cafile=str(authority))
+        client = ssl.create_default_context(cafile=str(keys.authority))
     except ssl.SSLError as error:
         raise InputError(
-            f"network.authority: {authority} holds no certificate in PEM form; it is the authority.pem that "
-            "signed the server's certificate"
+            f"{keys.authority} holds no certificate in PEM form; it is the authority.pem that signed the server's "
+            "certificate"
         ) from error
     try:
         _shake_hands(server, client)
     except ssl.SSLError as error:
         raise InputError(
-            f"network.authority: {authority} does not vouch for {network.certificate} at {_OWN_ADDRESS} "
-            f"({_reason(error)}); make a new certificate with: fedboard keys server"
+            f"{keys.authority} does not vouch for {keys.certificate} at {_OWN_ADDRESS} ({_reason(error)}); make a "
+            f"new certificate with: fedboard keys renew {keys.path}"
         ) from error
-    _require_question_key(network.question_key, settings.board.roots)
-    if settings.board.enabled and settings.board.signing_key is not None:
-        _require_signing_key(settings.board, settings.board.signing_key)
-    _require_log(settings.board)
+    _require_question_key(keys)
+    _require_board_keys(keys)
 
 
-def _server_side(network: NetworkSection) -> ssl.SSLContext:
-    content = _content("network.certificate", network.certificate, "server")
+def _server_side(keys: KeysFolder) -> ssl.SSLContext:
+    remedy = f"fedboard keys renew {keys.path}"
+    content = _content(keys.certificate, remedy)
     try:
         x509.load_pem_x509_certificate(content)
     except ValueError as error:
         raise InputError(
-            f"network.certificate: {network.certificate} is no certificate in PEM form; "
-            "it is the server.pem of fedboard keys server"
+            f"{keys.certificate} is no certificate in PEM form; make the server's with: {remedy}"
         ) from error
-    require_current(content, network.certificate, remedy="make a new one with: fedboard keys server")
-    content = _content("network.key", network.key, "server")
+    require_current(content, keys.certificate, remedy=f"make a new one with: {remedy}")
     try:
-        load_pem_private_key(content, password=None)
+        load_pem_private_key(_content(keys.key, remedy), password=None)
     except (ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise InputError(
-            f"network.key: {network.key} is no private key without a passphrase in PEM form; "
-            "it is the server.key of fedboard keys server"
+            f"{keys.key} is no private key without a passphrase in PEM form; it is the one that server.pem is for"
         ) from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        context.load_cert_chain(network.certificate, network.key)
+        context.load_cert_chain(keys.certificate, keys.key)
     except ssl.SSLError as error:
         raise InputError(
-            f"network.key: {network.key} is not the key of {network.certificate} ({_reason(error)}); give the "
-            "two files that fedboard keys server made together"
+            f"{keys.key} is not the key of {keys.certificate} ({_reason(error)}); make a certificate for it with: "
+            f"{remedy}"
         ) from error
     return context
 
@@ -114,63 +101,34 @@ def _reason(error: ssl.SSLError) -> str:
     return (error.reason or "refused by OpenSSL").replace("_", " ").lower()
 
 
-def _require_signing_key(board: BoardSection, path: Path) -> None:
-    _content("board.signing_key", path, "board")
-    try:
-        key = SigningKey.read(path, *board.more_signing_keys)
-    except InputError as error:
-        raise InputError(f"board.signing_key: {error}; make one with: fedboard keys board") from error
-    require_days("board.manifest_days", board.manifest_days)
-    if board.roots is None:
+def _require_board_keys(keys: KeysFolder) -> None:
+    _content(keys.boards[0], "fedboard keys new boards")
+    key = SigningKey.read(*keys.boards)
+    if keys.roots is None:
         return
     try:
-        Signer(
-            key=key, run="", days=board.manifest_days, chain=chain_for(board.roots / "absent", board.roots)
-        )
+        Signer(key=key, run="", chain=chain_for(keys.roots / "absent", keys.roots))
     except InputError as error:
-        raise InputError(f"board.roots: {error}") from error
+        raise InputError(f"{keys.roots}: {error}") from error
 
 
-def _require_log(board: BoardSection) -> None:
-    if board.log is None:
-        return
-    try:
-        key = NoteKey.read(board.log / LOG_KEY, kind=Kind.NOTE)
-    except InputError as error:
-        raise InputError(
-            f"board.log: {error}; make a log with: fedboard keys log --out {board.log}"
-        ) from error
-    if board.witnesses is not None and WitnessPolicy.read(board.witnesses).log != key.public:
-        raise InputError(f"board.witnesses: the policy {board.witnesses} is not for the log {key.public}")
-    require_decided(board.log)
-    try:
-        tempfile.TemporaryFile(dir=board.log).close()
-    except OSError as error:
-        raise InputError(
-            f"board.log: {board.log} cannot be written to ({error.strerror}), and each board is written down there "
-            "before it is shown; name a folder that the server may write to: in its state folder, say"
-        ) from error
-
-
-def _require_question_key(path: Path, roots: Path | None) -> None:
-    _content("network.question_key", path, "questions")
-    try:
-        key = QuestionKey.read(path)
-    except InputError as error:
-        raise InputError(f"network.question_key: {error}; make one with: fedboard keys questions") from error
-    chain = [] if roots is None else RootFolder(roots).chain()
+def _require_question_key(keys: KeysFolder) -> None:
+    _content(keys.questions, "fedboard keys new questions")
+    key = QuestionKey.read(keys.questions)
+    chain = [] if keys.roots is None else RootFolder(keys.roots).chain()
     role = chain[-1].roles.get(QUESTIONS) if chain else None
     if role is not None and bytes.fromhex(key.public.hex) not in role.keys:
         raise InputError(
-            f"network.question_key: version {chain[-1].version} of the root does not name {path}: it was replaced, "
+            f"{keys.questions}: version {chain[-1].version} of the root does not name this key: it was replaced, "
             "and devices refuse what it signs; give the key that took its place"
         )
 
 
-def _content(key: str, path: Path, made_by: str) -> bytes:
+def _content(path: Path, remedy: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise InputError(
-            f"{key}: {path} cannot be read ({error.strerror}); make it with: fedboard keys {made_by}"
+            f"{path} cannot be read ({error.strerror}); make all keys of a new fleet with: fedboard fleet init, or "
+            f"this one with: {remedy}"
         ) from error

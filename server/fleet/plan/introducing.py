@@ -2,15 +2,14 @@
 
 from pathlib import Path
 
-from cryptography import x509
-
 from fedboard.common.errors import InputError
 from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.board_service.signing import SigningKey
 from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import KeysFolder
+from fedboard.server.publishing.signing import SigningKey
+from fedboard.server.tls import names_of
 
 
 def introduction_of(settings: FleetSettings) -> bytes:
@@ -19,25 +18,21 @@ def introduction_of(settings: FleetSettings) -> bytes:
     Raises:
         InputError: a key or certificate cannot be read, or the authority's file is too large to be one.
     """
-    network, privacy, board = settings.network, settings.privacy, settings.board
-    served = board.enabled and board.signing_key is not None
+    keys, promise = KeysFolder.of(settings), settings.promise
     content = Introduction(
         run=settings.name,
         task=settings.task.algorithm,
         protocol=settings.protocol.name,
-        epsilon=privacy.epsilon,
-        delta=privacy.delta,
-        adjacency=privacy.adjacency,
-        authority=_text(network.authority),
-        question_key=QuestionKey.read(network.question_key).public.hex,
-        board_key=SigningKey.read(board.signing_key).public.raw.hex()
-        if board.signing_key and served
-        else None,
-        root=_root(board.roots) if served else None,
-        board_port=board.port if served else None,
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        adjacency=promise.adjacency,
+        authority=_text(keys.authority),
+        question_key=QuestionKey.read(keys.questions).public.hex,
+        board_key=SigningKey.read(*keys.boards).public.raw.hex(),
+        root=_root(keys.roots),
     ).to_bytes()
     if len(content) > LARGEST_INTRODUCTION:
-        raise InputError(f"network.authority: {network.authority} is too large for a certificate")
+        raise InputError(f"{keys.authority} is too large for a certificate")
     return content
 
 
@@ -52,7 +47,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="ascii")
     except (OSError, ValueError) as error:
-        raise InputError(f"network.authority: {path} cannot be read as PEM text") from error
+        raise InputError(f"{path}: the authority's certificate cannot be read as PEM text") from error
 
 
 def require_named(settings: FleetSettings) -> None:
@@ -61,23 +56,12 @@ def require_named(settings: FleetSettings) -> None:
     Raises:
         InputError: the certificate cannot be read, or is not valid for the name.
     """
-    if settings.enrolment is None:
-        return
-    host, place = (
-        parse_address(settings.enrolment.address, name="enrolment.address").host,
-        settings.network.certificate,
-    )
-    try:
-        certificate = x509.load_pem_x509_certificate(place.read_bytes())
-        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except (OSError, ValueError, x509.ExtensionNotFound) as error:
-        raise InputError(f"network.certificate: {place} cannot be read as a server's certificate") from error
-    names = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
-    names += [str(address) for address in found.get_values_for_type(x509.IPAddress)]
+    host, place = settings.network.reached.host, KeysFolder.of(settings).certificate
+    if not (names := [name.lower() for name in names_of(place)]):
+        raise InputError(f"{place}: it cannot be read as a server's certificate")
     wild = {f"*.{host.partition('.')[2]}".lower()}
     if not {host.lower(), *wild} & set(names):
         raise InputError(
-            f"enrolment.address: {place} is valid for {', '.join(names)} and not for {host}, so no "
-            "device would trust "
-            f"the server there; make a certificate with: fedboard keys server --name {host}"
+            f"network.address: {place} is valid for {', '.join(names)} and not for {host}, so no device would "
+            f"trust the server there; make a certificate with: fedboard keys renew {place.parent} --name {host}"
         )

@@ -19,7 +19,7 @@ from fedboard.server.run_spec import (
 
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
-FORMAT = 2
+FORMAT = 3
 """Of the file."""
 
 
@@ -27,12 +27,16 @@ class EnrolledDevices(Section, frozen=True, kw_only=True):
     """Devices that join while the training runs, and for how many of them it is sized."""
 
     register: str
-    """File of the fleet's register of devices, in which ``[[nodes]]`` stand too."""
-    max_devices: int = 0
-    """Beside ``nodes``; >= 0."""
-    max_users: int = 0
-    """Of all of them; >= 0."""
-    max_users_per_device: int = 1
+    """File of the fleet's register of devices."""
+    max_devices: int
+    """At a time; >= 1."""
+    max_users: int
+    """Of all of them; >= max_devices."""
+
+    @property
+    def max_users_per_device(self) -> int:
+        """What is left for one of them when every other hosts one."""
+        return self.max_users - self.max_devices + 1
 
 
 class Job(Section, frozen=True, kw_only=True):
@@ -57,10 +61,8 @@ class Job(Section, frozen=True, kw_only=True):
     """Kernels of the server."""
     features: str | None = None
     """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
-    nodes: dict[str, int] | None = None
-    """Public key (PEM) of each node of the settings -> most users that it may host; None in simulations."""
     enrolled: EnrolledDevices | None = None
-    """Where it stands who is admitted at the moment; None: ``nodes`` alone, all the time."""
+    """Where it stands who is admitted at the moment; None in simulations: whoever is there."""
 
     def __post_init__(self) -> None:
         """Check what goes together.
@@ -70,23 +72,23 @@ class Job(Section, frozen=True, kw_only=True):
         """
         require_rows(self.privacy, self.protocol, form=self.rounds.form)
         require_steps_fit(self.protocol, self.rounds)
-        if self.nodes is None:
+        if self.enrolled is None:
             return
-        if self.enrolled is not None and self.privacy.participation.kind != "full":
+        if self.privacy.participation.kind != "full":
             raise SettingError(
                 f"participation {self.privacy.participation.kind!r} draws from users whose number is fixed, and "
                 "devices that join and leave change it: take participation 'full', or no register of devices"
             )
-        most = len(self.nodes) + (0 if self.enrolled is None else self.enrolled.max_devices)
+        most, users = self.enrolled.max_devices, self.enrolled.max_users
         if most < self.rounds.expected_nodes:
             raise SettingError(f"{self.rounds.expected_nodes} nodes are expected but only {most} admitted")
-        if min(self.nodes.values(), default=1) < 1 or self.n_users > MOST_USERS:
-            raise SettingError(f"users per node must be >= 1 and {MOST_USERS} in all at most")
+        if not most <= users <= MOST_USERS:
+            raise SettingError(f"users must be at least one of each device and {MOST_USERS} in all at most")
 
     @property
     def is_simulated(self) -> bool:
         """Whether nodes are simulated: nobody is a member, and they keep nothing beyond the run."""
-        return self.nodes is None
+        return self.enrolled is None
 
     @property
     def largest_cohort(self) -> int:
@@ -96,19 +98,14 @@ class Job(Section, frozen=True, kw_only=True):
     @property
     def most_users(self) -> int:
         """Of one node."""
-        if self.nodes is None:
-            return self.largest_cohort
-        enrolled = self.enrolled
-        return max([*self.nodes.values(), 1, *([] if enrolled is None else [enrolled.max_users_per_device])])
+        return self.largest_cohort if self.enrolled is None else self.enrolled.max_users_per_device
 
     @property
     def n_users(self) -> int:
         """How many users take part in all, at most."""
         if self.users is not None:
             return self.users
-        if self.nodes is None:
-            return MOST_USERS
-        return sum(self.nodes.values()) + (0 if self.enrolled is None else self.enrolled.max_users)
+        return MOST_USERS if self.enrolled is None else self.enrolled.max_users
 
     @property
     def seconds_of_step(self) -> float:

@@ -1,4 +1,4 @@
-"""From ``fleet.toml`` to what the server's processes need: board 0, which states the whole task, and the job."""
+"""From ``fleet.toml`` to what the server needs: board 0, which states the whole task, and the job."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,11 @@ from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.job import EnrolledDevices, Job
 from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.run_spec import HelperServer, ProtocolChoice
+
+_KERNELS = "numpy"
+"""Of the server: they need nothing that is not installed, and boards do not depend on the machine."""
 
 
 def prepare(settings: FleetSettings) -> Board:
@@ -38,6 +42,8 @@ def prepare(settings: FleetSettings) -> Board:
     """
     state = StateFolder.of(settings)
     state.make()
+    if settings.alone and state.job.exists():  # a training that was, and its catalogue
+        return Board.load(state.first_board)
     catalogue = _catalogue(settings.catalogue.file)
     features = None
     if settings.catalogue.features is not None:
@@ -46,7 +52,7 @@ def prepare(settings: FleetSettings) -> Board:
         np.save(state.features, features)
     task = _task(settings, features)
     board = task.first_board(catalogue)
-    if not state.first_board.exists():
+    if not state.job.exists():  # no training yet, though there may have been queries
         board.save(state.first_board)
     elif Board.load(state.first_board).digest != board.digest:
         raise InputError(
@@ -55,24 +61,10 @@ def prepare(settings: FleetSettings) -> Board:
         )
     job = _job(settings, state, features is not None)
     require_carried(protocol_of(job), task, job)
-    keep_register(settings)
-    job.save(state.job)
-    return board
-
-
-def keep_register(settings: FleetSettings) -> list[str]:
-    """Write into the register of devices what ``[[nodes]]`` lists, and that nobody else is listed there.
-
-    Returns:
-        Names that are listed and stay out, since they were removed (``fedboard fleet remove``).
-
-    Raises:
-        InputError: a key cannot be read, or belongs to a device that joined with an invitation.
-        StorageError: the register cannot be used.
-    """
-    listed = {key: (node.name, node.max_users) for key, node in settings.public_keys.items()}
-    with Register(StateFolder.of(settings).members) as register:
-        return register.keep_to(listed)
+    if not settings.alone:
+        job.save(state.job)
+    with Register(state.members):
+        return board  # invitations can be made now
 
 
 def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
@@ -81,11 +73,11 @@ def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
     Raises:
         InputError: a setting is out of range, or item features for a task that has no items.
     """
-    task, promise = settings.task, settings.privacy
+    task = settings.task
     if not learns_from_examples(task.algorithm):
         low, high = task.rating_range
         return calibrated_task(
-            _training(settings), rating_range=(low, high), backend=task.kernels, features=features
+            _training(settings), rating_range=(low, high), backend=_KERNELS, features=features
         ).task
     if features is not None:
         raise InputError(
@@ -94,7 +86,7 @@ def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
         )
     of_examples = ExampleTraining(
         algorithm=example_algorithm_of(task.algorithm),
-        promise=promise,
+        promise=settings.promise,
         settings=task.settings,
         shares=task.shares,
     )
@@ -106,7 +98,7 @@ def _training(settings: FleetSettings) -> Training:
     return Training(
         algorithm=variant_of(task.algorithm),
         feedback=Feedback(task.feedback),
-        promise=settings.privacy,
+        promise=settings.promise,
         settings=task.settings,
         shares=task.shares,
     )
@@ -123,40 +115,59 @@ def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Jo
         **shared_by_jobs(settings),
         folder=str(state.run),
         first_board=str(state.first_board),
-        privacy=settings.privacy,
-        backend=settings.task.kernels,
+        privacy=settings.promise,
+        backend=_KERNELS,
         features=str(state.features) if with_features else None,
-        assumptions=() if settings.enrolment is None else (who_takes_part(settings),),
+        assumptions=(who_takes_part(settings),),
     )
 
 
 def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
-    """What the jobs of the training and of each question have alike: whom they ask, how, and how long they wait.
+    """What the jobs of the training and of each query have alike: whom they ask, how, and how long they wait.
 
     Raises:
-        InputError: a key of a node cannot be read.
+        InputError: the second server's identity cannot be read.
     """
-    state = StateFolder.of(settings)
     return {
-        "question_key": str(settings.network.question_key),
-        "protocol": settings.protocol,
-        "rounds": settings.rounds,
+        "question_key": str(KeysFolder.of(settings).questions),
+        "protocol": _protocol(settings),
+        "rounds": settings.rounds.pace,
         "dataset": settings.catalogue.statement,
-        "nodes": {key: node.max_users for key, node in settings.public_keys.items()},
-        "enrolled": _enrolled(settings, state),
+        "enrolled": EnrolledDevices(
+            register=str(StateFolder.of(settings).members),
+            max_devices=settings.most_devices,
+            max_users=settings.most_users,
+        ),
     }
 
 
-def _enrolled(settings: FleetSettings, state: StateFolder) -> EnrolledDevices:
-    register, enrolment = str(state.members), settings.enrolment
-    if enrolment is None:
-        return EnrolledDevices(register=register)
-    return EnrolledDevices(
-        register=register,
-        max_devices=enrolment.max_devices,
-        max_users=enrolment.most_users,
-        max_users_per_device=enrolment.max_users_per_device,
-    )
+def _protocol(settings: FleetSettings) -> ProtocolChoice:
+    """With the files that it needs: of the second server, and the list of devices that are vouched for.
+
+    Raises:
+        InputError: the second server's identity cannot be read.
+    """
+    keys, chosen = KeysFolder.of(settings), settings.protocol
+    helper = None
+    if chosen.helper is not None:
+        helper = HelperServer(
+            address=chosen.helper,
+            authority=keys.helper_authority,
+            identity=_text(keys.helper_identity),
+            token=keys.helper_token,
+        )
+    roster = keys.roster if chosen.settings.get("vouched_by") else None
+    return ProtocolChoice(name=chosen.name, settings=chosen.settings, helper=helper, roster=roster)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii").strip()
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{path}: the identity of the second server cannot be read there; it is what fedboard helper prints, "
+            "64 hexadecimal digits"
+        ) from error
 
 
 def who_takes_part(settings: FleetSettings) -> str:
@@ -166,7 +177,7 @@ def who_takes_part(settings: FleetSettings) -> str:
         if settings.privacy.adjacency is Adjacency.ADD_REMOVE
         else " That a device joined or left is not hidden, as under this adjacency no number of users is."
     )
-    one = settings.enrolment is None or settings.enrolment.max_users_per_device == 1
+    one = settings.users_each == 1
     whose = "to one person for one device" if one else "to one device, of one person or a gateway of several"
     each = "nobody is" if one else "nobody who is behind one device alone is"
     return (

@@ -71,7 +71,7 @@ def among_listed(protocol: AggregationProtocol, job: Job) -> AggregationProtocol
     if authority is None or not can_be_vouched(protocol):
         return protocol
     if path is None:
-        raise InputError("devices are vouched for, and no list names them: name protocol.roster")
+        raise InputError("devices are vouched for, and no list names them: sign one with fedboard keys sign")
     roster = Roster.load(path, authority=authority)
     if roster.until < time.time():
         raise InputError(f"{path}: this list of devices is over, and no device takes it; sign it again")
@@ -117,7 +117,7 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
     if not has_second_server(protocol):
         return lambda _: protocol
     if (helper := job.protocol.helper) is None:
-        if job.nodes is not None:
+        if not job.is_simulated:
             raise InputError(
                 f"protocol {protocol.name!r} needs a second server, which somebody else runs: name helper"
             )

@@ -1,4 +1,4 @@
-"""Where a fleet's server keeps what must survive it."""
+"""Where a fleet's server finds its keys, and where it keeps what must survive it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -6,9 +6,78 @@ from pathlib import Path
 from fedboard.server.fleet.plan.settings import FleetSettings
 
 
+@dataclass(frozen=True, slots=True)
+class KeysFolder:
+    """The files under ``keys``, by fixed names. The server only reads there."""
+
+    path: Path
+
+    @property
+    def authority(self) -> Path:
+        """PEM file of the authority that signed the server's certificate; every device has a copy."""
+        return self.path / "authority.pem"
+
+    @property
+    def authority_key(self) -> Path:
+        """Its private key, which is needed for new certificates alone; best kept elsewhere."""
+        return self.path / "authority.key"
+
+    @property
+    def certificate(self) -> Path:
+        """PEM file of the server's certificate."""
+        return self.path / "server.pem"
+
+    @property
+    def key(self) -> Path:
+        """Its private key, PEM."""
+        return self.path / "server.key"
+
+    @property
+    def questions(self) -> Path:
+        """Private key that signs what devices are asked."""
+        return self.path / "questions.key"
+
+    @property
+    def boards(self) -> tuple[Path, ...]:
+        """Private keys that sign boards: ``boards.key``, and ``boards-*.key`` where a root asks for several."""
+        return (self.path / "boards.key", *sorted(self.path.glob("boards-*.key")))
+
+    @property
+    def roots(self) -> Path | None:
+        """Folder of the roots that say which keys sign; None: readers have pinned ``boards.key``."""
+        folder = self.path / "roots"
+        return folder if folder.is_dir() else None
+
+    @property
+    def roster(self) -> Path:
+        """List of the devices that an authority vouches for, where the protocol has one."""
+        return self.path / "roster.json"
+
+    @property
+    def helper_authority(self) -> Path:
+        """PEM file of the authority that vouches for the second server."""
+        return self.path / "helper.pem"
+
+    @property
+    def helper_token(self) -> Path | None:
+        """Secret that the second server asks for; None: it asks for none."""
+        place = self.path / "helper.token"
+        return place if place.exists() else None
+
+    @property
+    def helper_identity(self) -> Path:
+        """Identity of the second server's key, as ``fedboard helper`` prints it."""
+        return self.path / "helper.identity"
+
+    @staticmethod
+    def of(settings: FleetSettings) -> "KeysFolder":
+        """The one that the settings name."""
+        return KeysFolder(settings.keys)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateFolder:
-    """The files under ``state``; nothing outside it is written but the log of boards, where it is elsewhere."""
+    """The files under ``state``; nothing outside it is written."""
 
     path: Path
     name: str
@@ -21,7 +90,7 @@ class StateFolder:
 
     @property
     def job(self) -> Path:
-        """What the ServerApp is to do, JSON."""
+        """What the round loop is to do, JSON."""
         return self.path / "job.json"
 
     @property
@@ -46,32 +115,12 @@ class StateFolder:
 
     @property
     def door(self) -> Path:
-        """What the door has seen of each device, JSON; for the operator."""
+        """What the port has seen of each device, JSON; for the operator."""
         return self.path / "door.json"
 
     @property
-    def line(self) -> Path:
-        """Tells the round loop where it reaches the door, see ``fedboard.server.fleet.line``."""
-        return self.path / "line"
-
-    @property
-    def database(self) -> Path:
-        """SuperLink's: nodes, runs, messages in flight."""
-        return self.path / "superlink.db"
-
-    @property
-    def flower(self) -> Path:
-        """Flower's home."""
-        return self.path / "flower"
-
-    @property
-    def counts(self) -> Path:
-        """Folder of what the parts count, one JSON file each, for the metrics."""
-        return self.run / "counts"
-
-    @property
     def questions(self) -> Path:
-        """Folder of the questions and of the account that they are paid from."""
+        """Folder of the queries and of the account that they are paid from."""
         return self.path / "questions"
 
     @property
@@ -79,14 +128,9 @@ class StateFolder:
         """The signed boards, as readers get them."""
         return self.path / "mirror"
 
-    def log(self, name: str) -> Path:
-        """The log of one process."""
-        return self.path / "logs" / f"{name}.log"
-
     def make(self) -> None:
         """Create the folders. They are their owner's only, even if they were there with other permissions."""
-        logs, runs = self.path / "logs", self.run.parent
-        for folder in (self.path, self.flower, logs, runs, self.run, self.counts):
+        for folder in (self.path, self.run.parent, self.run):
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o700)
 

@@ -19,6 +19,7 @@ from fedboard.common.keys.roots import (
     ROOT,
     SPEC_VERSION,
     TUF_ROLES,
+    WITNESSES,
     Role,
     Root,
     SignedRoot,
@@ -40,11 +41,19 @@ class Terms:
     boards: Role
     questions: Role | None = None
     """None: devices have pinned the key of their questions by itself."""
+    witnesses: Role | None = None
+    """Who cosigns manifests; None: the root says nothing of them."""
 
     @classmethod
     def of(cls, root: Root) -> "Terms":
         """What a root says."""
-        return cls(holders=root.roles[ROOT], boards=root.roles[BOARDS], questions=root.roles.get(QUESTIONS))
+        roles = root.roles
+        return cls(
+            holders=roles[ROOT],
+            boards=roles[BOARDS],
+            questions=roles.get(QUESTIONS),
+            witnesses=roles.get(WITNESSES),
+        )
 
     def changed(self, **roles: Role | None) -> "Terms":
         """The same with other roles; None keeps one."""
@@ -79,7 +88,8 @@ def drafted(terms: Terms, *, version: int, days: float, clock: Clock = time.time
         clock: of this machine.
     """
     roles = dict.fromkeys(TUF_ROLES, terms.boards) | {ROOT: terms.holders}
-    own = {} if terms.questions is None else {QUESTIONS: terms.questions}
+    said = {QUESTIONS: terms.questions, WITNESSES: terms.witnesses}
+    own = {name: role for name, role in said.items() if role is not None}
     signed: dict[str, Any] = {
         "_type": "root",
         "spec_version": SPEC_VERSION,
@@ -99,7 +109,7 @@ def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root
 
     Args:
         content: the document.
-        keys: of its holders, or of those of the root before.
+        keys: of its holders, of those of the root before, or of the witnesses that one named.
         before: the root before; None where it is not at hand, or there is none.
 
     Raises:
@@ -107,14 +117,18 @@ def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root
         RootError: it is no root document.
     """
     document, plain = SignedRoot.from_bytes(content), json.loads(content)
-    asked = set(document.root.roles[ROOT].keys) | set(() if before is None else before.roles[ROOT].keys)
+    asked = set(document.root.roles[ROOT].keys)
+    if before is not None:  # who has pinned witnesses believes others only if these have signed
+        asked |= {
+            key for name in (ROOT, WITNESSES) if name in before.roles for key in before.roles[name].keys
+        }
     signatures = {one["keyid"]: one["sig"] for one in plain["signatures"]}
     for key in keys:
         raw = key.public_key().public_bytes_raw()
-        if raw not in asked:
+        if raw not in asked and WITNESSES not in document.root.roles:  # whose readers have pinned them, may be
             raise InputError(
                 f"version {document.root.version} of the root is not for this key to sign: neither it nor the one "
-                "before, which must lie beside it, names the key as one of the root's holders"
+                "before, which must lie beside it, names the key as one of the root's holders or witnesses"
             )
         signatures[tuf_key_id(raw)] = key.sign(document.message).hex()
     return _document(plain["signed"], [{"keyid": name, "sig": sig} for name, sig in signatures.items()])
@@ -136,6 +150,13 @@ def standing(content: bytes, *, before: Root | None) -> list[str]:
         if root is not None and not document.is_signed_by(root.roles[ROOT]):
             have, needed = len(document.signers(root.roles[ROOT])), root.roles[ROOT].threshold
             missing.append(f"{have} of {needed} holders of version {root.version} have signed")
+    watching, next_ = (
+        None if root is None else root.roles.get(WITNESSES) for root in (before, document.root)
+    )
+    if watching is not None and next_ is not None and not next_.is_same(watching):
+        have = len(document.signers(watching))
+        if have < watching.threshold:
+            missing.append(f"{have} of {watching.threshold} witnesses of the version before have signed")
     return missing
 
 

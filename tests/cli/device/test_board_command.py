@@ -20,8 +20,8 @@ from fedboard.common.certificate.record import content_of, statements_of
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
-from fedboard.server.board_service.service import ServiceSettings, start_board_service
-from tests.common.board_service.boards import chain, keys, write_boards, write_ledger
+from fedboard.server.publishing.service import ServiceSettings, start_board_service
+from tests.common.boards.boards import chain, keys, write_boards, write_ledger
 
 
 def fedboard(*arguments):

@@ -10,9 +10,9 @@ import pytest
 
 from fedboard.common.board import Catalogue
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing.signing import SigningKey
 from tests.cli.conftest import Command
-from tests.common.board_service.boards import certified, chain, first_board, keys, signed_mirror, write_boards
+from tests.common.boards.boards import certified, chain, first_board, keys, signed_mirror, write_boards
 
 
 @pytest.fixture

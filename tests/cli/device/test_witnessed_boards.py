@@ -10,10 +10,10 @@ from click.testing import CliRunner, Result
 import fedboard
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.main import commands
-from fedboard.common.board_service.layout import LOG_PROOF
+from fedboard.common.boards.layout import LOG_PROOF
 from fedboard.common.errors import InputError
 from tests.client.boards.two_faced import LEAST, Face, World, a_world
-from tests.common.board_service.boards import chain, write_boards, write_ledger
+from tests.common.boards.boards import chain, write_boards, write_ledger
 
 
 def run(*arguments: object) -> Result:

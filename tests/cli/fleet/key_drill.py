@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from tests.common.board_service.boards import another, chain, write_boards, write_ledger
+from tests.common.boards.boards import another, chain, write_boards, write_ledger
 
 
 def command(*arguments: object) -> Result:

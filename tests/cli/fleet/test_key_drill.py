@@ -14,17 +14,17 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.sources import FolderSource
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
-from fedboard.server.board_service.mirror_files import Mirror
-from fedboard.server.board_service.service import ServiceSettings, Signing, start_board_service
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing.mirror_files import Mirror
+from fedboard.server.publishing.service import ServiceSettings, Signing, start_board_service
+from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from tests.cli.fleet.key_drill import Drill, command, done
-from tests.common.board_service.boards import signed_by_hand
+from tests.common.boards.boards import signed_by_hand
 
 
 def fetch(mirror: Path | str, key: Path, to: Path) -> str:

@@ -15,12 +15,12 @@ from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.open_board import open_board, out_of_date
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.page.boards import held_board
-from fedboard.common.board_service.manifest import Encoding, Manifest
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.manifest import Encoding, Manifest
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.validity import CLOCK_SECONDS, utc_seconds
-from fedboard.server.board_service.mirror import Mirror, publish_into
-from fedboard.server.board_service.signing import SigningKey
-from tests.common.board_service.boards import (
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.signing import SigningKey
+from tests.common.boards.boards import (
     RUN,
     chain,
     keys,

@@ -26,20 +26,20 @@ from fedboard.client.boards.mirror_check import check_source, protection_of_sour
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource, HttpSource, open_source
 from fedboard.common.board import Board
-from fedboard.common.board_service.manifest import Encoding
-from fedboard.common.board_service.methods import CHUNK_BYTES
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.manifest import Encoding
+from fedboard.common.boards.methods import CHUNK_BYTES
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
 from fedboard.server import tls
-from fedboard.server.board_service import service
-from fedboard.server.board_service.limits import Limits
-from fedboard.server.board_service.mirror import Mirror, publish_into
-from fedboard.server.board_service.service import RunningService, ServiceSettings, start_board_service
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing import service
+from fedboard.server.publishing.limits import Limits
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.service import RunningService, ServiceSettings, start_board_service
+from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority, make_server_certificate
-from tests.common.board_service.boards import (
+from tests.common.boards.boards import (
     RUN,
     another,
     chain,

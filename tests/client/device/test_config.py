@@ -24,12 +24,12 @@ from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.rounds.question import Answer, refusal
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.board_service.mirror import publish_into
-from fedboard.server.board_service.signing import SigningKey
+from fedboard.server.publishing.mirror import publish_into
+from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority
 from tests.client.asking import SERVER, signed
 from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, refused
-from tests.common.board_service.boards import keys, signed_mirror, write_boards
+from tests.common.boards.boards import keys, signed_mirror, write_boards
 from tests.common.tasks.conftest import N_ITEMS, a_task, population
 
 TASK = a_task(epsilon=5.0)

@@ -16,7 +16,7 @@ from fedboard.client.device.followed_server import (
     FollowedServer,
     server_of,
 )
-from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roots import Role, Root
 from fedboard.common.keys.validity import DAY_SECONDS

@@ -15,13 +15,13 @@ from fedboard.client.page.boards import held_board
 from fedboard.client.page.contents import HeldBoard
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.board_service.manifest import Encoding
-from fedboard.common.board_service.packing import pack
+from fedboard.common.boards.manifest import Encoding
+from fedboard.common.boards.packing import pack
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.server.board_service.mirror import Mirror
-from fedboard.server.board_service.signing import SigningKey
-from tests.common.board_service.boards import chain, keys, signed_mirror, write_boards
+from fedboard.server.publishing.mirror import Mirror
+from fedboard.server.publishing.signing import SigningKey
+from tests.common.boards.boards import chain, keys, signed_mirror, write_boards
 
 _DATA = re.compile(r'(<script type="application/json" id="data">)(.*?)(</script>)', re.DOTALL)
 

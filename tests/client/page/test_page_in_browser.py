@@ -38,7 +38,7 @@ from fedboard.common.tasks.topk.config import TopKConfig
 from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.client.page.browser import NEEDS_AXE, Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
-from tests.common.board_service.boards import certified, chain, first_board
+from tests.common.boards.boards import certified, chain, first_board
 
 pytestmark = pytest.mark.slow
 

@@ -16,14 +16,14 @@ from fedboard.client.page.boards import held_board
 from fedboard.client.page.contents import HeldBoard
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
-from fedboard.common.board_service.manifest import Encoding
-from fedboard.common.board_service.packing import pack
+from fedboard.common.boards.manifest import Encoding
+from fedboard.common.boards.packing import pack
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.client.page.test_page_in_browser import served
-from tests.common.board_service.boards import certified, chain, first_board
+from tests.common.boards.boards import certified, chain, first_board
 from tests.common.certificates import questions
 
 pytestmark = pytest.mark.slow

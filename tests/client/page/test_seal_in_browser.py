@@ -19,7 +19,7 @@ from fedboard.common.privacy.shown import shown_number
 from tests.client.page import certificates
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, claiming, edited, unsigned_page
-from tests.common.board_service.boards import chain
+from tests.common.boards.boards import chain
 from tests.common.certificates import questions
 
 pytestmark = pytest.mark.slow

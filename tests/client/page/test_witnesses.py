@@ -16,14 +16,14 @@ from fedboard.client.page.boards import held_board
 from fedboard.client.page.contents import policy_of
 from fedboard.client.page.writing import page_of
 from fedboard.common.board import Board
-from fedboard.common.board_service.layout import LOG_PROOF
-from fedboard.common.board_service.log.entries import releases_digest
-from fedboard.common.board_service.log.policy import WitnessPolicy
-from fedboard.common.board_service.refusals import FeedRefusedError
+from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.log.entries import releases_digest
+from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.errors import InputError
-from fedboard.server.board_service.mirror_files import Mirror
+from fedboard.server.publishing.mirror_files import Mirror
 from tests.client.boards.two_faced import LEAST, Face, World, a_world, forged, merged
-from tests.common.board_service.boards import write_manifest
+from tests.common.boards.boards import write_manifest
 
 ROOT = Path(__file__).parents[3]
 NODE = shutil.which("node")

@@ -5,7 +5,7 @@ import pytest
 from fedboard.client.page.contents import HeldBoard, directions
 from fedboard.client.page.writing import page_of
 from fedboard.common.errors import InputError
-from tests.common.board_service.boards import chain
+from tests.common.boards.boards import chain
 
 
 @pytest.mark.parametrize(

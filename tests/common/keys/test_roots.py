@@ -12,13 +12,13 @@ from securesystemslib.formats import encode_canonical
 from tuf.api.metadata import Metadata
 from tuf.api.metadata import Root as TufRoot
 
-from fedboard.common.board_service.board_signature import PinnedKey
-from fedboard.common.board_service.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.canonical_json import canonical_json
 from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, Role, Root, RootError, tuf_key_id
 from fedboard.common.keys.validity import is_utc_text
 from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
-from tests.common.board_service.boards import signed_by_hand
+from tests.common.boards.boards import signed_by_hand
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(exclude_categories=["Cs"])),

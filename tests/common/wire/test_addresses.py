@@ -9,7 +9,7 @@ from fedboard.client.boards.sources import open_source
 from fedboard.client.device.config import Server
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
-from fedboard.server.board_service.service import ServiceSettings
+from fedboard.server.publishing.service import ServiceSettings
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
 from fedboard.server.operating.metrics import start_metrics

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.common.errors import InputError
-from fedboard.server.board_service.counters import LATENCY_BUCKETS, ServiceCounters
+from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.metrics import start_metrics
 
 pytestmark = pytest.mark.slow

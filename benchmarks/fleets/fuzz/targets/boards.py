@@ -12,10 +12,10 @@ from fleets.fuzz.specimens import boards, certificate
 from fleets.fuzz.trials import Parser
 
 from fedboard.common.board import Board
-from fedboard.common.board_service.board_signature import PinnedKey, SignedManifest, message_to_sign
-from fedboard.common.board_service.manifest import BoardFile, Encoding, Manifest
-from fedboard.common.board_service.packing import pack, unpack
-from fedboard.common.board_service.refusals import FeedRefusedError
+from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.packing import pack, unpack
+from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.canonical_json import canonical_json

@@ -4,16 +4,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fleets.fuzz.specimens import boards, folder
 from fleets.fuzz.trials import Parser
 
-from fedboard.common.board_service.log.checkpoints import Checkpoint, cosigned_at
-from fedboard.common.board_service.log.entries import BoardEntry
-from fedboard.common.board_service.log.history import History, HistoryError
-from fedboard.common.board_service.log.note_keys import NoteKey
-from fedboard.common.board_service.log.notes import Kind, Note, NoteError, VerifierKey
-from fedboard.common.board_service.log.policy import Witness, WitnessPolicy, most_of
-from fedboard.common.board_service.log.proofs import LogProof
-from fedboard.common.board_service.log.requests import AddCheckpoint
-from fedboard.server.board_service.log.witness.http import _BadRequestError, _parsed
-from fedboard.server.board_service.log.witness.witness import Witness as WitnessServer
+from fedboard.common.boards.log.checkpoints import Checkpoint, cosigned_at
+from fedboard.common.boards.log.entries import BoardEntry
+from fedboard.common.boards.log.history import History, HistoryError
+from fedboard.common.boards.log.note_keys import NoteKey
+from fedboard.common.boards.log.notes import Kind, Note, NoteError, VerifierKey
+from fedboard.common.boards.log.policy import Witness, WitnessPolicy, most_of
+from fedboard.common.boards.log.proofs import LogProof
+from fedboard.common.boards.log.requests import AddCheckpoint
+from fedboard.server.publishing.log.witness.http import _BadRequestError, _parsed
+from fedboard.server.publishing.log.witness.witness import Witness as WitnessServer
 
 _KEY = Ed25519PrivateKey.generate()
 _DIGEST = "ab" * 32

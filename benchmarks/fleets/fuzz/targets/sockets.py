@@ -24,12 +24,12 @@ from fleets.fuzz.specimens import authority, introduction, node
 from fleets.fuzz.trials import Parser
 
 from fedboard.client.joining.introducing import NotAdmittedError, ask_to_join, introduced
-from fedboard.common.board_service.board_service_pb2 import (
+from fedboard.common.boards.boards_pb2 import (
     GetRequest,
     LatestRequest,
     WatchRequest,
 )
-from fedboard.common.board_service.methods import GET, LATEST, ROOT, WATCH, method
+from fedboard.common.boards.methods import GET, LATEST, ROOT, WATCH, method
 from fedboard.common.errors import InputError
 from fedboard.common.keys.node_keys import load_private_key
 from fedboard.common.keys.roster import IdentityKey

@@ -1,4 +1,4 @@
-// The packed form of a board file (see common/board_service/packing.py): each array in a zlib stream of its own, of
+// The packed form of a board file (see common/boards/packing.py): each array in a zlib stream of its own, of
 // its numbers first all first bytes, then all second ones, ...
 
 import { inflated, joined, textOf, utf8 } from "./bytes.js";

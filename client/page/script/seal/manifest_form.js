@@ -1,4 +1,4 @@
-// The form of a manifest (see common/board_service/manifest.py): every member there, each of its type, and no other.
+// The form of a manifest (see common/boards/manifest.py): every member there, each of its type, and no other.
 
 const MOST_VERSIONS = 2 ** 31;
 const KNOWN_ENCODINGS = ["exact", "packed", "float16", "int8"];

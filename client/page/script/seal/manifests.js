@@ -1,4 +1,4 @@
-// Signed manifests (see common/board_service/manifest.py): what was signed is the text as it came.
+// Signed manifests (see common/boards/manifest.py): what was signed is the text as it came.
 
 import { fromHex, joined, toHex, utf8 } from "../board/bytes.js";
 import { isSigned } from "./ed25519.js";

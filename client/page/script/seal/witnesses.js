@@ -1,4 +1,4 @@
-// The log of boards, and who has seen it (see common/board_service/log, and c2sp.org/tlog-proof, tlog-cosignature).
+// The log of boards, and who has seen it (see common/boards/log, and c2sp.org/tlog-proof, tlog-cosignature).
 // Everything that was logged is read: witnesses see that a log only grows, not that it holds one board for a version.
 
 import { fromBase64, joined, textOf, toHex, utf8 } from "../board/bytes.js";

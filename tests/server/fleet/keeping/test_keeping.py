@@ -25,7 +25,7 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.board_service.log.log import BoardLog
+from fedboard.server.publishing.log.log import BoardLog
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.closing import close_training, reason_of
 from fedboard.server.fleet.plan.job import Job

@@ -15,7 +15,7 @@ import yaml
 from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
-from fedboard.server.board_service.log.log import STATE
+from fedboard.server.publishing.log.log import STATE
 from fedboard.server.fleet.kit.kit import beside
 from fedboard.server.fleet.plan.settings import FleetSettings
 from tests.server.fleet.opened import a_fleet

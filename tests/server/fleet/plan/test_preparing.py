@@ -1,50 +1,31 @@
-"""From ``fleet.toml`` to board 0: the catalogue that devices will read."""
+"""From ``fleet.toml`` to board 0, the job and the register: what devices will read, and who may join."""
 
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.node_keys import make_node_key
+from fedboard.server.fleet.plan.introducing import require_named
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.preparing import prepare, who_takes_part
-from fedboard.server.fleet.plan.settings import read_settings
-from fedboard.server.fleet.plan.state_folder import StateFolder
-from tests.server.fleet.opened import a_fleet
-
-EXAMPLE = Path(__file__).parents[4] / "examples" / "fleet" / "fleet.toml"
-N_ITEMS = 30
+from fedboard.server.fleet.plan.preparing import prepare, shared_by_jobs, who_takes_part
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from tests.server.fleet.made import N_ITEMS, a_fleet
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    for name in ("gateway-a", "gateway-b", "ann"):
-        make_node_key(tmp_path / name / "node.key", name=name)
-    films = [f"{n},Film {n} ({1950 + n}),{('Drama', 'Comedy')[n % 2]}" for n in range(N_ITEMS)]
-    (tmp_path / "films.csv").write_text("movieId,title,genres\n" + "\n".join(films))
-    return tmp_path
-
-
-def settings_with(folder: Path, features: str) -> Path:
-    text = EXAMPLE.read_text(encoding="utf-8")
-    line = next(line for line in text.splitlines() if line.startswith("file = "))
-    path = folder / "fleet.toml"
-    path.write_text(text.replace(line, f'file = "films.csv"\n{features}'), encoding="utf-8")
-    return path
-
-
-def test_features_that_a_fleet_names_are_on_its_first_board_and_with_its_server(folder: Path) -> None:
-    plain = prepare(read_settings(settings_with(folder, "")))
-    state = StateFolder.of(read_settings(folder / "fleet.toml"))
+def test_features_that_a_fleet_names_are_on_its_first_board_and_with_its_server(tmp_path: Path) -> None:
+    task = {"algorithm": "residual", "settings": {"rounds": 2}}
+    settings = a_fleet(tmp_path, task=task)
+    state, plain = StateFolder.of(settings), prepare(settings)
     assert plain.catalogue.features is None
     assert Job.load(state.job).features is None
+    assert state.members.exists()
 
+    settings = a_fleet(tmp_path, task=task, catalogue={"features": "catalogue.csv"})
     with pytest.raises(InputError, match="give the new one another state folder"):
-        prepare(read_settings(settings_with(folder, 'features = "films.csv"')))
-    state.first_board.unlink()
-    told = prepare(read_settings(folder / "fleet.toml"))
+        prepare(settings)
+    state.job.unlink()
+    told = prepare(settings)
 
     assert told.catalogue.features is not None
     assert told.catalogue.features.names == ("year", "genres: Comedy", "genres: Drama")
@@ -53,13 +34,52 @@ def test_features_that_a_fleet_names_are_on_its_first_board_and_with_its_server(
     assert np.load(state.features).shape == (N_ITEMS, 3)
 
 
+def test_a_training_may_follow_queries_and_queries_a_training(tmp_path: Path) -> None:
+    queries = {"epsilon": 6.0}
+    alone = a_fleet(tmp_path, privacy={"epsilon": None}, queries=queries)
+    before = prepare(alone)
+    assert not StateFolder.of(alone).job.exists()
+
+    trained = prepare(a_fleet(tmp_path, queries=queries))
+
+    assert before.digest != trained.digest
+    assert prepare(alone).digest == trained.digest
+
+
 def test_what_invitations_are_for_is_said_of_gateways_where_there_may_be_some(tmp_path: Path) -> None:
     """A certificate must not say that each device is one person's where one invitation may be for several."""
-    gateways = a_fleet(tmp_path)
-    assert gateways.enrolment is not None
-    alone = msgspec.structs.replace(gateways.enrolment, max_users_per_device=1)
-    people = msgspec.structs.replace(gateways, enrolment=alone)
+    people, gateways = a_fleet(tmp_path), a_fleet(tmp_path, members={"users": 8})
 
     assert "one person for one device, so that nobody is in a round twice" in who_takes_part(people)
     said = who_takes_part(gateways)
     assert "one person or a gateway of several, so that nobody who is behind one device alone is in" in said
+
+
+def test_the_second_server_is_known_by_files_of_the_keys_folder(tmp_path: Path) -> None:
+    settings = a_fleet(tmp_path, protocol={"name": "two-server", "helper": "helper.example:1"})
+    keys = KeysFolder.of(settings)
+    with pytest.raises(InputError, match="identity of the second server cannot be read there"):
+        shared_by_jobs(settings)
+
+    keys.helper_identity.write_text("ab" * 32 + "\n")
+    helper = shared_by_jobs(settings)["protocol"].helper
+    assert (helper.address, helper.identity) == ("helper.example:1", "ab" * 32)
+    assert (helper.authority, helper.token) == (keys.helper_authority, None)
+    (keys.path / "helper.token").touch()
+    assert shared_by_jobs(settings)["protocol"].helper.token == keys.path / "helper.token"
+
+
+def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> None:
+    name = "secure-sum"
+    plain = a_fleet(tmp_path, protocol={"name": name})
+    vouched = a_fleet(tmp_path, protocol={"name": name, "settings": {"vouched_by": "0" * 64}})
+
+    assert shared_by_jobs(plain)["protocol"].roster is None
+    assert shared_by_jobs(vouched)["protocol"].roster == KeysFolder.of(vouched).roster
+
+
+def test_devices_are_invited_to_a_name_that_the_certificate_is_for(tmp_path: Path) -> None:
+    require_named(a_fleet(tmp_path))
+
+    with pytest.raises(InputError, match=r"not for films\.example.*keys renew .*--name films\.example"):
+        require_named(a_fleet(tmp_path, network={"address": "films.example:8443"}))

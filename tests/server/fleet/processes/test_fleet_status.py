@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry, generate_latest
 from fedboard.cli.main import commands
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.server.board_service.counters import ServiceCounters
-from fedboard.server.board_service.log.link import Found
-from fedboard.server.board_service.log.telling import log_families
+from fedboard.server.publishing.counters import ServiceCounters
+from fedboard.server.publishing.log.link import Found
+from fedboard.server.publishing.log.telling import log_families
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings

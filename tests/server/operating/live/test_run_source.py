@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from fedboard.common.board_service.board_signature import PinnedKey
+from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.board_service.mirror import Mirror, publish_into
-from fedboard.server.board_service.signing import SigningKey, create_board_keys
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fedboard.server.operating.live.run_files import RunFiles, run_files
 from fedboard.server.operating.live.run_source import SIMULATION_ONLY, RunSource
 from fedboard.simulations.config import parse_config

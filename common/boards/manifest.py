@@ -1,0 +1,232 @@
+"""The manifest of a published board: what it is, what came before it, and which files carry it.
+
+A manifest is JSON, signed as bytes (``board_signature``). It says until when it may be taken for the newest one:
+whoever publishes signs it again before that (``renewal``), so a reader who is shown an old board for ever notices.
+Each names the manifest before it, renewals included, so that all of a run are one chain (``chain``).
+"""
+
+import hashlib
+import time
+from enum import StrEnum
+
+import msgspec
+
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.keys.validity import Clock, is_current, is_utc_text
+from fedboard.common.protection import Protection
+
+FORMAT = "fedboard-manifest-4"
+MAX_MANIFEST_BYTES = 1 << 18
+"""Most bytes of a manifest that a reader takes."""
+_MOST_VERSIONS = 1 << 31
+_HEX = frozenset("0123456789abcdef")
+MOST_NAME = 256
+"""Most characters of a run's name."""
+RUN_ID_DIGITS = 32
+
+
+class Encoding(StrEnum):
+    """How a board file travels."""
+
+    EXACT = "exact"
+    """The file as it was published."""
+    PACKED = "packed"
+    """Compressed; becomes the exact file, byte for byte."""
+    FLOAT16 = "float16"
+    """Factors as 16-bit floating point numbers, compressed."""
+    INT8 = "int8"
+    """Factors as 8-bit integers with a scale for each item, compressed."""
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is read strictly: no missing, unknown or wrongly typed field."""
+
+
+class Deviation(Record, frozen=True, kw_only=True):
+    """How far an approximate board is from the exact one. Public: computed from published boards alone."""
+
+    factors_absolute: float
+    """Largest absolute difference of one number of a matrix, in its unit."""
+    factors_relative: float
+    """Largest distance between the two vectors of an item, over the length of the exact one."""
+    predictions_largest: float | None = None
+    """Largest absolute difference of predictions for made-up users, in stars or the score's unit."""
+    predictions_rms: float | None = None
+    """Its root mean square."""
+    top20_overlap: float | None = None
+    """Mean share of the exact twenty best items of a made-up user that the approximate board gives too."""
+
+
+class BoardFile(Record, frozen=True, kw_only=True):
+    """One file that carries the board."""
+
+    encoding: Encoding
+    size: int
+    """Bytes."""
+    sha256: str
+    bases: tuple[int, ...] = ()
+    """Empty: the file is complete. Else it leaves out what a board of any of these versions holds too."""
+    board_size: int
+    """Bytes of the board file that it becomes."""
+    board_sha256: str
+    """SHA-256 of the board file that it becomes."""
+    board_digest: str
+    """``Board.digest`` of what it becomes: the exact board's, or that of an approximation."""
+    deviation: Deviation | None = None
+    """None for the exact board."""
+
+
+class Manifest(Record, frozen=True, kw_only=True):
+    """What is signed about one board."""
+
+    format: str = FORMAT
+    run: str
+    """Public name of the run."""
+    run_id: str
+    """Of the run's ledger: 32 hexadecimal digits."""
+    releases: int
+    """How many the ledger had booked, as the board's certificate lists them."""
+    ledger_head: str | None
+    """Hash of the ledger's last row, as the certificate states it."""
+    previous_manifest: str | None
+    """SHA-256 of the content of the manifest before this one; None for the first."""
+    version: int
+    board_digest: str
+    previous_digest: str | None
+    certificate_digest: str | None
+    protection: Protection
+    """What its noise is, worked out by the signer from the releases; a reader works it out again."""
+    published: str
+    """When the board was published: UTC, ISO 8601, to the second."""
+    signed: str
+    """When this was signed, in the same form."""
+    expires: str
+    """Until when it may be taken for the newest, in the same form."""
+    renewal: int = 0
+    """How often the manifest of this version was signed again."""
+    key_id: str
+    """Of the key that it was made with, for people; what counts is whose signatures are on it."""
+    files: tuple[BoardFile, ...]
+
+    def to_bytes(self) -> bytes:
+        """The bytes to sign."""
+        return msgspec.json.encode(self, order="sorted")
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Manifest":
+        """Read a manifest strictly; whether it is signed is not looked at.
+
+        Raises:
+            FeedRefusedError: ``malformed``, also where it is of another format.
+        """
+        try:
+            manifest = msgspec.json.decode(content, type=cls)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise FeedRefusedError(FeedCode.MALFORMED) from error
+        if not manifest._sound():
+            raise FeedRefusedError(FeedCode.MALFORMED)
+        return manifest
+
+    def _sound(self) -> bool:
+        named = (self.previous_digest, self.certificate_digest, self.previous_manifest, self.ledger_head)
+        digests, sizes = [self.board_digest, *(digest for digest in named if digest is not None)], [1]
+        for file in self.files:
+            digests += [file.sha256, file.board_sha256, file.board_digest]
+            sizes += [file.size, file.board_size]
+        return (
+            self.format == FORMAT
+            and self.protection is not Protection.UNSTATED
+            and 0 < len(self.run) <= MOST_NAME
+            and len(self.run_id) == RUN_ID_DIGITS
+            and set(self.run_id) <= _HEX
+            and 0 <= self.version < _MOST_VERSIONS
+            and 0 <= self.releases < _MOST_VERSIONS
+            and is_utc_text(self.signed)
+            and is_utc_text(self.expires)
+            and 0 <= self.renewal < _MOST_VERSIONS
+            and min(sizes) > 0
+            and all(is_sha256(digest) for digest in digests)
+        )
+
+    @property
+    def statement(self) -> tuple[object, ...]:
+        """What all manifests of one version say, however often it is signed again."""
+        ledger = self.run_id, self.releases, self.ledger_head
+        board = self.board_digest, self.previous_digest, self.certificate_digest, self.protection
+        return self.run, self.version, *ledger, *board
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Its place in the order of all manifests of a run: a reader goes back in it for nobody."""
+        return self.version, self.renewal
+
+    def is_current(self, clock: Clock = time.time) -> bool:
+        """Whether it may be taken for the newest one now.
+
+        Args:
+            clock: of this machine; it may differ by ``CLOCK_SECONDS`` from the publisher's.
+        """
+        return is_current(signed=self.signed, expires=self.expires, clock=clock)
+
+    def file(self, encoding: Encoding, base: int | None = None) -> BoardFile | None:
+        """The smallest file in this encoding for a reader who has a board of version ``base``, if there is one."""
+        fitting = [
+            file
+            for file in self.files
+            if file.encoding is encoding and (not file.bases or base in file.bases)
+        ]
+        return min(fitting, key=lambda file: file.size, default=None)
+
+
+class Cosignature(Record, frozen=True, kw_only=True):
+    """The signature of one witness; not verified yet."""
+
+    key: str
+    """Public, 32 bytes, hexadecimal."""
+    signature: str
+    """64 bytes, hexadecimal."""
+
+
+class SignedManifest(Record, frozen=True, kw_only=True):
+    """A manifest's bytes with their signatures, as they travel; not verified yet."""
+
+    content: str
+    signatures: tuple[str, ...]
+    """64 bytes each, hexadecimal; several where a root asks for those of several keys."""
+    cosignatures: tuple[Cosignature, ...] = ()
+    """Of witnesses."""
+
+    @property
+    def digest(self) -> str:
+        """By which the next manifest names it: SHA-256 of its content."""
+        return digest_of(self.content)
+
+    def to_bytes(self) -> bytes:
+        """As JSON, for a file of a mirror."""
+        return msgspec.json.encode(self)
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "SignedManifest":
+        """Read what anybody may have written.
+
+        Raises:
+            FeedRefusedError: ``malformed`` or ``too-large``.
+        """
+        if len(content) > 2 * MAX_MANIFEST_BYTES:
+            raise FeedRefusedError(FeedCode.TOO_LARGE)
+        try:
+            signed = msgspec.json.decode(content, type=cls)
+            signed.content.encode()
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            raise FeedRefusedError(FeedCode.MALFORMED) from error
+        return signed
+
+
+def digest_of(content: bytes | str) -> str:
+    """How a manifest is named: the SHA-256 of its content, in hexadecimal."""
+    return hashlib.sha256(content.encode() if isinstance(content, str) else content).hexdigest()
+
+
+def is_sha256(text: str) -> bool:
+    """Whether this is a SHA-256 in hexadecimal, and so nothing else, such as a path."""
+    return len(text) == hashlib.sha256().digest_size * 2 and set(text) <= _HEX

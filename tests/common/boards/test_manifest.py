@@ -1,0 +1,191 @@
+"""Signed manifests: what the pinned key did not sign, bit for bit, is nothing."""
+
+import json
+
+import msgspec
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP384R1, generate_private_key
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding as KeyEncoding
+from cryptography.hazmat.primitives.serialization import PublicFormat
+
+from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.errors import InputError
+from fedboard.common.keys.ed25519_keys import key_id
+from fedboard.common.protection import Protection
+
+DIGEST = "ab" * 32
+
+
+def a_file(encoding=Encoding.EXACT, size=100, bases=()):
+    return BoardFile(
+        encoding=encoding,
+        size=size,
+        sha256=DIGEST,
+        bases=bases,
+        board_size=100,
+        board_sha256=DIGEST,
+        board_digest=DIGEST,
+    )
+
+
+def a_manifest(**changes):
+    fields = {
+        "run": "summer",
+        "version": 3,
+        "board_digest": DIGEST,
+        "previous_digest": DIGEST,
+        "certificate_digest": None,
+        "protection": Protection.PRIVATE,
+        "published": "2026-01-01T00:00:00Z",
+        "signed": "2026-01-02T00:00:00Z",
+        "expires": "2026-02-01T00:00:00Z",
+        "key_id": "0" * 16,
+        "files": (a_file(),),
+    }
+    return Manifest(**(fields | changes))
+
+
+@pytest.fixture
+def private():
+    return Ed25519PrivateKey.generate()
+
+
+def signed(private, content: bytes):
+    return SignedManifest(content=content.decode(), signature=private.sign(message_to_sign(content)).hex())
+
+
+def code_of(action) -> FeedCode:
+    with pytest.raises(FeedRefusedError) as refused:
+        action()
+    return refused.value.code
+
+
+def test_what_was_signed_is_what_is_read(private):
+    manifest = a_manifest()
+
+    assert PinnedKey(private.public_key()).open(signed(private, manifest.to_bytes())) == manifest
+
+
+def test_a_signature_of_another_key_is_none(private):
+    pinned = PinnedKey(Ed25519PrivateKey.generate().public_key())
+
+    assert code_of(lambda: pinned.open(signed(private, a_manifest().to_bytes()))) is FeedCode.BAD_SIGNATURE
+
+
+def test_every_single_bit_of_content_and_signature_is_covered(private):
+    pinned, right = PinnedKey(private.public_key()), signed(private, a_manifest().to_bytes())
+    for position in range(0, len(right.content), 7):
+        changed = bytearray(right.content.encode())
+        changed[position] ^= 1
+        wrong = SignedManifest(content=changed.decode("latin-1"), signature=right.signature)
+        assert code_of(lambda wrong=wrong: pinned.open(wrong)) is FeedCode.BAD_SIGNATURE
+    for signature in (
+        "",
+        "zz",
+        right.signature[:-2],
+        right.signature[:-1] + ("0" if right.signature[-1] != "0" else "1"),
+    ):
+        wrong = SignedManifest(content=right.content, signature=signature)
+        assert code_of(lambda wrong=wrong: pinned.open(wrong)) is FeedCode.BAD_SIGNATURE
+
+
+def test_a_signature_that_the_key_made_for_something_else_is_none(private):
+    content = a_manifest().to_bytes()
+    elsewhere = SignedManifest(content=content.decode(), signature=private.sign(content).hex())
+
+    assert code_of(lambda: PinnedKey(private.public_key()).open(elsewhere)) is FeedCode.BAD_SIGNATURE
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"format": "fedboard-manifest-2"},
+        {"format": "fedboard-manifest-4"},
+        {"expires": None},
+        {"expires": "2026-02-30T00:00:00Z"},
+        {"expires": "2026-02-01T00:00:00+00:00"},
+        {"signed": None},
+        {"renewal": -1},
+        {"protection": "unstated"},
+        {"protection": "perfect"},
+        {"version": -1},
+        {"version": "3"},
+        {"board_digest": "../../etc/passwd"},
+        {"board_digest": DIGEST.upper()},
+        {"previous_digest": ""},
+        {"surprise": 1},
+        {"files": [msgspec.to_builtins(a_file()) | {"sha256": "../" + DIGEST[3:]}]},
+        {"files": [msgspec.to_builtins(a_file()) | {"size": 0}]},
+        {"files": [msgspec.to_builtins(a_file()) | {"encoding": "pickle"}]},
+    ],
+)
+def test_a_signed_manifest_that_is_no_manifest_is_refused_too(private, change):
+    content = json.dumps(msgspec.to_builtins(a_manifest()) | change).encode()
+
+    assert (
+        code_of(lambda: PinnedKey(private.public_key()).open(signed(private, content))) is FeedCode.MALFORMED
+    )
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[[[", b"\xff\xfe", b"[" * 100_000, b'{"content": 1, "signature": 2}']
+)
+def test_what_is_no_signed_manifest_is_refused(content):
+    assert code_of(lambda: SignedManifest.from_bytes(content)) is FeedCode.MALFORMED
+
+
+def test_an_endless_manifest_is_not_read(private):
+    content = json.dumps({"content": "x" * (1 << 20), "signature": ""}).encode()
+
+    assert code_of(lambda: SignedManifest.from_bytes(content)) is FeedCode.TOO_LARGE
+
+
+def test_the_smallest_file_that_the_reader_can_complete_is_chosen():
+    files = (
+        a_file(Encoding.PACKED, 80),
+        a_file(Encoding.PACKED, 20, bases=(1, 2)),
+        a_file(Encoding.INT8, 10),
+    )
+    manifest = a_manifest(files=files)
+
+    assert manifest.file(Encoding.PACKED) is files[0]
+    assert manifest.file(Encoding.PACKED, 7) is files[0]
+    assert manifest.file(Encoding.PACKED, 2) is files[1]
+    assert manifest.file(Encoding.INT8, 2) is files[2]
+    assert manifest.file(Encoding.FLOAT16) is None
+
+
+def test_a_pinned_key_is_an_ed25519_public_key(tmp_path, private):
+    path = tmp_path / "key.pub"
+    path.write_bytes(private.public_key().public_bytes(KeyEncoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    assert PinnedKey.read(path).id == key_id(private.public_key())
+
+    path.write_bytes(
+        generate_private_key(SECP384R1())
+        .public_key()
+        .public_bytes(KeyEncoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    )
+    with pytest.raises(InputError, match="Ed25519"):
+        PinnedKey.read(path)
+    path.write_text("no key")
+    with pytest.raises(InputError, match="no public key"):
+        PinnedKey.read(path)
+    with pytest.raises(InputError, match="no public key"):
+        PinnedKey.read(tmp_path / "missing.pub")
+
+
+@pytest.mark.parametrize("name", ["fedboard-manifest-1", "fedboard-manifest-2", "fedboard-manifest-4"])
+def test_a_manifest_of_another_format_is_refused(private, name):
+    """As whoever writes it would sign it, and with the domain or the bytes of this one."""
+    pinned, ours = PinnedKey(private.public_key()), a_manifest().to_bytes()
+    theirs = json.dumps(json.loads(ours) | {"format": name}).encode()
+
+    for content in (theirs, ours):
+        signature = private.sign(name.encode() + b"\0" + content).hex()
+        other = SignedManifest(content=content.decode(), signature=signature)
+        assert code_of(lambda other=other: pinned.open(other)) is FeedCode.BAD_SIGNATURE
+    assert code_of(lambda: pinned.open(signed(private, theirs))) is FeedCode.MALFORMED
+    assert "of another format" in str(FeedRefusedError(FeedCode.BAD_SIGNATURE))

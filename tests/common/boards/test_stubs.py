@@ -1,0 +1,34 @@
+"""The generated messages are those of the .proto file."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).parents[3] / "common" / "boards"
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("grpc_tools") is None,
+    reason="needs the generator: pip install 'grpcio-tools<1.82'",
+)
+def test_generating_the_messages_again_gives_the_files_that_are_there(tmp_path):
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{FOLDER}"]
+    command += [f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", "boards.proto"]
+
+    subprocess.run(command, check=True, timeout=60)
+
+    for name in ("boards_pb2.py", "boards_pb2.pyi"):
+        assert (tmp_path / name).read_text() == (FOLDER / name).read_text(), f"{name}: generate it again"
+
+
+def test_the_methods_are_those_of_the_proto_file():
+    from fedboard.common.boards.boards_pb2 import DESCRIPTOR
+    from fedboard.common.boards.methods import GET, LATEST, ROOT, SERVICE, WATCH
+
+    service = DESCRIPTOR.services_by_name["BoardService"]
+    assert service.full_name == SERVICE
+    assert [method.name for method in service.methods] == [LATEST, GET, WATCH, ROOT]
+    assert [method.server_streaming for method in service.methods] == [False, True, True, False]

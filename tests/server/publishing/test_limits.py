@@ -1,0 +1,112 @@
+"""The rate limit: exact in the long run, and about addresses only."""
+
+import pytest
+
+from fedboard.server.publishing import limits as module
+from fedboard.server.publishing.limits import Held, Limits, RateLimit
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def admitted(limit, clock, *, seconds, per_second, peer="10.0.0.1"):
+    taken = 0
+    for _ in range(int(seconds * per_second)):
+        clock.now += 1.0 / per_second
+        taken += limit.wait(peer) == 0
+    return taken
+
+
+def test_all_addresses_together_get_the_rate_of_all():
+    clock = Clock()
+    limit = RateLimit(Limits(requests_per_second=100, requests_per_second_per_address=1000), clock=clock)
+
+    taken = sum(admitted(limit, clock, seconds=1, per_second=500, peer=f"10.0.0.{n}") for n in range(20))
+
+    assert 2000 <= taken <= 2000 + 100 + 1
+
+
+def test_without_a_limit_per_address_only_all_together_count():
+    limit = RateLimit(Limits(requests_per_second=1000, requests_per_second_per_address=0), clock=Clock())
+
+    assert all(limit.wait("10.0.0.1") == 0 for _ in range(500))
+
+
+def test_addresses_are_forgotten(monkeypatch):
+    monkeypatch.setattr(module, "_MOST_ADDRESSES", 3)
+    limit = RateLimit(Limits(requests_per_second=1e6, requests_per_second_per_address=1), clock=Clock())
+    for n in range(10):
+        limit.wait(f"10.0.0.{n}")
+
+    assert len(limit._addresses) == 3
+
+
+def test_an_address_holds_as_many_as_it_may_and_gets_back_what_it_gives_back():
+    held = Held(2)
+    assert [held.take("10.0.0.1") for _ in range(3)] == [True, True, False]
+    assert held.take("10.0.0.2")
+
+    held.give_back("10.0.0.1")
+
+    assert held.take("10.0.0.1")
+    assert not held.take("10.0.0.1")
+    assert all(Held(0).take("10.0.0.1") for _ in range(1000))
+
+
+def test_an_address_that_holds_nothing_is_forgotten():
+    held = Held(5)
+    for n in range(100):
+        held.take(f"10.0.0.{n}")
+        held.give_back(f"10.0.0.{n}")
+
+    assert not held._held
+
+
+@pytest.mark.parametrize(
+    "field",
+    [
+        {"streams": -1},
+        {"streams_per_address": -1},
+        {"connections": 0},
+        {"idle_seconds": 0.0},
+        {"least_bytes_per_second": float("inf")},
+        {"requests_per_second": float("nan")},
+    ],
+)
+def test_a_limit_out_of_range_is_refused_by_its_name(field):
+    with pytest.raises(ValueError, match=next(iter(field))):
+        Limits(**field)
+
+
+def test_behind_a_proxy_no_limit_is_of_one_address():
+    limits = Limits(streams=7).behind_proxy()
+
+    assert limits.streams == 7
+    assert limits.requests_per_second_per_address == limits.streams_per_address == 0
+    assert limits.connections_per_address == limits.watchers_per_address == limits.calls_per_address == 0
+
+
+def test_one_address_gets_its_rate_and_no_more():
+    clock = Clock()
+    limit = RateLimit(Limits(requests_per_second_per_address=10), clock=clock)
+
+    taken = admitted(limit, clock, seconds=100, per_second=1000)
+
+    assert 1000 <= taken <= 1000 + 2 * 10 + 1
+
+
+def test_whoever_is_sent_away_is_told_when_to_come_back():
+    clock = Clock()
+    limit = RateLimit(Limits(requests_per_second_per_address=0.5), clock=clock)
+    assert limit.wait("10.0.0.1") == 0
+
+    wait = limit.wait("10.0.0.1")
+
+    assert 0 < wait <= 2.0
+    clock.now += wait
+    assert limit.wait("10.0.0.1") == 0

@@ -1,0 +1,203 @@
+"""A mirror: signed once, in order, and complete whenever a reader looks."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fedboard.common.board import Board
+from fedboard.common.boards.manifest import Encoding
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.protection import Protection
+from fedboard.server.publishing.deviation import deviation_of
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.signing import SigningKey
+from tests.common.boards.boards import (
+    RUN,
+    another,
+    certified,
+    chain,
+    keys,
+    signed_by_hand,
+    signed_mirror,
+    write_boards,
+)
+
+
+def manifest_of(mirror, key, version):
+    return key.public.open(mirror.signed(version))
+
+
+def test_the_manifest_says_what_the_board_is(mirror, key):
+    boards = chain(3)
+
+    manifest = manifest_of(mirror, key, 4)
+
+    assert (manifest.run, manifest.version, manifest.key_id) == (RUN, 4, key.id)
+    assert manifest.board_digest == boards[2].digest
+    assert manifest.previous_digest == boards[1].digest
+    assert manifest.certificate_digest == boards[2].certificate["digest"]
+    assert manifest.protection is Protection.PRIVATE
+    assert (mirror.folder / "latest.json").read_bytes() == (
+        mirror.folder / "manifests/0004.json"
+    ).read_bytes()
+
+
+def test_the_exact_file_is_the_board_file(mirror, key):
+    exact = manifest_of(mirror, key, 4).file(Encoding.EXACT)
+
+    assert mirror.file(exact.sha256).read_bytes() == chain(3)[2].to_bytes()
+
+
+def test_a_smaller_file_is_offered_for_readers_of_any_earlier_board(mirror, key):
+    manifest = manifest_of(mirror, key, 4)
+
+    for encoding in (Encoding.PACKED, Encoding.FLOAT16, Encoding.INT8):
+        whole, since = manifest.file(encoding), manifest.file(encoding, 2)
+        assert since.bases == (2, 3)
+        assert since.size <= 0.9 * whole.size
+    assert all(not file.bases for file in manifest_of(mirror, key, 2).files)
+
+
+def test_signing_again_changes_nothing_and_adds_what_is_new(tmp_path, key):
+    boards = chain(3)
+    mirror = signed_mirror(tmp_path, boards[:2], key=key)
+    before = {path: path.read_bytes() for path in mirror.folder.rglob("*.json")}
+
+    assert publish_into(mirror, tmp_path / "boards", key=key, run=RUN) == []
+    assert {path: path.read_bytes() for path in mirror.folder.rglob("*.json")} == before
+    write_boards(tmp_path / "boards", boards[2:])
+    assert publish_into(mirror, tmp_path / "boards", key=key, run=RUN) == [4]
+    assert mirror.versions() == [2, 3, 4]
+
+
+def test_a_crash_before_the_pointer_was_moved_is_made_good(tmp_path, mirror, key):
+    (mirror.folder / "latest.json").write_bytes((mirror.folder / "manifests/0003.json").read_bytes())
+
+    publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
+
+    assert (mirror.folder / "latest.json").read_bytes() == (
+        mirror.folder / "manifests/0004.json"
+    ).read_bytes()
+
+
+def test_half_a_board_is_not_seen(tmp_path, mirror, key):
+    (tmp_path / "boards" / "board-0005.board.part").write_bytes(b"half")
+
+    assert publish_into(mirror, tmp_path / "boards", key=key, run=RUN) == []
+
+
+def test_a_board_that_does_not_continue_the_published_one_is_not_signed(tmp_path, key):
+    boards = chain(2)
+    mirror = signed_mirror(tmp_path, boards, key=key)
+    write_boards(tmp_path / "boards", [certified(another(boards[1]).successor())])
+
+    with pytest.raises(PrivacyError, match="does not continue"):
+        publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
+
+    assert mirror.versions() == [2, 3]
+
+
+def test_a_mirror_belongs_to_one_run_and_one_key(tmp_path, mirror, key):
+    with pytest.raises(InputError, match="of the run"):
+        publish_into(mirror, tmp_path / "boards", key=key, run="winter")
+    other = SigningKey.read(keys(tmp_path / "other")[0])
+    with pytest.raises(InputError, match="another key"):
+        publish_into(mirror, tmp_path / "boards", key=other, run=RUN)
+
+
+def rounded(board: Board, step: float) -> Board:
+    factors = board.arrays["item_factors"]
+    return replace(
+        board, arrays={**board.arrays, "item_factors": np.round(factors / step) * np.float32(step)}
+    )
+
+
+def test_the_stated_deviation_is_that_of_the_board():
+    board = chain(1)[0]
+    same, fine, coarse = (
+        deviation_of(board, board),
+        *(deviation_of(board, rounded(board, s)) for s in (0.01, 0.1)),
+    )
+
+    assert (same.factors_absolute, same.predictions_largest, same.top20_overlap) == (0.0, 0.0, 1.0)
+    assert fine.factors_absolute == pytest.approx(0.005, rel=0.05)
+    assert coarse.factors_absolute == pytest.approx(0.05, rel=0.05)
+    assert fine.predictions_rms < coarse.predictions_rms / 4
+    assert fine.top20_overlap > coarse.top20_overlap
+
+
+def test_the_deviation_of_a_board_that_has_learnt_nothing_is_that_of_its_numbers():
+    board = replace(chain(1)[0], version=1)
+
+    assert deviation_of(board, rounded(board, 0.1)).predictions_rms is None
+
+
+def test_an_empty_mirror_has_no_versions(tmp_path):
+    assert Mirror(tmp_path / "nowhere").versions() == []
+
+
+SEEDED, SECRET = SeededNoise(0), SecureNoise()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [(SEEDED,), (SECRET, SEEDED), (SECRET, SECRET, SEEDED)])
+def test_boards_of_seeded_noise_are_signed_only_if_told_and_then_marked(tmp_path, key, noise):
+    """One seeded release among secret ones is enough; nothing of the run is signed, not even what came before."""
+    boards = chain(3, noise=noise)
+
+    with pytest.raises(PrivacyError, match="simulation"):
+        signed_mirror(tmp_path, boards, key=key)
+
+    refused = Mirror(tmp_path / "mirror")
+    assert refused.versions() == []
+    assert not any((refused.folder / "files").iterdir())
+    marked = signed_mirror(tmp_path, boards, key=key, simulation=True)
+    assert manifest_of(marked, key, 4).protection is Protection.SIMULATION
+
+
+def test_secret_noise_is_not_marked_a_simulation_where_simulations_are_signed(tmp_path, key):
+    mirror = signed_mirror(tmp_path, chain(2), key=key, simulation=True)
+
+    assert manifest_of(mirror, key, 3).protection is Protection.PRIVATE
+
+
+def changed(board, **fields):
+    """The board with these fields of its certificate changed, as an editor of files would."""
+    return board.with_certificate({**board.certificate, **fields})
+
+
+@pytest.mark.parametrize(
+    ("forge", "error"),
+    [
+        (lambda board: changed(board, private=True, noise=SECRET.label), "does not hold"),
+        (lambda board: changed(board, releases=()), "does not hold"),
+        (lambda board: another(board).with_certificate(board.certificate), "of another one"),
+        (lambda board: replace(board, certificate=None), "no certificate"),
+        (lambda board: replace(board, certificate={"private": True}), "not a certificate"),
+        (lambda board: replace(board, approximates="f" * 64), "approximation"),
+    ],
+)
+def test_a_board_whose_certificate_is_not_its_own_or_does_not_hold_is_never_signed(
+    tmp_path, key, forge, error
+):
+    (board,) = chain(1, noise=(SEEDED,))
+
+    for simulation in (False, True):
+        with pytest.raises((InputError, PrivacyError), match=error):
+            signed_mirror(tmp_path, [forge(board)], key=key, simulation=simulation)
+
+    assert Mirror(tmp_path / "mirror").versions() == []
+
+
+def test_a_mirror_of_another_format_is_not_continued(tmp_path, mirror, key):
+    path = mirror.folder / "manifests/0004.json"
+    manifest = manifest_of(mirror, key, 4)
+    plain = json.loads(manifest.to_bytes()) | {"format": "fedboard-manifest-4"}
+    old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-4\0")
+    path.write_bytes(old.to_bytes())
+
+    with pytest.raises(InputError, match="sign the boards again"):
+        publish_into(mirror, tmp_path / "boards", key=key, run=RUN)

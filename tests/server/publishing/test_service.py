@@ -1,0 +1,327 @@
+"""The board service over real sockets: what it hands out, what it refuses, and what it counts."""
+
+import threading
+import time
+
+import grpc
+import numpy as np
+import pytest
+
+from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part, WatchRequest
+from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.manifest import Encoding
+from fedboard.common.boards.methods import CHUNK_BYTES, GET, LATEST, WATCH, method
+from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.server.publishing.limits import Limits
+from fedboard.server.publishing.mirror import Mirror
+from fedboard.server.publishing.service import Signing
+from fedboard.server.publishing.shelf import Shelf
+from fedboard.server.tls import make_authority
+from tests.common.boards.boards import (
+    RUN,
+    SECRET,
+    chain,
+    keys,
+    signed_file,
+    signed_mirror,
+    write_boards,
+)
+from tests.server.vouched import vouched_pair
+
+
+class Client:
+    """A client of another make: nothing but the .proto file."""
+
+    def __init__(self, service, *, channel=None):
+        self.channel = channel or grpc.insecure_channel(
+            f"127.0.0.1:{service.port}", options=[("grpc.max_receive_message_length", 1 << 24)]
+        )
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.channel.close()
+
+    def latest(self):
+        call = self.channel.unary_unary(
+            method(LATEST), LatestRequest.SerializeToString, SignedMessage.FromString
+        )
+        return call(LatestRequest(), timeout=10)
+
+    def get(self, **request):
+        call = self.channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
+        return list(call(GetRequest(**request), timeout=10))
+
+    def watch(self, **request):
+        call = self.channel.unary_stream(
+            method(WATCH), WatchRequest.SerializeToString, SignedMessage.FromString
+        )
+        return call(WatchRequest(**request), timeout=20)
+
+
+def opened(message, key):
+    return key.public.open(
+        SignedManifest(content=message.content.decode(), signature=message.signature.hex())
+    )
+
+
+def content_of(parts):
+    return b"".join(part.chunk for part in parts[1:])
+
+
+def status_of(action):
+    with pytest.raises(grpc.RpcError) as failed:
+        action()
+    return failed.value.code(), failed.value.details()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", list(Encoding))
+def test_a_board_comes_with_its_manifest_in_the_encoding_asked_for(mirror, key, serve, encoding):
+    with Client(serve(mirror.folder)) as client:
+        parts = client.get(encoding=encoding.value)
+
+    file = opened(parts[0].manifest, key).file(encoding)
+    assert content_of(parts) == mirror.file(file.sha256).read_bytes()
+
+
+def test_a_board_is_named_by_version_or_digest_and_completed_from_a_base(mirror, key, serve):
+    digest = chain(3)[1].digest
+    with Client(serve(mirror.folder)) as client:
+        assert opened(client.get(version=2)[0].manifest, key).version == 2
+        assert len(client.get(version=2)) == 1  # no encoding: the manifest alone
+        since = client.get(digest=digest, encoding="packed", base=2)
+
+    manifest = opened(since[0].manifest, key)
+    assert manifest.version == 3
+    assert content_of(since) == mirror.file(manifest.file(Encoding.PACKED, 2).sha256).read_bytes()
+
+
+def test_a_large_board_comes_in_chunks_and_from_any_offset(tmp_path, key, serve):
+    whole = np.random.default_rng(0).bytes(2_700_000)
+    mirror = signed_file(tmp_path, whole, key=key)
+    with Client(serve(mirror.folder)) as client:
+        parts = client.get(encoding="exact")
+        assert [len(part.chunk) for part in parts[1:-1]] == [CHUNK_BYTES] * (len(whole) // CHUNK_BYTES)
+        for offset in (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, len(whole) - 1, len(whole)):
+            assert content_of(client.get(encoding="exact", offset=offset)) == whole[offset:]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("request_fields", "status"),
+    [
+        ({"version": 77}, (grpc.StatusCode.NOT_FOUND, "not-found")),
+        ({"digest": "../../keys/board-signing.key"}, (grpc.StatusCode.NOT_FOUND, "not-found")),
+        ({"encoding": "zip"}, (grpc.StatusCode.NOT_FOUND, "not-found")),
+        ({"encoding": "exact", "offset": 1 << 60}, (grpc.StatusCode.INVALID_ARGUMENT, "malformed")),
+    ],
+)
+def test_what_is_not_there_is_refused_with_a_fixed_word(mirror, serve, request_fields, status):
+    with Client(serve(mirror.folder)) as client:
+        assert status_of(lambda: client.get(**request_fields)) == status
+
+
+def test_a_mirror_without_boards_has_no_latest(tmp_path, serve):
+    with Client(serve(tmp_path)) as client:
+        assert status_of(client.latest)[0] is grpc.StatusCode.NOT_FOUND
+
+
+def test_an_oversized_request_reaches_no_method_and_a_malformed_one_is_counted_as_such(mirror, serve):
+    service = serve(mirror.folder)
+    with Client(service) as client:
+        raw = client.channel.unary_stream(method(GET))
+        for request in (b"\x12\xff\xff\xff" + b"x" * 100_000, b"\xff" * 20):
+            with pytest.raises(grpc.RpcError):
+                list(raw(request, timeout=10))
+        assert client.get(encoding="int8")
+    assert service.counters.requests == {(GET, "malformed"): 1, (GET, "ok"): 1}
+
+
+def test_watch_tells_the_newest_board_then_each_one_as_it_is_published(tmp_path, serve):
+    boards = chain(4)
+    private, _ = keys(tmp_path / "keys")
+    folder = write_boards(tmp_path / "boards", boards[:2])
+    service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
+    with Client(service) as client:
+        news = client.watch()
+        assert b'"version":3' in next(news).content
+        for board in boards[2:]:
+            write_boards(folder, [board])
+            assert f'"version":{board.version}'.encode() in next(news).content
+        news.cancel()
+
+
+def test_who_knows_the_newest_board_waits(tmp_path, mirror, serve):
+    service = serve(mirror.folder)
+    with Client(service) as client:
+        news = client.watch(known=4)
+        threading.Timer(0.3, news.cancel).start()
+        with pytest.raises(grpc.RpcError):
+            next(news)
+        deadline = time.monotonic() + 60
+        while service.counters.watchers and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert service.counters.watchers == 0
+
+
+def test_closing_the_service_lets_watchers_go(mirror, serve):
+    service = serve(mirror.folder)
+    with Client(service) as client:
+        news = client.watch()
+        next(news)
+        service.close()
+        assert list(news) == []
+
+
+def test_a_manifest_that_is_damaged_is_not_offered_and_stops_nothing(mirror, key, serve):
+    (mirror.folder / "manifests" / "0004.json").write_bytes(b'{"content": "{}", "signature": "00"}')
+    with Client(serve(mirror.folder)) as client:
+        assert opened(client.latest(), key).version == 3
+
+
+def test_a_file_that_is_gone_is_not_found(mirror, key, serve):
+    mirror.file(key.public.open(mirror.signed(4)).file(Encoding.EXACT).sha256).unlink()
+    with Client(serve(mirror.folder)) as client:
+        assert status_of(lambda: client.get(encoding="exact"))[0] is grpc.StatusCode.NOT_FOUND
+        assert client.get(encoding="packed")
+
+
+def test_the_rate_limit_sends_away_and_says_when_to_come_back(mirror, serve):
+    service = serve(mirror.folder, limits=Limits(requests_per_second_per_address=2.0))
+    with Client(service) as client:
+        refused = []
+        for _ in range(12):
+            try:
+                client.latest()
+            except grpc.RpcError as error:
+                refused.append(error)
+
+    assert 4 <= len(refused) <= 8  # four at once, then two a second
+    assert {error.code() for error in refused} == {grpc.StatusCode.RESOURCE_EXHAUSTED}
+    assert {error.details() for error in refused} == {"rate-limited"}
+    waits = [int(dict(error.trailing_metadata())["retry-after-ms"]) for error in refused]
+    assert all(0 < wait <= 501 for wait in waits)
+    assert service.counters.rate_limited == len(refused)
+    assert service.counters.requests["Latest", "rate-limited"] == len(refused)
+
+
+def test_no_more_downloads_and_watchers_than_allowed_are_taken(mirror, serve):
+    service = serve(mirror.folder, limits=Limits(watchers=1, streams=0))
+    with Client(service) as client:
+        first = client.watch()
+        next(first)
+        assert status_of(lambda: next(client.watch()))[1] == "rate-limited"
+        assert status_of(lambda: client.get(encoding="int8"))[1] == "rate-limited"
+        first.cancel()
+
+
+@pytest.mark.slow
+def test_a_reader_who_does_not_read_is_cut_off(tmp_path, key, serve):
+    mirror = signed_file(tmp_path, bytes(64 << 20), key=key)  # gRPC and the sockets may hold 24
+    service = serve(mirror.folder, limits=Limits(stream_seconds=0.3))
+    with Client(service) as client:
+        call = client.channel.unary_stream(method(GET))
+        stream = call(GetRequest(encoding="exact").SerializeToString(), timeout=120)
+        next(stream)
+        deadline = time.monotonic() + 60
+        while not service.counters.requests["Get", "timeout"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+        with pytest.raises(grpc.RpcError) as cut:
+            for _ in stream:
+                pass
+    assert cut.value.details() == "timeout"
+    assert service.counters.requests["Get", "timeout"] == 1
+
+
+def test_health_is_what_grpc_probes_ask_for(mirror, serve):
+    with Client(serve(mirror.folder)) as client:
+        assert client.channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=10) == b"\x08\x01"
+
+
+def test_over_tls_only_the_right_authority_is_believed(tmp_path, mirror, key, serve):
+    make_authority(tmp_path / "theirs.pem", tmp_path / "theirs.key", name="theirs")
+    vouched_pair(tmp_path, authority="ours")
+    service = serve(mirror.folder, certificate=tmp_path / "server.pem", private_key=tmp_path / "server.key")
+
+    def secure(authority):
+        roots = grpc.ssl_channel_credentials((tmp_path / f"{authority}.pem").read_bytes())
+        return grpc.secure_channel(f"localhost:{service.port}", roots)
+
+    with Client(service, channel=secure("ours")) as client:
+        assert opened(client.latest(), key).version == 4
+    for channel in (secure("theirs"), None):
+        with Client(service, channel=channel) as client:
+            assert status_of(client.latest)[0] is grpc.StatusCode.UNAVAILABLE
+
+
+def test_a_port_in_use_is_told(mirror, serve):
+    service = serve(mirror.folder)
+
+    with pytest.raises(InputError, match="cannot listen"):
+        serve(mirror.folder, address=f"127.0.0.1:{service.port}")
+
+
+def test_a_board_that_cannot_be_signed_is_told_and_the_others_go_on_being_served(tmp_path, key, serve):
+    private, _ = keys(tmp_path / "signing")
+    folder = write_boards(tmp_path / "boards", chain(1))
+    service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
+    assert service.problem is None
+
+    (folder / "board-0003.board").write_bytes(b"no board")
+    deadline = time.monotonic() + 60
+    while service.problem is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    assert "not a complete fedboard board" in str(service.problem)
+    with Client(service) as client:
+        assert client.latest()
+
+
+@pytest.fixture
+def simulated(tmp_path, key):
+    """A mirror of a run whose noise is seeded, marked as that."""
+    return signed_mirror(tmp_path / "simulated", chain(2, noise=[SeededNoise(0)]), key=key, simulation=True)
+
+
+def test_a_mirror_of_simulations_is_served_only_if_told(simulated, serve):
+    with pytest.raises(PrivacyError, match="version 2 is a simulation"):
+        serve(simulated.folder)
+
+    with Client(serve(simulated.folder, simulation=True)) as client:
+        assert b'"protection":"simulation"' in client.latest().content
+
+
+def test_a_simulation_that_comes_into_a_mirror_later_is_not_handed_out(tmp_path, simulated, mirror, serve):
+    service = serve(mirror.folder)
+    signed = simulated.signed(3)
+    later = SignedManifest(
+        content=signed.content.replace('"version":3', '"version":7'), signature=signed.signature
+    )
+    (mirror.folder / "manifests/0007.json").write_bytes(later.to_bytes())
+    shelf = Shelf(mirror)
+    shelf.reload()
+
+    assert shelf.withheld == {7}
+    assert shelf.latest.manifest.version == 4
+    with Client(service) as client:
+        time.sleep(0.3)
+        assert b'"version":4' in client.latest().content
+
+
+def test_a_seeded_run_is_not_signed_while_serving_and_the_problem_is_told(tmp_path, serve):
+    private, _ = keys(tmp_path / "keys")
+    boards = chain(2, noise=[SECRET, SECRET, SeededNoise(0)])
+    folder = write_boards(tmp_path / "boards", boards[:1])
+    service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
+
+    write_boards(folder, boards[1:])
+    deadline = time.monotonic() + 60
+    while service.problem is None and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+    assert "is a simulation" in str(service.problem)
+    assert Mirror(tmp_path / "mirror").versions() == [2]
