@@ -46,7 +46,7 @@ class Asked:
         """As its server would, but that nodes are simulated ones."""
         job = Job.load(put.state.job)
         pace = msgspec.structs.replace(job.rounds, deadline_seconds=seconds, grace_seconds=0.2)
-        here: dict[str, Any] = {"nodes": None, "enrolled": None, "users": 160, "rounds": pace}
+        here: dict[str, Any] = {"enrolled": None, "users": 160, "rounds": pace}
         steps = msgspec.structs.replace(job.protocol, step_seconds=None)
         job = msgspec.structs.replace(job, **{**here, "protocol": steps, **changes})
         places = [self.device(name) for name in nodes]
