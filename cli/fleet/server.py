@@ -69,8 +69,8 @@ def server(
     from fedboard.server.fleet.plan.introducing import require_named
     from fedboard.server.fleet.plan.preparing import prepare
     from fedboard.server.fleet.plan.settings import read_settings
-    from fedboard.server.fleet.processes.fleet_status import expiries_of
     from fedboard.server.fleet.questions.account import require_counted
+    from fedboard.server.fleet.status import expiries_of
 
     settings = read_settings(config)
     if live is not None and (status or check):
@@ -138,7 +138,7 @@ def _watched(settings: "FleetSettings", address: str | None) -> Iterator[None]:
 
 def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
     from fedboard.server.fleet.plan.state_folder import StateFolder
-    from fedboard.server.fleet.processes.fleet_status import Standing
+    from fedboard.server.fleet.status import Standing
     from fedboard.server.operating.live.run_files import RunFiles
     from fedboard.server.operating.live.run_source import RunSource
 

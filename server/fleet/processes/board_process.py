@@ -8,8 +8,8 @@ from pathlib import Path
 from fedboard.common.wire.addresses import Address
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.processes.fleet_status import fleet_families
 from fedboard.server.fleet.processes.lifeline import end_with_parent, told_in_a_sentence
+from fedboard.server.fleet.status import fleet_families
 from fedboard.server.operating.metrics import start_metrics
 from fedboard.server.publishing.service import (
     RunningService,

@@ -28,7 +28,6 @@ from fedboard.server.fleet.processes.admission import Admission
 from fedboard.server.fleet.processes.board_process import board_command
 from fedboard.server.fleet.processes.children import Child
 from fedboard.server.fleet.processes.control import Control
-from fedboard.server.fleet.processes.fleet_status import status_of
 from fedboard.server.fleet.processes.message_store import compact, forget, knows_as_gone
 from fedboard.server.fleet.processes.ports import require_descriptors, require_free_ports
 from fedboard.server.fleet.processes.proxy_process import proxy_command
@@ -39,6 +38,7 @@ from fedboard.server.fleet.processes.wall_clock import WallClock, written_ahead
 from fedboard.server.fleet.processes.work_locks import alone
 from fedboard.server.fleet.questions.account import require_counted
 from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.status import status_of
 from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares, require_few_lost
 
 _TICK_SECONDS = 0.1
