@@ -1,5 +1,6 @@
 """Reading files that users name, and writing files so that what is there is always whole."""
 
+import fcntl
 import os
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -57,3 +58,15 @@ def stamp_of(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def is_locked(lock: Path) -> bool:
+    """Whether any process holds this lock, a file that need not be there."""
+    try:
+        with lock.open("rb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False

@@ -139,7 +139,8 @@ def serve(
     Needs no signing key: manifests in the mirror are signed already. With --boards and --key it signs the boards of
     a run as they are published, and signs the newest again before its signature expires.
     """
-    from fedboard.server.operating.metrics import start_metrics
+    from fedboard.server.operating.families import service_families
+    from fedboard.server.operating.ops import start_ops
     from fedboard.server.publishing.service import ServiceSettings, start_board_service
 
     if no_tls == (certificate is not None and private_key is not None):
@@ -163,9 +164,13 @@ def serve(
         service = stack.enter_context(start_board_service(settings))
         click.echo(f"serving {mirror} on port {service.port}; stop with Ctrl-C")
         if metrics is not None:
-            told = start_metrics(metrics, service=service.counters, problem=lambda: service.problem)
-            stack.enter_context(told)
-            click.echo(f"metrics on port {told.port}")
+            ops = start_ops(
+                metrics,
+                run=None,
+                families=lambda: service_families(service.counters),
+                problems=lambda: [] if service.problem is None else [service.problem],
+            )
+            click.echo(f"metrics on port {stack.enter_context(ops).port}")
         lives_on()
         while not service.wait(1.0):
             pass

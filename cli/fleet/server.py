@@ -18,9 +18,9 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.wire.live.place import Place
+    from fedboard.common.wire.pages.place import Place
     from fedboard.server.fleet.plan.settings import FleetSettings
-    from fedboard.server.operating.live.run_source import RunSource
+    from fedboard.server.operating.report.run_report import RunReport
 
 _EXAMPLES = """\b
 Examples:
@@ -129,25 +129,25 @@ def _watched(settings: "FleetSettings", address: str | None) -> Iterator[None]:
     if address is None:
         yield
         return
-    from fedboard.common.wire.live.place import RUN_PORT, place_of
+    from fedboard.common.wire.pages.place import RUN_PORT, place_of
 
     place = place_of(address, port=RUN_PORT)
-    with serving(place, _source(settings, place)):
+    with serving(place, _report(settings, place)):
         yield
 
 
-def _source(settings: "FleetSettings", place: "Place") -> "RunSource":
+def _report(settings: "FleetSettings", place: "Place") -> "RunReport":
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.status import Standing
-    from fedboard.server.operating.live.run_files import RunFiles
-    from fedboard.server.operating.live.run_source import RunSource
+    from fedboard.server.operating.report.run_files import RunFiles
+    from fedboard.server.operating.report.run_report import RunReport
 
     state, board = StateFolder.of(settings), settings.board
     key = board.signing_key if board.enabled else None
-    return RunSource(
+    return RunReport(
         files=RunFiles(folder=state.run, mirror=None if key is None else state.mirror),
         for_operator=place.is_loopback,
-        fleet=Standing(settings),
+        standing=Standing(settings).told,
         key=None if key is None else _pinned(key, board.roots),
     )
 
@@ -164,11 +164,11 @@ def _pinned(key: Path, roots: Path | None) -> "PinnedKey":
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     """From the files alone, whether the server is running or not."""
+    from fedboard.server.publishing.log.telling import sentence, told
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.processes.work_locks import is_locked
     from fedboard.server.fleet.rounds.round_log import RoundLog
     from fedboard.server.operating.run_fares import Fares, require_few_lost
-    from fedboard.server.publishing.log.telling import sentence, told
 
     state = StateFolder.of(settings)
     fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())

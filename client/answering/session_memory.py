@@ -24,6 +24,22 @@ class Vault(Protocol):
         ...
 
 
+class MemoryVault:
+    """The memory of this process."""
+
+    def __init__(self) -> None:
+        """Nothing is kept."""
+        self._content: bytes | None = None
+
+    def load(self) -> bytes | None:
+        """What was saved last; None for nothing."""
+        return self._content
+
+    def save(self, content: bytes) -> None:
+        """Put it in the place of what was there."""
+        self._content = content
+
+
 class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     about: str
     number: int

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fedboard.client.answering.contributing import RatingSource, Work, made_from_rows
-from fedboard.client.answering.rounds import Gate, asked_of, note, noted, sealed_reply
+from fedboard.client.answering.rounds import Gate, asked_of, note, noted, respond, sealed_reply
 from fedboard.client.answering.session_memory import Remembered, Vault, digest
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
-from fedboard.common.rounds.question import Question, refusal
+from fedboard.common.rounds.question import ROUND, STEP, Question, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import ClientTask
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -67,6 +67,25 @@ class Client:
     noise: NoiseOf = secure_noise
     backend: str = "numpy"
     """Which kernels compute."""
+
+
+def respond_to(kind: str, content: bytes, board: bytes | None, client: Client) -> bytes:
+    """Answer whatever a server asks or tells: a round that is one question, what is booked, a step of a session.
+
+    Guarantee: never raises; as of ``respond`` and ``respond_step``.
+
+    Args:
+        kind: of the message.
+        content: signed, from a server that need not be honest.
+        board: what came beside it.
+        client: who answers.
+    """
+    if kind == ROUND and board is None:
+        return respond(content, source=client.source, gate=client.gate, backend=client.backend)
+    if kind == STEP:
+        return respond_step(content, board, client)
+    note(client.gate, Refusal.MALFORMED)
+    return refusal(Refusal.MALFORMED)
 
 
 def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:

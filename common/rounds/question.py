@@ -31,8 +31,6 @@ ROUND: Final = "query.round"
 """A round that is one question."""
 STEP: Final = "query.step"
 """One step of a session."""
-HELLO: Final = "query.hello"
-"""A greeting: empty, and so is what comes back."""
 
 
 class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Running a job over a grid: from its first board, or from where it was interrupted, to its last."""
+"""Running a job over nodes: from its first board, or from where it was interrupted, to its last."""
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from flwr.serverapp import Grid
 
 from fedboard.common.arrays import NOT_ARRAYS, FloatArray
 from fedboard.common.board import Board
@@ -27,7 +26,8 @@ from fedboard.server.fleet.plan.protocols import (
     require_same_protocol,
     rounds_of,
 )
-from fedboard.server.fleet.rounds.pace import Pace
+from fedboard.server.fleet.rounds.asking import Pace
+from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress
@@ -43,15 +43,15 @@ OfRuntime = TypeVar("OfRuntime", bound=Runtime)
 
 
 def run_job(
-    grid: Grid, job: Job, *, on_round: OnRound | None = None, on_progress: OnProgress | None = None
+    nodes: Nodes, job: Job, *, on_round: OnRound | None = None, on_progress: OnProgress | None = None
 ) -> Board:
-    """Train over the nodes of a grid until the task asks for nothing more.
+    """Train over nodes until the task asks for nothing more.
 
     Everything is on disk after each round, so a job that is run again goes on from its last published board:
     ``boards/``, ``ledger.sqlite``, ``rounds.jsonl``, and ``certificate.json`` of the last board.
 
     Args:
-        grid: in-process, simulated or deployed.
+        nodes: who is asked; closed by whoever has opened them.
         job: what to do.
         on_round: is told of each finished round.
         on_progress: is told of nodes that have answered.
@@ -72,7 +72,7 @@ def run_job(
     task = rebuild_any(first, backend=job.backend, features=features_of(job))
     log = _log(job)
     with ExitStack() as stack:
-        training, runtime = _training(grid, job, task, stack, on_progress)
+        training, runtime = _training(nodes, job, task, stack, on_progress)
         board, planned = training.start(first), len(task.plan())
         if board.version > 0:
             before = training.store.load(board.version - 1)
@@ -92,36 +92,31 @@ def run_job(
 
 
 def _training(
-    grid: Grid, job: Job, task: ClientTask, stack: ExitStack, on_progress: OnProgress | None
+    nodes: Nodes, job: Job, task: ClientTask, stack: ExitStack, on_progress: OnProgress | None
 ) -> tuple[Training, FleetRuntime | SessionRuntime]:
     protocol = protocol_of(job)
     require_carried(protocol, task, job)
 
-    def over_grid(run: str) -> FleetRuntime | SessionRuntime:
+    def over_nodes(run: str) -> FleetRuntime | SessionRuntime:
         require_same_protocol(Path(job.folder), job.protocol.name)
         of_run: dict[str, Any] = {
-            "grid": grid,
+            "nodes": nodes,
             "job": job,
             "key": QuestionKey.read(Path(job.question_key)),
             "run": run,
             "pace": Pace.of(job, _log(job).lines()),
             "on_progress": on_progress,
         }
-        runtime: FleetRuntime | SessionRuntime
         if isinstance(protocol, Trusted):
-            runtime = FleetRuntime(**of_run, protocol=protocol)
-        else:
-            rounds = rounds_of(protocol, job, stack)
-            runtime = SessionRuntime(**of_run, protocol=protocol, of_round=rounds)
-        stack.callback(runtime.close)
-        return runtime
+            return FleetRuntime(**of_run, protocol=protocol)
+        return SessionRuntime(**of_run, protocol=protocol, of_round=rounds_of(protocol, job, stack))
 
     return training_in(
         Path(job.folder),
         task,
         job.privacy,
         protocol,
-        over_grid,
+        over_nodes,
         stack,
         dataset=job.dataset,
         assumptions=job.assumptions,

@@ -13,13 +13,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedboard.common.files import stamp_of
+from fedboard.common.files import is_locked
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.members.records import Member
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.processes.work_locks import is_locked
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publishing.upkeep.expiring import (
@@ -175,7 +174,7 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         StorageError: the register of devices cannot be used.
     """
     state, now = StateFolder.of(settings), clock()
-    running = state.lock.exists() and is_locked(state.lock)
+    running = is_locked(state.lock)
     members, invitations, again = list[Member](), 0, tuple[str, ...]()
     if state.members.exists():
         with Register(state.members) as register:
@@ -271,31 +270,20 @@ def expiries_of(settings: FleetSettings) -> list[Expiry]:
     return [one for one in found if one is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The same for the live page of the operator."""
-
-    settings: FleetSettings
-
-    def signature(self) -> object:
-        """Another one after a device has come, gone or been heard from."""
-        state = StateFolder.of(self.settings)
-        log = state.members.with_name(f"{state.members.name}-wal")  # where changes are written first
-        return tuple(map(stamp_of, (state.members, log, state.door)))
-
-    def told(self) -> dict[str, Any]:
-        """What the page shows; JSON-able."""
-        status = status_of(self.settings)
-        devices = status.devices
-        return {
-            "admitted": devices.admitted,
-            "online": devices.online,
-            "open_invitations": devices.open_invitations,
-            "quorum": status.quorum,
-            "versions": devices.versions,
-            "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
-            "problems": status.problems(),
-        }
+def standing_of(settings: FleetSettings) -> dict[str, Any]:
+    """The same for the live report of the operator; JSON-able."""
+    status = status_of(settings)
+    devices = status.devices
+    return {
+        "admitted": devices.admitted,
+        "online": devices.online,
+        "open_invitations": devices.open_invitations,
+        "quorum": status.quorum,
+        "expected": status.expected,
+        "versions": devices.versions,
+        "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
+        "problems": status.problems(),
+    }
 
 
 def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":

@@ -19,6 +19,8 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation
 
 from fedboard.common.arrays import FloatArray
+from fedboard.common.reports.charts import Chart
+from fedboard.common.reports.table import Table
 
 INK, MUTED, GRID, SURFACE = "#1b1e23", "#5d646e", "#d9dde3", "#fefefd"
 SERIES = ("#0072b2", "#c44e00", "#007f5f", "#a2478a", "#7a6200", "#4c5b70")
@@ -243,6 +245,12 @@ def to_svg(figure: Figure, *, slug: str, description: str) -> str:
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable}, {colour})")
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+
+
+def finish(figure: Figure, *, slug: str, title: str, reading: str, held_out: bool, table: Table) -> Chart:
+    """Turn a drawn figure into a chart of a page, and let go of it."""
+    svg = to_svg(figure, slug=slug, description=f"{title}. {reading}")
+    return Chart(slug=slug, title=title, reading=reading, held_out=held_out, svg=svg, key=(), table=table)
 
 
 def _height_points(axes: Axes) -> float:

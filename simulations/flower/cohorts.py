@@ -1,7 +1,6 @@
 """The users of a simulation, cut into cohorts on disk: each node maps its own and copies nothing."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,8 +8,9 @@ import numpy as np
 
 from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.open_gate import OpenGate
-from fedboard.client.answering.rounds import RatingSource, Scale
-from fedboard.client.answering.steps import SessionGate
+from fedboard.client.answering.rounds import Scale
+from fedboard.client.answering.session_memory import Vault
+from fedboard.client.answering.steps import Client, NoiseOf, secure_noise
 from fedboard.client.device.protocol_policy import stated_protocol
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
@@ -21,7 +21,13 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.signing import PinnedServer
+from fedboard.simulations.sessions.client_noise import client_noise
 from fedboard.simulations.sessions.simulated_devices import as_simulated
+
+_LARGEST = Question.MAX_BYTES
+"""A simulation's own question, on its own machine: as large as any."""
+_LARGEST_ANSWER = 1 << 40
 
 
 def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArray | None = None) -> None:
@@ -59,7 +65,7 @@ def _place(folder: Path, number: int) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class StoredCohort(OpenGate):
-    """One cohort as ``write_cohorts`` left it; a simulated user answers everything that she is asked."""
+    """One cohort as ``write_cohorts`` left it; a simulated user answers everything that they are asked."""
 
     place: Path
     asker: Asker
@@ -102,9 +108,35 @@ class StoredCohort(OpenGate):
         raise RefusedError(Refusal.INTERNAL) from error
 
 
-def open_stored(
-    folder: Path, number: int, asker: Asker
-) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
-    """The ratings and the gate of one simulated node, which answers the server of this run alone."""
-    stored = StoredCohort(_place(folder, number), asker)
-    return nullcontext((stored, stored))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CohortNodes:
+    """The simulated nodes of one run, each of which answers the server of this run alone."""
+
+    folder: Path
+    asker: Asker
+    kernels: str
+    seed: int | None
+    """Of the nodes' own noise, which is then what the engine draws for the same client; None: of the system."""
+
+    @staticmethod
+    def of(run_config: Mapping[str, object]) -> "CohortNodes":
+        """From what ``FleetFiles.run_config`` says."""
+        server = PinnedServer.from_hex(str(run_config["server"]))
+        seeded, seed = run_config["noise"] == "seeded", int(str(run_config["seed"]))
+        return CohortNodes(
+            folder=Path(str(run_config["cohorts"])),
+            asker=Asker(server=server, largest=_LARGEST, largest_answer=_LARGEST_ANSWER),
+            kernels=str(run_config["kernels"]),
+            seed=seed if seeded else None,
+        )
+
+    def client(self, number: int, vault: Vault) -> Client:
+        """What answers as the node of this number, from 0."""
+        stored = StoredCohort(_place(self.folder, number), self.asker)
+        return Client(
+            source=stored, gate=stored, vault=vault, noise=self._noise_of(number), backend=self.kernels
+        )
+
+    def _noise_of(self, number: int) -> NoiseOf:
+        seed = self.seed
+        return secure_noise if seed is None else lambda step: client_noise(seed, step.round, number)

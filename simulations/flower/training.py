@@ -1,4 +1,4 @@
-"""The rounds of a simulation over Flower: the deployment's apps and a job, with cohorts of users as nodes."""
+"""The rounds of a fleet in a simulation, over Flower or in this process: a job, with cohorts of users as nodes."""
 
 import importlib.util
 import tempfile
@@ -16,7 +16,7 @@ from fedboard.simulations.runs.trainer import OnRound, Simulated
 
 def _require_flower(runtime: str) -> None:
     """Before anything is written: what starts the runtime is imported much later."""
-    for module in ("flwr",) if runtime == "in-process" else ("flwr", "ray"):
+    for module in () if runtime == "in-process" else ("flwr", "ray"):
         if importlib.util.find_spec(module) is None:
             raise InputError(
                 f"runtime {runtime!r} needs {module}, which is not installed: run pip install '.[sim]' "
@@ -35,7 +35,7 @@ def _require_affordable(simulated: Simulated) -> None:
 
 
 class FleetTrainer:
-    """Rounds over Flower, in this process or in Flower's simulation."""
+    """Rounds of a fleet, in this process or in Flower's simulation."""
 
     def __init__(self, simulated: Simulated, runtime: str, stack: ExitStack) -> None:
         """Write what the apps read, to a folder that the stack removes, and see that the run can be made.

@@ -25,8 +25,8 @@ from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.questions.account import close_account
-from fedboard.server.fleet.questions.places import Standing, questions_of
+from fedboard.server.fleet.query_account import close_account
+from fedboard.server.fleet.queries import Standing, queries_of
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import book_lost
@@ -193,7 +193,7 @@ def _close_questions(state: StateFolder, *, stopped: bool) -> None:
     asked after the backup, and so nothing more may be.
     """
     why = "a backup was restored"
-    for put in questions_of(state):
+    for put in queries_of(state):
         if put.standing() is Standing.WAITING:
             close_training(put.state, why)
     if not stopped:

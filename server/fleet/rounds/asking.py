@@ -1,22 +1,158 @@
-"""Asking nodes until enough of them are settled: what is lost on the way is asked for again, what is bad counts."""
+"""Asking nodes until enough of them are settled: what is lost on the way is asked for again, what is bad counts.
 
+Who is there to be asked, how long they are waited for, and the message that they get.
+"""
+
+import math
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
+from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.fleet.rounds.exchange import Exchange, Reply
-from fedboard.server.fleet.rounds.pace import Pace
-from fedboard.server.fleet.rounds.quorum import Node, Roster
+from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.nodes import Exchange, Nodes, Reply
 
+TOLD = "slowest_answer_seconds"
+"""Field of the rounds' log."""
+LOOK_SECONDS = 0.25
+"""How often it is looked who is there; answers wake whoever waits for them."""
+ASK_AGAIN_SECONDS = 2.0
+"""How often a node is asked again that is there and has failed."""
+_REMEMBERED = 64
+"""Answers."""
+_TIMES_THE_SLOWEST = 4.0
 _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
 """A node that failed in this way may do better when it is asked again."""
 _MOST_FAILURES = 10
 """Of one question, before a node that is there is given up."""
-_LOOK_FOR_NODES_SECONDS = 2.0
-_TIMES_A_LOOK, _LONGEST_PAUSE = 2.0, 5.0
-"""A SuperLink that is slow is asked less: the least pause between two looks, in the time that one takes; in s."""
+_SIGNED_SLACK_SECONDS = 2.0
+"""So that sending a message again is no reason to sign it anew; the allowance for clocks is far larger."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Pace:
+    """How long the nodes of one run took so far, and so how long the next answer is waited for. Public settings and
+    clocks alone go in, never what an answer holds.
+    """
+
+    job: Job
+    _took: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+
+    @staticmethod
+    def of(job: Job, lines: Iterable[Mapping[str, Any]]) -> "Pace":
+        """Go on from the rounds' log."""
+        pace = Pace(job=job)
+        for line in lines:
+            if isinstance(seconds := line.get(TOLD), int | float):
+                pace.took(float(seconds))
+        return pace
+
+    def took(self, seconds: float) -> None:
+        """A node has answered, so long after it was first asked."""
+        self._took.append(seconds)
+
+    @property
+    def slowest(self) -> float:
+        """Of the last answers, seconds; 0 where there are none."""
+        return max(self._took, default=0.0)
+
+    def patience(self, least: float, *, attempt: int = 1) -> float:
+        """How long answers are waited for: four times the slowest, twice as long each time they are asked again.
+
+        Args:
+            least: seconds that are waited for in any case; ``deadline_seconds`` or a step's.
+            attempt: 1 for the first time.
+
+        Returns:
+            Seconds, at most ``least`` as often as the longest deadline holds the usual one.
+        """
+        most = least * self.job.rounds.longest_seconds / self.job.rounds.deadline_seconds
+        return min(most, max(least, _TIMES_THE_SLOWEST * self.slowest) * 2.0 ** (attempt - 1))
+
+
+@dataclass(slots=True)
+class Roster:
+    """Who takes part in the round under way.
+
+    Guarantee: a node that was admitted after a round began is not in it, so that whoever was removed and joins
+    again with another key is in no round twice; a node that was removed is out of it at once.
+    """
+
+    nodes: Nodes
+    job: Job
+    _begun: frozenset[str] | None = None
+    """Who was admitted when the round began."""
+
+    def present(self) -> dict[str, int]:
+        """The nodes of the round that are there: identity -> most users that they may host."""
+        return {name: users for name, users in self.nodes.present().items() if self._was_there(name)}
+
+    def admits(self, name: str) -> bool:
+        """Whether what this node sends is taken in the round under way."""
+        return self._was_there(name) and name in self.nodes.admitted()
+
+    def can_answer(self, taken: Collection[str], declined: Collection[str]) -> int:
+        """How many answers the round under way may still come to, removed nodes among those that were taken.
+
+        Args:
+            taken: nodes whose answer is in.
+            declined: nodes that have refused for good.
+        """
+        in_round = {name for name in self.nodes.admitted() if self._was_there(name)}
+        return len(set(taken) | (in_round - set(declined)))
+
+    def when_enough(self) -> dict[str, int]:
+        """The nodes that are there, once the expected number is, or the quorum and nobody more for a while: nodes
+        still come when a run starts. With this a round begins: whoever is admitted later takes part in the next.
+
+        Raises:
+            TooFewAnswersError: fewer than the quorum were there until the longest deadline. Nobody was asked for
+                anything, so nothing is spent.
+        """
+        pace, began = self.job.rounds, time.monotonic()
+        self._begun = None
+        while True:
+            there = self.present()
+            waited = time.monotonic() - began
+            enough = len(there) >= pace.quorum and waited >= min(pace.grace_seconds, pace.deadline_seconds)
+            if len(there) >= pace.expected_nodes or enough:
+                self._begun = frozenset(self.nodes.admitted())
+                return there
+            if waited >= pace.longest_seconds:  # it costs nothing to wait for those who have given nothing
+                raise TooFewAnswersError(
+                    f"{len(there)} nodes are there and the quorum is {pace.quorum}; nobody was asked, and nothing "
+                    "was spent",
+                    asked=False,
+                )
+            time.sleep(LOOK_SECONDS)
+
+    def _was_there(self, name: str) -> bool:
+        return self._begun is None or name in self._begun
+
+
+@dataclass(slots=True, kw_only=True)
+class SignedMessage:
+    """A question, or a step and the board beside it: signed when it is sent, and anew only where it has to last
+    longer.
+    """
+
+    key: QuestionKey
+    message: bytes
+    beside: bytes | None = None
+    _content: bytes = field(default=b"", init=False)
+    _until: float = field(default=float("-inf"), init=False)
+
+    def lasting(self, seconds: float) -> bytes:
+        """As it travels, to be answered for so long from now on."""
+        until = time.monotonic() + seconds
+        if until > self._until + _SIGNED_SLACK_SECONDS:
+            self._content = self.key.sign(self.message, seconds=seconds, beside=self.beside)
+            self._until = until
+        return self._content
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,11 +161,11 @@ class Asking:
 
     roster: Roster
     exchange: Exchange
-    send: Callable[[list[int], float], None]
+    send: Callable[[list[str], float], None]
     """Asks these nodes; what they say is worthless after so many seconds."""
-    take: Callable[[Node, bytes], None]
-    """Takes what a node sent; raises RefusedError."""
-    complete: Callable[[set[int], set[int], float], bool]
+    take: Callable[[str, int, bytes], None]
+    """(node, most users that it may host, what it sent); raises RefusedError."""
+    complete: Callable[[set[str], set[str], float], bool]
     """(settled nodes, nodes that are there, seconds since the start) -> whether nobody is waited for."""
     pace: Pace
     """Is told how long answers took; says how long they are waited for."""
@@ -48,24 +184,26 @@ class Asking:
     attempt: int = 1
     """Which one is under way."""
     _failures: Counter[str] = field(default_factory=Counter)
-    _first_asked: dict[int, float] = field(default_factory=dict)
+    _first_asked: dict[str, float] = field(default_factory=dict)
+    _last_asked: dict[str, float] = field(default_factory=dict)
+    _waiting: set[str] = field(default_factory=set)
+    """Who was asked and has not replied."""
 
-    def run(self, nodes: dict[int, Node], *, seconds: float) -> None:
+    def run(self, nodes: Mapping[str, int], *, seconds: float) -> None:
         """Ask these nodes, until complete or the time is over; nodes may come and go meanwhile.
 
         Args:
-            nodes: by Flower's number.
+            nodes: identity -> most users that it may host.
             seconds: how long answers are waited for, at least; ``Pace.patience`` may give them more.
         """
-        job = self.roster.job
-        settled, known, present = set[int](), dict(nodes), set(nodes)
+        settled, known, present = set[str](), dict(nodes), set(nodes)
         began = looked = time.monotonic()
         until = began + self.pace.patience(seconds)
         self._ask(set(known), until)
         while True:
-            looked_at = time.monotonic()
-            for reply in self.exchange.replies():
-                settled |= self._settled(reply, known[reply.node_id])
+            for reply in self.exchange.replies(wait=self._pause(until)):
+                if reply.node in known:
+                    settled |= self._settled(reply, known[reply.node])
             self.progress(len(settled))
             now = time.monotonic()
             if self.complete(settled, present, now - began):
@@ -75,41 +213,47 @@ class Asking:
                     break
                 self.attempt += 1
                 until = now + self.pace.patience(seconds, attempt=self.attempt)
-                self._ask((present & set(known)) - settled, until)
-            took = time.monotonic() - looked_at
-            time.sleep(max(job.rounds.poll_seconds, min(_TIMES_A_LOOK * took, _LONGEST_PAUSE)))
-            if (now := time.monotonic()) - looked >= min(_LOOK_FOR_NODES_SECONDS, job.rounds.resend_seconds):
+                self._ask({name for name in known if self.roster.admits(name)} - settled, until)
+            if now - looked >= LOOK_SECONDS:
                 found = self.roster.present()
                 looked, present = now, set(found)
                 known |= found if self.newcomers else {}
-                recently = self.exchange.waiting_for(since=now - job.rounds.resend_seconds)
-                self._ask((present & set(known)) - settled - recently, until)
-        self.refused[Refusal.LATE] += len(self.exchange.waiting_for() - settled)
-        self.exchange.forget()
+                idle = (present & set(known)) - settled - self._waiting
+                self._ask({name for name in idle if self._may_be_asked(name, now)}, until)
+        self.refused[Refusal.LATE] += len(self._waiting - settled)
+        self.exchange.close()
 
-    def _ask(self, nodes: set[int], deadline: float) -> None:
+    def _pause(self, until: float) -> float:
+        """How long the next answer is waited for, before anything else is looked at."""
+        return max(0.0, min(LOOK_SECONDS, until - time.monotonic()))
+
+    def _may_be_asked(self, name: str, now: float) -> bool:
+        """Whether it has just come, or has failed some time ago."""
+        return now - self._last_asked.get(name, -math.inf) >= ASK_AGAIN_SECONDS
+
+    def _ask(self, nodes: set[str], deadline: float) -> None:
         now = time.monotonic()
-        for number in nodes:
-            self._first_asked.setdefault(number, now)
         if nodes:
-            self.send(sorted(nodes), max(1.0, deadline - time.monotonic()))
+            self._first_asked = {**dict.fromkeys(nodes, now), **self._first_asked}
+            self._last_asked |= dict.fromkeys(nodes, now)
+            self._waiting |= nodes
+            self.send(sorted(nodes), max(1.0, deadline - now))
 
-    def _settled(self, reply: Reply, node: Node) -> set[int]:
+    def _settled(self, reply: Reply, max_users: int) -> set[str]:
         """The node, where its reply settles it: one that counts, or a refusal that will not pass."""
-        if reply.heard:
-            self.roster.hear(node.name)
+        name = reply.node
+        self._waiting.discard(name)
         try:
-            if not self.roster.admits(node.name):  # it was removed since it was asked
+            if not self.roster.admits(name):  # it was removed since it was asked
                 raise RefusedError(Refusal.UNKNOWN_NODE)
             if reply.content is None:
                 raise RefusedError(reply.failure or Refusal.MALFORMED)
-            self.take(node, reply.content)
-            self.pace.took(time.monotonic() - self._first_asked[reply.node_id])
+            self.take(name, max_users, reply.content)
+            self.pace.took(time.monotonic() - self._first_asked[name])
         except RefusedError as refused:
             self.refused[refused.code] += 1
-            lost = refused.code is Refusal.UNREACHABLE and self.roster.job.nodes is not None
-            self._failures[node.name] += not lost  # a device may come back; a simulated node failed
-            if refused.code in _PASSING and self._failures[node.name] < _MOST_FAILURES:
+            self._failures[name] += 1
+            if refused.code in _PASSING and self._failures[name] < _MOST_FAILURES:
                 return set()
-            self.declined[node.name] = refused.code
-        return {reply.node_id}
+            self.declined[name] = refused.code
+        return {name}

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
-from fedboard.common.rounds.question import BookedRound
+from fedboard.common.rounds.question import ROUND, BookedRound
 from fedboard.common.rounds.step import reply_of
 from fedboard.common.wire.refusals import RefusedError
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.rounds.asking import Asking
-from fedboard.server.fleet.rounds.pace import Pace
-from fedboard.server.fleet.rounds.quorum import Node, Roster
-from fedboard.server.fleet.rounds.signed_message import SignedMessage
+from fedboard.server.fleet.rounds.asking import Asking, Pace, Roster, SignedMessage
 
 BEHIND: Final = "this server is behind its devices"
 """How the sentence begins with which such a run ends."""
@@ -87,25 +84,26 @@ class BookedRounds:
     @property
     def _matters(self) -> bool:
         """Simulated nodes keep nothing, and seeded noise is the same each time."""
-        return self.roster.job.nodes is not None and self.roster.job.privacy.noise == "secure"
+        return not self.roster.job.is_simulated and self.roster.job.privacy.noise == "secure"
 
     def _tell(self, number: int, head: str, gave: Collection[str] | None = None) -> int:
         """How many keep it now, of those who gave; all who are there are told."""
         pace, kept = self.roster.job.rounds, set[str]()
         booked = BookedRound(run=self.run, round=number, head=head, by=secrets.token_hex(16))
-        exchange = self.roster.exchange(largest=_LARGEST_REPLY)
+        exchange = self.roster.nodes.exchange(largest=_LARGEST_REPLY)
         signed = SignedMessage(key=self.key, message=booked.to_bytes())
 
-        def send(asked: list[int], seconds: float) -> None:
-            exchange.ask(asked, signed.lasting(seconds), group=f"booked {number}", seconds=seconds)
+        def send(asked: list[str], seconds: float) -> None:
+            frames = dict.fromkeys(asked, signed.lasting(seconds))
+            exchange.send(frames, beside=None, kind=ROUND, seconds=seconds)
 
-        def take(node: Node, content: bytes) -> None:
+        def take(node: str, _: int, content: bytes) -> None:
             held = reply_of(content, limit=_LARGEST_REPLY)
             self._require_not_behind(held, booked, starting=gave is None)
-            if gave is None or node.name in gave:
-                kept.add(node.name)
+            if gave is None or node in gave:
+                kept.add(node)
 
-        def complete(settled: set[int], present: set[int], seconds: float) -> bool:
+        def complete(settled: set[str], present: set[str], seconds: float) -> bool:
             return len(kept) >= pace.quorum and (settled >= present or seconds >= pace.grace_seconds)
 
         def again() -> bool:

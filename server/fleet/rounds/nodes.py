@@ -5,9 +5,14 @@ question or one step at a time.
 """
 
 from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.devices.mailbox import Mailbox, Message
+from fedboard.server.fleet.members.register import Register
 
 
 class Reply(NamedTuple):
@@ -67,3 +72,72 @@ class Nodes(Protocol):
     def close(self) -> None:
         """Nobody is asked any more."""
         ...
+
+
+class MemberNodes:
+    """The devices of a fleet: those that its register admits, by the mailbox that its port fills.
+
+    Guarantee: together those who are admitted never host more users than the sums were sized for: whoever came
+    later than that is left out. A device that was removed is not among them from then on.
+    """
+
+    def __init__(self, mailbox: Mailbox, register: Path, *, most_users: int) -> None:
+        """Open the register, which is read anew each time that it has changed.
+
+        Args:
+            mailbox: where devices fetch what they are asked, and lay down what they answer.
+            register: its file.
+            most_users: that may be admitted together.
+
+        Raises:
+            StorageError: the register cannot be used, so nobody would be known to be admitted.
+        """
+        self._mailbox, self._most_users, self._files = mailbox, most_users, ExitStack()
+        self._register = self._files.enter_context(Register(register))
+        self._state: tuple[int, int] | None = None
+        self._now: dict[str, int] = {}
+
+    def present(self) -> Mapping[str, int]:
+        """Those who come to the port and are not overdue."""
+        admitted = self.admitted()
+        return {key: admitted[key] for key in self._mailbox.present() if key in admitted}
+
+    def admitted(self) -> Mapping[str, int]:
+        """Of all members, in the order of their coming."""
+        if (state := self._register.state()) != self._state:
+            self._now, self._state = self._read(), state
+        return self._now
+
+    def exchange(self, *, largest: int) -> Exchange:
+        """One question at a time: this one takes the place of the one before."""
+        return _MailboxExchange(self._mailbox, largest)
+
+    def close(self) -> None:
+        """Nobody is asked any more."""
+        self._mailbox.end()
+        self._files.close()
+
+    def _read(self) -> dict[str, int]:
+        found, users = dict[str, int](), 0
+        for member in self._register.admitted():
+            users += member.max_users
+            if users > self._most_users:
+                break
+            found[member.key] = member.max_users
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _MailboxExchange:
+    mailbox: Mailbox
+    largest: int
+
+    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+        messages = {key: Message(kind, frame, beside or b"") for key, frame in frames.items()}
+        self.mailbox.ask(messages, largest=self.largest, seconds=seconds)
+
+    def replies(self, *, wait: float) -> list[Reply]:
+        return [Reply(answer.key, answer.content) for answer in self.mailbox.answers(wait=wait)]
+
+    def close(self) -> None:
+        self.mailbox.end()

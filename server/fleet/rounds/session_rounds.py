@@ -1,15 +1,20 @@
-"""A runtime that carries a protocol's sessions over a Flower grid, step after step."""
+"""A runtime that carries a protocol's sessions to nodes, step after step.
+
+The messages of one session: out to the nodes that a step asks, and back, sealed.
+"""
 
 import json
+import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from flwr.serverapp import Grid
+import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, numbers_of
@@ -21,15 +26,17 @@ from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSessi
 from fedboard.common.protocols.registry import names_where
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
+from fedboard.common.rounds.question import STEP
+from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.task import ReleasedSums
-from fedboard.common.wire.refusals import Refusal
-from fedboard.common.wire.signing import QuestionKey
+from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.wire.sealing import ReplyKey, is_sealed
+from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.protocols import ProtocolOf
+from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
 from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
-from fedboard.server.fleet.rounds.pace import TOLD, Pace
-from fedboard.server.fleet.rounds.quorum import Node, Roster
-from fedboard.server.fleet.rounds.session_exchange import CarriedStep, Carrier
+from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.fleet.rounds.trusted_rounds import (
     LASTING,
     REFUSING,
@@ -38,11 +45,154 @@ from fedboard.server.fleet.rounds.trusted_rounds import (
     told_of,
     told_refusals,
 )
-from fedboard.server.runtime import Gathered, NoisedSums
+from fedboard.server.runtime import Gathered, NoisedSums, Traffic
 
 _BYTES_PER_NUMBER, _BYTES_PER_USER, _OTHER_BYTES = 16, 1 << 20, 1 << 22
 _MOST_BYTES = 1 << 31
 _TRY_AGAIN_SECONDS = 2.0
+_SLACK_BYTES = 1 << 17
+"""Of a sealed reply, beyond the protocol's own bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CarriedStep:
+    """What one step was and cost; for the log, not for publication."""
+
+    contributions: bool
+    """Whether it asked for what clients give."""
+    asked: int
+    answered: int
+    """Nodes whose reply was taken."""
+    bytes_up: int
+    bytes_down: int
+    """To all nodes; what was sent again is not counted."""
+    seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class Carrier:
+    """Carries one session. Its name and the key that replies are sealed to are fresh, and in memory only."""
+
+    roster: Roster
+    pace: Pace
+    signs: QuestionKey
+    """Signs each step."""
+    protocol: AggregationProtocol
+    """Its name and parameters are told to clients."""
+    run: str
+    board: Board
+    nodes: Mapping[str, int]
+    """Those that the session was opened with: identity -> most users."""
+    largest: int
+    """Most bytes of the protocol's own in a reply."""
+    refused: Counter[Refusal]
+    """Counts what was not taken."""
+    on_progress: OnProgress | None = None
+    _session: bytes = field(default_factory=lambda: os.urandom(SESSION_BYTES))
+    _key: ReplyKey = field(default_factory=ReplyKey)
+    _up: Counter[str] = field(default_factory=Counter)
+    _down: int = 0
+    _declined: dict[str, Refusal] = field(default_factory=dict)
+
+    @property
+    def about(self) -> bytes:
+        """What the session is about."""
+        return self._step(0, b"").about
+
+    @property
+    def traffic(self) -> Traffic | None:
+        """What nodes sent, and what one of them got."""
+        return Traffic.of(np.array(list(self._up.values()), dtype=np.int64), self._down)
+
+    def declined(self, codes: Collection[Refusal]) -> set[str]:
+        """Nodes that were settled by one of these refusals."""
+        return {name for name, code in self._declined.items() if code in codes}
+
+    def carry(self, step: OpenStep) -> CarriedStep:
+        """One step: out to all that are asked, and back."""
+        board = bytes(self.board.to_bytes()) if step.asks_contributions else None
+        asked = {name: users for name, users in self.nodes.items() if name in step.asked}
+        steps = {name: self._step(step.number, step.messages[name]).to_bytes() for name in asked}
+        frames = {
+            name: SignedMessage(key=self.signs, message=said, beside=board) for name, said in steps.items()
+        }
+        before = self._up.total()
+        exchange = self.roster.nodes.exchange(largest=self.largest + _SLACK_BYTES)
+
+        def send(nodes: list[str], seconds: float) -> None:
+            said = {name: frames[name].lasting(seconds) for name in nodes}
+            exchange.send(said, beside=board, kind=STEP, seconds=seconds)
+
+        def take(node: str, _: int, content: bytes) -> None:
+            step.take(node, self._opened(content, step.number))
+            self._up[node] += len(content)
+
+        seconds = self._ask(
+            asked,
+            Asking(
+                roster=self.roster,
+                exchange=exchange,
+                send=send,
+                take=take,
+                complete=partial(self._complete, set(asked)),
+                pace=self.pace,
+                again=lambda: len(step.taken) < min(self.roster.job.rounds.quorum, len(asked)),
+                attempts=self.roster.job.rounds.attempts,
+                newcomers=False,
+                progress=self._report,
+                refused=self.refused,
+                declined=self._declined,
+            ),
+        )
+        down = [len(said) + ENVELOPE_BYTES + len(board or b"") for said in steps.values()]
+        self._down += max(down, default=0)
+        return CarriedStep(
+            contributions=board is not None,
+            asked=len(asked),
+            answered=len(step.taken),
+            bytes_up=self._up.total() - before,
+            bytes_down=sum(down),
+            seconds=seconds,
+        )
+
+    def _ask(self, asked: Mapping[str, int], asking: Asking) -> float:
+        began = time.monotonic()
+        asking.run(asked, seconds=self.roster.job.seconds_of_step)
+        return time.monotonic() - began
+
+    def _step(self, number: int, message: bytes) -> StepMessage:
+        return StepMessage(
+            run=self.run,
+            round=self.board.version,
+            board_digest=self.board.digest,
+            session=self._session,
+            number=number,
+            protocol=self.protocol.name,
+            parameters=self.protocol.parameters,
+            private_noise=self.roster.job.privacy.noise == "secure",
+            reply_key=self._key.public,
+            message=message,
+        )
+
+    def _complete(self, asked: set[str], settled: set[str], present: set[str], seconds: float) -> bool:
+        """All are settled, or all that are still there and the others have not come back for a while."""
+        grace = self.roster.job.rounds.grace_seconds
+        return settled >= asked or (settled >= asked & present and seconds >= grace)
+
+    def _opened(self, content: bytes, number: int) -> bytes:
+        """The protocol's reply; only a refusal, which says nothing of anybody, may come as it is."""
+        if len(content) > self.largest + _SLACK_BYTES:
+            raise RefusedError(Refusal.TOO_LARGE)
+        sealed = is_sealed(content)
+        about = self._step(number, b"").sealed_about
+        reply = reply_of(self._key.open(content, about=about) if sealed else content, limit=self.largest)
+        if not sealed:
+            raise RefusedError(Refusal.MALFORMED)
+        return reply
+
+    def _report(self, done: int) -> None:
+        if self.on_progress is not None:
+            self.on_progress("nodes", done, len(self.nodes))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +205,7 @@ class SessionRuntime:
     of whoever has not given yet, and is lost if those are too few.
     """
 
-    grid: Grid
+    nodes: Nodes
     job: Job
     key: QuestionKey
     """Signs what is asked."""
@@ -86,8 +236,8 @@ class SessionRuntime:
     """Nodes whose answers are in the sums of this round."""
 
     def __post_init__(self) -> None:
-        """One roster for the whole run: it remembers who was heard from."""
-        self._roster = Roster(self.grid, self.job)
+        """One roster for the whole run: it knows who was admitted when the round began."""
+        self._roster = Roster(self.nodes, self.job)
         self.booked = BookedRounds(roster=self._roster, key=self.key, run=self.run, pace=self.pace)
 
     def gather(
@@ -122,10 +272,6 @@ class SessionRuntime:
         last = max((one.receipt for one in booked.values()), key=lambda receipt: receipt.seq)
         self.booked.confirm(self._round, last.hash, self._gave)
         return NoisedSums(sums=sums, requests=requests, booked=booked)
-
-    def close(self) -> None:
-        """Nobody is asked any more."""
-        self._roster.close()
 
     def told(self) -> dict[str, Any]:
         """What the log says of the last round."""
@@ -180,21 +326,20 @@ class SessionRuntime:
                 refused=self.refused,
                 on_progress=self.on_progress,
             )
-            names = [node.name for node in there.values()]
             try:
                 return carrier, self.of_round(board).open(
-                    carrier.about, requests, names, n_items=board.catalogue.n_items
+                    carrier.about, requests, list(there), n_items=board.catalogue.n_items
                 )
             except TooFewAnswersError as error:
                 if error.given or time.monotonic() - began >= self.job.rounds.deadline_seconds:
                     raise
             time.sleep(min(_TRY_AGAIN_SECONDS, self.job.rounds.grace_seconds))
 
-    def _invited(self, there: Mapping[int, Node]) -> dict[int, Node]:
+    def _invited(self, there: Mapping[str, int]) -> dict[str, int]:
         """Whose policy does not refuse, by lot where more are there than the protocol was sized for."""
-        willing = [number for number, node in there.items() if node.name not in self._declined]
+        willing = [name for name in there if name not in self._declined]
         chosen = SystemRandom().sample(willing, min(len(willing), self.job.rounds.expected_nodes))
-        return {number: there[number] for number in sorted(chosen)}
+        return {name: there[name] for name in sorted(chosen)}
 
     def _require_quorum(self) -> None:
         quorum = self.job.rounds.quorum

@@ -1,11 +1,9 @@
-"""A runtime whose clients are the nodes of a Flower grid: the question goes out, answers are checked and summed."""
+"""A runtime whose clients are nodes: the question goes out to each, answers are checked and summed."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
-
-from flwr.serverapp import Grid
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
@@ -16,18 +14,15 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import ROUND, Question
 from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.rounds.admission import Admission, fresh_question
-from fedboard.server.fleet.rounds.asking import Asking
+from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
+from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
 from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
-from fedboard.server.fleet.rounds.collected import Intake
-from fedboard.server.fleet.rounds.pace import TOLD, Pace
-from fedboard.server.fleet.rounds.quorum import Node, Roster
-from fedboard.server.fleet.rounds.signed_message import SignedMessage
+from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.runtime import Gathered, NoisedSums
 
 _OTHER_VERSION = (
@@ -63,14 +58,14 @@ OnProgress = Callable[[str, int, int], None]
 
 @dataclass(slots=True, kw_only=True)
 class FleetRuntime:
-    """Asks the nodes of a grid, once a quorum of them was heard from. A round is complete when all expected nodes
+    """Asks nodes, once a quorum of them is there. A round is complete when all expected nodes
     have answered or refused; it is cut at its deadline. Below the quorum the same question is asked again, so that
     devices send the answers that they kept; what has come stays. After ``rounds.attempts`` times it is given up.
 
     Memory: see ``RunningSums``; where it is drawn who takes part, all answers of a round.
     """
 
-    grid: Grid
+    nodes: Nodes
     job: Job
     key: QuestionKey
     """Signs what is asked."""
@@ -97,13 +92,9 @@ class FleetRuntime:
     """Nodes whose answers are in the sums of this round."""
 
     def __post_init__(self) -> None:
-        """One roster for the whole run: it remembers who was heard from."""
-        self._roster = Roster(self.grid, self.job)
+        """One roster for the whole run: it knows who was admitted when the round began."""
+        self._roster = Roster(self.nodes, self.job)
         self.booked = BookedRounds(roster=self._roster, key=self.key, run=self.run, pace=self.pace)
-
-    def close(self) -> None:
-        """Nobody is asked any more."""
-        self._roster.close()
 
     def told(self) -> dict[str, Any]:
         """What the log says of the last round."""
@@ -164,13 +155,14 @@ class FleetRuntime:
             How many were asked, where nobody answered and the policy of each refuses; else 0.
         """
         nodes = self._roster.when_enough()
-        exchange = self._roster.exchange(largest=admission.largest(self.job.most_users))
+        exchange = self.nodes.exchange(largest=admission.largest(self.job.most_users))
 
-        def send(nodes: list[int], seconds: float) -> None:
-            exchange.ask(nodes, signed.lasting(seconds), group=str(question.round), seconds=seconds)
+        def send(nodes: list[str], seconds: float) -> None:
+            frames = dict.fromkeys(nodes, signed.lasting(seconds))
+            exchange.send(frames, beside=None, kind=ROUND, seconds=seconds)
 
-        def take(node: Node, content: bytes) -> None:
-            intake.add(node.name, admission.take(node.name, content, max_users=node.max_users), len(content))
+        def take(node: str, max_users: int, content: bytes) -> None:
+            intake.add(node, admission.take(node, content, max_users=max_users), len(content))
 
         signed = SignedMessage(key=self.key, message=question.content)
         self.bytes_down = len(question.content) + ENVELOPE_BYTES
@@ -191,7 +183,7 @@ class FleetRuntime:
         asking.run(nodes, seconds=self.job.rounds.deadline_seconds)
         self.attempts = asking.attempt
         refusing = {name for name, code in declined.items() if code in REFUSING}
-        asked = {node.name for node in nodes.values()} | declined.keys()
+        asked = nodes.keys() | declined.keys()
         return len(asked) if not admission.users and asked <= refusing else 0
 
     def _again(self, admission: Admission, declined: Mapping[str, Refusal]) -> bool:
@@ -199,7 +191,7 @@ class FleetRuntime:
         most = self._roster.can_answer(admission.users.keys(), declined.keys())
         return len(admission.users) < self.job.rounds.quorum <= most
 
-    def _complete(self, admission: Admission, settled: set[int], present: set[int], seconds: float) -> bool:
+    def _complete(self, admission: Admission, settled: set[str], present: set[str], seconds: float) -> bool:
         """As many as are expected have answered or refused, or the quorum has answered and nobody else came for a
         while; and of those who are there nobody will still answer, or as many as are expected have answered and the
         others had a while.

@@ -17,10 +17,15 @@ from fedboard.client.device.policy import Policy
 from fedboard.common.board import Board, Catalogue
 from tests.client.asking import signed
 from tests.client.certified_boards import Device, a_question, certified_boards
-from tests.client.fleet.hostile_messages import resident
 from tests.common.tasks.conftest import a_task
 
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
+
+
+def resident(name: str) -> int:
+    """Of this process, bytes: ``VmRSS`` for now, ``VmHWM`` for the most since the last reset."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
 
 
 def with_names(board: Board, names: tuple[str, ...]) -> Board:

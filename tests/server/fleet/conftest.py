@@ -1,10 +1,11 @@
-"""Flower is imported once, before warnings become errors: its own imports use names that Click has deprecated."""
+"""Nobody waits long here for a node that comes, or fails and is asked again."""
 
-import warnings
+import pytest
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import flwr.cli.build
-    import flwr.clientapp
-    import flwr.serverapp
-    import flwr.supercore.control  # noqa: F401
+from fedboard.server.fleet.rounds import asking
+
+
+@pytest.fixture(autouse=True)
+def look_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(asking, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(asking, "ASK_AGAIN_SECONDS", 0.02)

@@ -1,18 +1,18 @@
 """A fleet in this process, whose nodes, replies and links can be made to fail at will."""
 
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from flwr.app import Context, Message, RecordDict
-from flwr.clientapp import ClientApp
-from flwr.proto.node_pb2 import NodeInfo
-
 from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.rounds import RatingSource, respond
-from fedboard.client.answering.steps import SessionGate
+from fedboard.client.answering.heard_gate import HeardGate
+from fedboard.client.answering.rounds import respond
+from fedboard.client.answering.session_memory import MemoryVault
+from fedboard.client.answering.steps import Client, respond_to
+from fedboard.client.device.config import open_device
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
@@ -21,17 +21,17 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
-from fedboard.common.rounds.flower_parts import frame_of, record_of
-from fedboard.common.rounds.question import HELLO, Answer, BookedRound, Question
+from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Question
 from fedboard.common.rounds.step import StepMessage
-from fedboard.common.wire.refusals import Refusal
+from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PRIVATE_NAME
 from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
-from fedboard.simulations.flower.local_grid import LocalGrid
+from fedboard.simulations.flower.in_process import Answer as Answering
 from tests.client.asking import ASKER, SERVER, reply_to, sealed
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
 
@@ -39,8 +39,8 @@ TASK = a_task()
 FIRST_BOARD = TASK.first_board(a_prepared_board(TASK).catalogue)
 FIRST_UNDER_REPLACE = a_task(adjacency=Adjacency.REPLACE).first_board(FIRST_BOARD.catalogue)
 N_NODES = 4
-Tamper = Callable[[Question, bytes], bytes | RecordDict]
-"""What a node sends, sealed if it is bytes, from the question and its honest answer out of its envelope."""
+Tamper = Callable[[Question, bytes], bytes]
+"""What a node sends, to be sealed unless it is ``AsItIs``, from the question and its honest answer."""
 
 
 @dataclass(frozen=True)
@@ -87,38 +87,54 @@ def phone(number: int) -> Phone:
     return Phone(population().rows(N_USERS * number // N_NODES, N_USERS * (number + 1) // N_NODES))
 
 
-def opened(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
-    one = phone(int(context.node_config["partition-id"]))
-    return nullcontext((one, one))
+class AsItIs(bytes):
+    """What a node sends without an envelope."""
 
 
-def is_told(message: Message) -> bool:
-    """Whether the server tells what it has booked, and asks for no answer."""
-    return message.metadata.group_id.startswith("booked")
+def question_in(kind: str, frame: bytes, beside: bytes | None) -> Question | None:
+    """What is asked; None where the server tells what it has booked, or asks for a step."""
+    with suppress(RefusedError):
+        if kind == ROUND:
+            return Question.from_bytes(ASKER.content(frame, beside))
+    return None
 
 
-def an_app(tampers: Mapping[int, Tamper]) -> ClientApp:
+AnswerOf = Callable[[int, str, bytes, bytes | None], bytes | None]
+"""(node, kind, message, board) -> what the node sends; None: nothing comes back."""
+
+
+def answers_of(tampers: Mapping[int, Tamper]) -> AnswerOf:
     """Honest nodes, but for those that tamper with their answers."""
-    app = ClientApp()
 
-    @app.query("hello")
-    def greet(message: Message, context: Context) -> Message:
-        return Message(record_of(b""), reply_to=message)
+    def answer(number: int, kind: str, frame: bytes, beside: bytes | None) -> bytes:
+        question, one = question_in(kind, frame, beside), phone(number)
+        if number not in tampers or question is None:
+            return respond(frame, source=one, gate=one)
+        sent = tampers[number](question, reply_to(question, source=one, gate=one))
+        return sent if isinstance(sent, AsItIs) else sealed(sent, question)
 
-    @app.query("round")
-    def answer_round(message: Message, context: Context) -> Message:
-        content = frame_of(message.content)
-        assert content is not None
-        number = int(context.node_config["partition-id"])
-        if number not in tampers or is_told(message):
-            honest = respond(content, source=phone(number), gate=phone(number))
-            return Message(record_of(honest), reply_to=message)
-        question = Question.from_bytes(ASKER.content(content))
-        sent = tampers[number](question, reply_to(question, source=phone(number), gate=phone(number)))
-        record = sent if isinstance(sent, RecordDict) else record_of(sealed(sent, question))
-        return Message(record, reply_to=message)
+    return answer
 
-    return app
+
+def answers_of_devices(places: Sequence[Path], heard: list[Refusal]) -> list[Answering]:
+    """Devices in this process, each with its own file, gate and ledger.
+
+    Args:
+        places: their ``device.toml``.
+        heard: gets the code of each refusal.
+    """
+
+    def answering(place: Path) -> Answering:
+        vault = MemoryVault()
+
+        def answer(kind: str, frame: bytes, board: bytes | None) -> bytes:
+            with open_device(place) as (source, gate):
+                client = Client(source=source, gate=HeardGate(gate, heard.append), vault=vault)
+                return respond_to(kind, frame, board, client)
+
+        return answer
+
+    return [answering(place) for place in places]
 
 
 @dataclass
@@ -128,50 +144,67 @@ class Weather:
     present: Callable[[], Iterable[int]] | None = None
     holds: Callable[[int], bool] = lambda _: False
     """Whether the reply of this node is held back for now."""
-    mute: Callable[[int], bool] = lambda _: False
-    """Whether this node does not reply to greetings for now."""
-    push_fails: Callable[[], None] = lambda: None
-    pull_fails: Callable[[list[int]], None] = lambda _: None
-    changes: Callable[[Message], Message] = lambda reply: reply
+    looked: Callable[[list[int]], None] = lambda _: None
+    """Is told at each look for replies whose are waited for."""
 
 
-class StormyGrid(LocalGrid):
-    """A grid in this process with weather. It counts the questions that each node was asked."""
+class StormyNodes:
+    """Nodes of this process with weather. It counts the questions that each node was asked."""
 
-    def __init__(self, app: ClientApp, n_nodes: int, weather: Weather) -> None:
-        super().__init__(app, n_nodes, {})
-        self.weather, self.asked = weather, [0] * n_nodes
-        self._node_of: dict[str, int] = {}
-        self._greeted: set[str] = set()
+    def __init__(
+        self,
+        answer: AnswerOf,
+        n_nodes: int,
+        weather: Weather,
+        members: Callable[[], Mapping[str, int]],
+    ) -> None:
+        self.answer, self.weather, self.asked = answer, weather, [0] * n_nodes
+        self.admitted = members
 
-    def get_node_ids(self) -> Iterable[int]:
-        present = self.weather.present
-        return [n + 1 for n in (range(len(self.asked)) if present is None else present())]
+    def present(self) -> Mapping[str, int]:
+        there = self.weather.present
+        numbers = range(len(self.asked)) if there is None else there()
+        admitted = self.admitted()
+        return {f"key-{n}": admitted[f"key-{n}"] for n in numbers if f"key-{n}" in admitted}
 
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        return [NodeInfo(node_id=n, public_key=f"key-{n - 1}".encode()) for n in self.get_node_ids()]
+    def exchange(self, *, largest: int) -> "StormyExchange":
+        return StormyExchange(self)
 
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        self.weather.push_fails()
-        asked = list(messages)
-        ids = list(super().push_messages(asked))
-        for message, name in zip(asked, ids, strict=True):
-            number = message.metadata.dst_node_id - 1
-            if message.metadata.message_type == HELLO:
-                self._greeted.add(name)
+    def close(self) -> None: ...
+
+
+@dataclass
+class StormyExchange:
+    """A node answers when it is asked; its reply comes when the weather lets it through."""
+
+    nodes: StormyNodes
+    coming: dict[int, Reply] = field(default_factory=dict)
+    waiting: set[int] = field(default_factory=set)
+
+    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+        for name, frame in frames.items():
+            number = int(name.removeprefix("key-"))
+            self.nodes.asked[number] += kind == STEP or question_in(kind, frame, beside) is not None
+            self.waiting.add(number)
+            try:
+                content = self.nodes.answer(number, kind, frame, beside)
+            except Exception:  # its text goes nowhere
+                self.coming[number] = Reply(name, None, Refusal.UNREACHABLE)
             else:
-                self.asked[number] += not is_told(message)
-            self._node_of[name] = number
-        return ids
+                if content is not None:
+                    self.coming[number] = Reply(name, content)
 
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        ids = list(message_ids)
-        if greetings := [name for name in ids if name in self._greeted]:
-            replying = [name for name in greetings if not self.weather.mute(self._node_of[name])]
-            return super().pull_messages(replying)
-        self.weather.pull_fails([self._node_of[name] for name in ids])
-        there = [name for name in ids if not self.weather.holds(self._node_of[name])]
-        return [self.weather.changes(reply) for reply in super().pull_messages(there)]
+    def replies(self, *, wait: float) -> list[Reply]:
+        self.nodes.weather.looked(sorted(self.waiting))
+        there = [number for number in list(self.coming) if not self.nodes.weather.holds(number)]
+        self.waiting -= set(there)
+        if not there:
+            time.sleep(min(wait, 0.002))
+        return [self.coming.pop(number) for number in there]
+
+    def close(self) -> None:
+        self.coming.clear()
+        self.waiting.clear()
 
 
 def job_with(
@@ -203,6 +236,7 @@ class Fleet:
     n_nodes: int = N_NODES
     first_board: Board = FIRST_BOARD
     settings: dict[str, Any] = field(default_factory=dict)
+    members: Callable[[], Mapping[str, int]] | None = None
 
     @property
     def job(self) -> Job:
@@ -222,21 +256,23 @@ class Fleet:
             "quorum": 1,
             "deadline_seconds": 20.0,
             "grace_seconds": 0.05,
-            "resend_seconds": 0.02,
-            "poll_seconds": 0.01,
             "nodes": {f"key-{number}": 100 for number in range(self.n_nodes)},
         }
         files = {"folder": str(self.folder), "first_board": str(first), "question_key": str(key)}
         return job_with(**{**files, **usual, **self.settings})
 
-    def run(self) -> "Outcome":
-        grid = StormyGrid(an_app(self.tampers), self.n_nodes, self.weather)
-        with grid.running():
-            board = run_job(grid, self.job)
-        return Outcome(self.folder, board, grid.asked)
+    def run(self, **told: Any) -> "Outcome":
+        nodes = self.nodes()
+        return Outcome(self.folder, run_job(nodes, self.job, **told), nodes.asked)
 
-    def grid(self) -> StormyGrid:
-        return StormyGrid(an_app(self.tampers), self.n_nodes, self.weather)
+    def nodes(self) -> StormyNodes:
+        return StormyNodes(answers_of(self.tampers), self.n_nodes, self.weather, self.who_is_admitted())
+
+    def who_is_admitted(self) -> Callable[[], Mapping[str, int]]:
+        """The members; where there is no register those of the settings, and in a simulation whoever is there."""
+        everybody = {f"key-{n}": 100 for n in range(self.n_nodes)}
+        listed = self.settings.get("nodes", everybody)
+        return self.members or (lambda: everybody if listed is None else listed)
 
 
 @dataclass(frozen=True)
@@ -277,7 +313,7 @@ def everything_written(folder: Path) -> bytes:
 
 def unsealed(tamper: Callable[[Question, bytes], bytes]) -> Tamper:
     """What it sends goes without an envelope."""
-    return lambda question, honest: record_of(tamper(question, honest))
+    return lambda question, honest: AsItIs(tamper(question, honest))
 
 
 def rewritten(change: Callable[[Answer], Answer], *, n_items: int = 25) -> Tamper:

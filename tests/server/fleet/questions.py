@@ -1,17 +1,11 @@
 """A fleet that is asked questions; its devices answer in this process, with their own files and gates."""
 
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from flwr.app import Context
 
-from fedboard.client.answering.rounds import RatingSource
-from fedboard.client.answering.steps import SessionGate
-from fedboard.client.device.config import open_device
-from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.common.board import Board
 from fedboard.common.questions.subject import Subject
 from fedboard.common.questions.wording import Wording
@@ -22,8 +16,9 @@ from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.questions.places import PutQuestion
 from fedboard.server.fleet.questions.putting import put_question
 from fedboard.server.fleet.running import run_job
-from fedboard.simulations.flower.local_grid import LocalGrid
+from fedboard.simulations.flower.in_process import LocalNodes
 from tests.server.fleet.deployed import NODES, Fleet
+from tests.server.fleet.local_fleet import answers_of_devices
 
 MEAN = Wording(kind="mean")
 NINE_IN_TEN = Wording(
@@ -48,21 +43,14 @@ class Asked:
     def run(
         self, put: PutQuestion, *, nodes: tuple[str, ...] = NODES, seconds: float = 10.0, **changes: Any
     ) -> Board:
-        """As its ServerApp would, but that nodes are simulated ones."""
-
-        def opened(context: Context) -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
-            return open_device(self.device(nodes[int(context.node_config["partition-id"])]))
-
+        """As its server would, but that nodes are simulated ones."""
         job = Job.load(put.state.job)
-        pace = msgspec.structs.replace(
-            job.rounds, deadline_seconds=seconds, grace_seconds=0.2, poll_seconds=0.01
-        )
-        here: dict[str, Any] = {"nodes": None, "enrolled": None, "line": None, "users": 160, "rounds": pace}
+        pace = msgspec.structs.replace(job.rounds, deadline_seconds=seconds, grace_seconds=0.2)
+        here: dict[str, Any] = {"nodes": None, "enrolled": None, "users": 160, "rounds": pace}
         steps = msgspec.structs.replace(job.protocol, step_seconds=None)
         job = msgspec.structs.replace(job, **{**here, "protocol": steps, **changes})
-        grid = LocalGrid(make_client_app(opened, refused=self.heard.append), len(nodes), {})
-        with grid.running():
-            return run_job(grid, job)
+        places = [self.device(name) for name in nodes]
+        return run_job(LocalNodes(answers_of_devices(places, self.heard), job.largest_cohort), job)
 
     def put(self, wording: Wording = MEAN, *, epsilon: float = 0.5) -> PutQuestion:
         return put_question(self.settings, wording, epsilon=epsilon)

@@ -5,11 +5,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Context
 
-from fedboard.client.device.config import load_device, open_device
+from fedboard.client.device.config import load_device
 from fedboard.client.device.status import given_so_far
-from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.client.ratings.examples_file import ExamplesTable, write_examples
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
@@ -21,9 +19,9 @@ from fedboard.common.wire.signing import PUBLIC_NAME
 from fedboard.server.calibrating import ExampleTraining, calibrated_example_task
 from fedboard.server.run_spec import Promise
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from fedboard.simulations.flower.local_grid import LocalGrid
+from fedboard.simulations.flower.in_process import LocalNodes
 from tests.client.asking import SERVER
-from tests.server.fleet.local_fleet import Fleet, run_job
+from tests.server.fleet.local_fleet import Fleet, answers_of_devices, run_job
 
 N_DEVICES = 3
 POPULATION = SharedLinear(users=300, examples=6, dimension=5).sample(0)
@@ -52,12 +50,8 @@ class Devices:
         return self.fleet.folder.parent / f"device-{number}" / "device.toml"
 
     def run(self) -> Board:
-        def opened(context: Context):  # type: ignore[no-untyped-def]
-            return open_device(self.place(int(context.node_config["partition-id"])))
-
-        grid = LocalGrid(make_client_app(opened, refused=self.heard.append), N_DEVICES, {})
-        with grid.running():
-            return run_job(grid, self.fleet.job)
+        places = [self.place(number) for number in range(N_DEVICES)]
+        return run_job(LocalNodes(answers_of_devices(places, self.heard), 100), self.fleet.job)
 
 
 def devices(

@@ -1,17 +1,15 @@
 """A busy fleet: nobody gives before a quorum is there, a round that lacks it is asked again, waiting has bounds."""
 
 from collections import Counter
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.rounds.pace import TOLD, Pace
+from fedboard.server.fleet.rounds.asking import TOLD, Pace
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
@@ -25,25 +23,24 @@ SHORT: dict[str, Any] = {"deadline_seconds": 0.2, "longest_deadline_seconds": 0.
 PLAN = [[request.name for request in requests] for requests in TASK.plan()]
 
 
-def held_until_asked_again(grid: Any, first_of_round: Counter[int], *numbers: int) -> Any:
+def held_until_asked_again(nodes: Any, first_of_round: Counter[int], *numbers: int) -> Any:
     """The replies of these nodes to what a round asks first never come; those to what it asks later do."""
-    return lambda number: number in numbers and grid.asked[number] <= first_of_round[number]
+    return lambda number: number in numbers and nodes.asked[number] <= first_of_round[number]
 
 
 def test_a_round_below_the_quorum_is_asked_again_and_made(tmp_path: Path) -> None:
     """Two of four stay silent until they are asked once more: before, that was a lost round with its budget."""
-    fleet = Fleet(tmp_path / "run", settings={**SHORT, "resend_seconds": 1000.0})
-    grid, finished = fleet.grid(), 0
+    fleet = Fleet(tmp_path / "run", settings=SHORT)
+    nodes, finished = fleet.nodes(), 0
     first = Counter(dict.fromkeys((2, 3), 1))
-    grid.weather.holds = held_until_asked_again(grid, first, 2, 3)
+    nodes.weather.holds = held_until_asked_again(nodes, first, 2, 3)
 
     def on_round(_: object) -> None:
         nonlocal finished
         finished += 1
-        first.update({number: grid.asked[number] - first[number] + 1 for number in (2, 3)})
+        first.update({number: nodes.asked[number] - first[number] + 1 for number in (2, 3)})
 
-    with grid.running():
-        run_job(grid, fleet.job, on_round=on_round)
+    run_job(nodes, fleet.job, on_round=on_round)
 
     calm = Fleet(tmp_path / "calm")
     calm.run()
@@ -58,32 +55,30 @@ def test_a_round_below_the_quorum_is_asked_again_and_made(tmp_path: Path) -> Non
 
 def test_what_has_come_stays_when_a_round_is_asked_again(tmp_path: Path) -> None:
     """The first node answers the first time alone, two others the second time alone: together they are a quorum."""
-    fleet = Fleet(tmp_path / "run", settings={**SHORT, "resend_seconds": 1000.0})
-    grid = fleet.grid()
+    fleet = Fleet(tmp_path / "run", settings=SHORT)
+    nodes = fleet.nodes()
     gone = {1: 1, 2: 1, 3: 99}  # how many messages of each node are lost before its reply comes
-    grid.weather.holds = lambda number: grid.asked[number] <= gone.get(number, 0)
-    grid.weather.present = lambda: range(N_NODES)
+    nodes.weather.holds = lambda number: nodes.asked[number] <= gone.get(number, 0)
+    nodes.weather.present = lambda: range(N_NODES)
 
-    with grid.running():
-        runtime_board = run_job(grid, fleet.job)
+    runtime_board = run_job(nodes, fleet.job)
 
     lines = _lines(tmp_path / "run")
     assert lines[0]["attempts"] == 2
     assert lines[0]["answers"] == QUORUM
-    assert grid.asked[0] == N_ROUNDS  # who has answered is not asked again
+    assert nodes.asked[0] == N_ROUNDS  # who has answered is not asked again
     assert runtime_board.version == N_ROUNDS
 
 
 def test_a_round_is_given_up_after_its_attempts_and_only_then(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    fleet = Fleet(folder, settings={**SHORT, "attempts": 2, "resend_seconds": 1000.0})
-    grid = fleet.grid()
-    grid.weather.holds = lambda number: (
+    fleet = Fleet(folder, settings={**SHORT, "attempts": 2})
+    nodes = fleet.nodes()
+    nodes.weather.holds = lambda number: (
         number > 1 and bool(len(BoardStore(folder / "boards").versions()) == 2)
     )
 
-    with grid.running():
-        run_job(grid, fleet.job)
+    run_job(nodes, fleet.job)
 
     lines = _lines(folder)
     assert [line["lost"] for line in lines] == [False, True, False]
@@ -106,21 +101,17 @@ def test_asking_again_stops_where_it_cannot_help(tmp_path: Path) -> None:
         fleet.run()
 
 
-@pytest.mark.parametrize("mute", [(0, 1), (0, 1, 2, 3)])
-def test_nobody_gives_anything_before_a_quorum_was_heard_from(tmp_path: Path, mute: tuple[int, ...]) -> None:
-    """All four are listed; of those that do not reply to a greeting nobody knows whether they are there."""
+@pytest.mark.parametrize("there", [(2, 3), ()])
+def test_nobody_gives_anything_before_a_quorum_is_there(tmp_path: Path, there: tuple[int, ...]) -> None:
     folder = tmp_path / "run"
-    fleet = Fleet(folder, weather=Weather(mute=lambda number: number in mute), settings=SHORT)
-    grid = fleet.grid()
+    fleet = Fleet(folder, weather=Weather(present=lambda: there), settings=SHORT)
+    nodes = fleet.nodes()
 
-    with (
-        grid.running(),
-        pytest.raises(TooFewAnswersError, match="nobody was asked, and nothing was spent") as failed,
-    ):
-        run_job(grid, fleet.job)
+    with pytest.raises(TooFewAnswersError, match="nobody was asked, and nothing was spent") as failed:
+        run_job(nodes, fleet.job)
 
     assert not failed.value.asked
-    assert grid.asked == [0] * N_NODES
+    assert nodes.asked == [0] * N_NODES
     assert events(folder) == []
 
 
@@ -128,32 +119,17 @@ def test_a_later_round_without_a_quorum_is_not_lost_but_waits(tmp_path: Path) ->
     """Before, it was booked and skipped. Now the run ends there, and goes on when it is run again."""
     folder = tmp_path / "run"
     fleet = Fleet(folder, settings={**SHORT, "grace_seconds": 0.001})
-    grid = fleet.grid()
-    grid.weather.present = lambda: range(N_NODES if len(BoardStore(folder / "boards").versions()) < 2 else 2)
+    nodes = fleet.nodes()
+    nodes.weather.present = lambda: range(N_NODES if len(BoardStore(folder / "boards").versions()) < 2 else 2)
 
-    with grid.running(), pytest.raises(TooFewAnswersError, match="2 nodes are there and the quorum is 3"):
-        run_job(grid, fleet.job)
+    with pytest.raises(TooFewAnswersError, match="2 nodes are there and the quorum is 3"):
+        run_job(nodes, fleet.job)
 
     assert [event["name"] for event in events(folder)] == PLAN[0]
-    assert grid.asked == [1] * N_NODES
+    assert nodes.asked == [1] * N_NODES
     outcome = Fleet(folder, settings=SHORT).run()
     assert [line["lost"] for line in outcome.rounds] == [False] * N_ROUNDS
     assert [event["name"] for event in events(folder)] == [name for names in PLAN for name in names]
-
-
-def test_the_list_of_nodes_may_be_away_for_a_moment(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path / "run")
-    looks = Counter[str]()
-
-    def present() -> Iterable[int]:
-        looks["all"] += 1
-        if looks["all"] % 2:
-            raise httpx.ReadTimeout("the SuperLink is busy")
-        return range(N_NODES)
-
-    fleet.weather.present = present
-
-    assert fleet.run().board.version == N_ROUNDS
 
 
 def test_a_deadline_follows_what_nodes_took_between_its_bounds(tmp_path: Path) -> None:
@@ -196,11 +172,10 @@ def test_devices_answer_the_second_time_what_they_answered_the_first(tmp_path: P
         asked.append(question.content)
         return honest
 
-    fleet = Fleet(tmp_path / "run", tampers={3: listening}, settings={**SHORT, "resend_seconds": 1000.0})
-    grid = fleet.grid()
-    grid.weather.holds = lambda number: number > 1 and grid.asked[number] <= 1
-    with grid.running():
-        run_job(grid, fleet.job)
+    fleet = Fleet(tmp_path / "run", tampers={3: listening}, settings=SHORT)
+    nodes = fleet.nodes()
+    nodes.weather.holds = lambda number: number > 1 and nodes.asked[number] <= 1
+    run_job(nodes, fleet.job)
 
     assert len(asked) == N_ROUNDS + 1
     assert len(set(asked)) == N_ROUNDS

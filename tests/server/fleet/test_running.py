@@ -269,12 +269,12 @@ def test_a_server_that_ends_while_it_waits_asks_the_same_again(
             raise KilledError
 
     fleet = Fleet(folder, tampers={0: ending}, settings={"noise": "secure"})
-    fleet.weather.pull_fails = ends
+    fleet.weather.looked = ends
     with pytest.raises(KilledError):
         fleet.run()
     assert booked(folder) == PLAN[0]
 
-    fleet.weather.pull_fails = lambda nodes: None
+    fleet.weather.looked = lambda nodes: None
     assert fleet.run().board.version == N_ROUNDS
     assert_same_but_for_its_key(asked)
     assert booked(folder) == booked(calm)
@@ -506,11 +506,11 @@ IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("wrong", "says"), IMPOSSIBLE, ids=lambda value: str(value)[:30])
 def test_a_job_that_cannot_run_asks_nobody(tmp_path: Path, wrong: dict[str, Any], says: str) -> None:
     fleet = Fleet(tmp_path / "run", settings=wrong)
-    grid = fleet.grid()
+    nodes = fleet.nodes()
 
-    with grid.running(), pytest.raises(FedboardError, match=says):
-        run_job(grid, fleet.job)
-    assert grid.asked == [0] * N_NODES
+    with pytest.raises(FedboardError, match=says):
+        run_job(nodes, fleet.job)
+    assert nodes.asked == [0] * N_NODES
 
 
 def test_certificates_count_the_rounds_that_were_planned_made_and_lost(tmp_path: Path) -> None:

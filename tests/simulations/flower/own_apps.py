@@ -8,7 +8,7 @@ from flwr.clientapp import ClientApp
 
 from fedboard.flower import BillboardStrategy, Catalogue, People, answer
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
-from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.simulations.flower.local_grid import LocalGrid
 from tests.simulations.flower.small_runs import N_ITEMS, N_USERS, SETTINGS
 
 RATINGS = synthetic_ratings(SyntheticConfig(n_users=N_USERS, n_items=N_ITEMS, mean_ratings_per_user=10.0))

@@ -1,4 +1,4 @@
-"""The deployment's apps over a grid in this process: the engine's boards, bit for bit."""
+"""A fleet's rounds over nodes in this process: the engine's boards, bit for bit."""
 
 import json
 import sys
@@ -14,7 +14,6 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
-from fedboard.simulations.flower.local_grid import LocalGrid
 from fedboard.simulations.simulate import Silent, simulate
 from tests.simulations.flower.small_runs import N_USERS, a_config, digests
 
@@ -162,17 +161,21 @@ def test_what_no_fleet_can_do_is_one_sentence_and_leaves_nothing(
     assert nothing_left(tmp_path / "run")
 
 
-@pytest.mark.parametrize(
-    ("runtime", "module"), [("in-process", "flwr"), ("flower", "flwr"), ("flower", "ray")]
-)
+@pytest.mark.parametrize("module", ["flwr", "ray"])
 def test_a_missing_extra_is_named_and_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runtime: str, module: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(InputError, match=rf"needs {module}, .* pip install '\.\[sim\]'"):
-        simulate(a_config(runtime=runtime), tmp_path / "run")
+        simulate(a_config(runtime="flower"), tmp_path / "run")
     assert nothing_left(tmp_path / "run")
+
+
+def test_nodes_in_this_process_need_no_flower(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "flwr", None)
+
+    simulate(a_config(runtime="in-process"), tmp_path / "run", report=False)
 
 
 def an_account(path: Path, epsilon: float) -> str:
@@ -213,17 +216,6 @@ def test_nothing_of_the_ratings_is_left_behind(tmp_path: Path, monkeypatch: pyte
 
     assert list((tmp_path / "temporary").iterdir()) == []
     assert not list((tmp_path / "run").rglob("*.npy"))
-
-
-def test_a_grid_gives_flower_back_what_it_had(tmp_path: Path) -> None:
-    from flwr.supercore.task_identity import TaskIdentity
-
-    from fedboard.simulations.flower import cohort_app
-
-    before = (TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id)
-    with pytest.raises(KeyboardInterrupt), LocalGrid(cohort_app.app, 2, {}).running():
-        raise KeyboardInterrupt
-    assert (TaskIdentity._run_id, TaskIdentity._node_id, TaskIdentity._task_id) == before
 
 
 def test_secure_noise_that_was_lost_is_not_drawn_again(

@@ -23,7 +23,7 @@ from flwr.app import Context, Message, RecordDict
 import fedboard
 from fedboard.cli.main import commands
 from fedboard.common.rounds.flower_parts import record_of
-from fedboard.simulations.flower.local_grid import LocalGrid
+from tests.simulations.flower.local_grid import LocalGrid
 from tests.simulations.flower.own_apps import ITEMS, NODES, RATINGS
 from tests.simulations.flower.test_on_ray import processes_of
 

@@ -16,8 +16,8 @@ from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.flower import BillboardStrategy, answer, evaluate
-from fedboard.simulations.flower.local_grid import LocalGrid
 from fedboard.simulations.simulate import simulate
+from tests.simulations.flower.local_grid import LocalGrid
 from tests.simulations.flower.own_apps import NODES, a_strategy, app_of, everybody, started
 from tests.simulations.flower.small_runs import N_USERS, a_config
 

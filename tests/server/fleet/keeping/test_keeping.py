@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from flwr.app import Message
-from flwr.clientapp import ClientApp
-from flwr.proto.node_pb2 import NodeInfo
 
 from fedboard.cli.main import commands
 from fedboard.client.answering.asker import Asker
@@ -27,7 +24,6 @@ from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.rounds.flower_parts import frame_of, record_of
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.publishing.log.log import BoardLog
 from fedboard.server.fleet.members.register import Register
@@ -39,8 +35,9 @@ from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import FinishedRound
+from fedboard.simulations.flower.in_process import Answer, LocalNodes
 from tests.server.fleet.deployed import NODES
-from tests.server.fleet.local_fleet import Phone, StormyGrid, Weather
+from tests.server.fleet.local_fleet import Phone
 from tests.server.fleet.opened import a_fleet
 
 pytestmark = pytest.mark.slow
@@ -50,31 +47,16 @@ class Killed(BaseException):
     """``kill -9``, as far as this process goes."""
 
 
-class Grid(StormyGrid):
+def nodes_of(settings: FleetSettings, devices: Path) -> LocalNodes:
     """The devices of a fleet's settings, in this process; they keep no record of their own, as if all were new."""
+    asker = Asker(server=QuestionKey.read(settings.network.question_key).public)
+    first = Board.load(StateFolder.of(settings).first_board)
 
-    def __init__(self, settings: FleetSettings, devices: Path) -> None:
-        asker = Asker(server=QuestionKey.read(settings.network.question_key).public)
-        first = Board.load(StateFolder.of(settings).first_board)
-        self._keys = list(settings.public_keys)
-        phones = [Phone(CohortFile.open(devices / n / "cohort").cohort(first), asker=asker) for n in NODES]
-        app = ClientApp()
+    def answering(name: str) -> Answer:
+        one = Phone(CohortFile.open(devices / name / "cohort").cohort(first), asker=asker)
+        return lambda kind, frame, board: respond(frame, source=one, gate=one)
 
-        @app.query("hello")
-        def greet(message: Message, context: Any) -> Message:
-            return Message(record_of(b""), reply_to=message)
-
-        @app.query("round")
-        def answer(message: Message, context: Any) -> Message:
-            one = phones[int(context.node_config["partition-id"])]
-            content = frame_of(message.content)
-            assert content is not None
-            return Message(record_of(respond(content, source=one, gate=one)), reply_to=message)
-
-        super().__init__(app, len(NODES), Weather())
-
-    def get_nodes(self) -> Iterable[NodeInfo]:
-        return [NodeInfo(node_id=n + 1, public_key=key.encode()) for n, key in enumerate(self._keys)]
+    return LocalNodes([answering(name) for name in NODES], 100)
 
 
 def go_on(
@@ -88,9 +70,9 @@ def go_on(
         if done.board.version == until:
             raise Killed
 
-    grid = Grid(settings, config_of(devices or settings).parent)
-    with grid.running(), suppress(Killed):
-        run_job(grid, Job.load(state.job), on_round=finished)
+    nodes = nodes_of(settings, config_of(devices or settings).parent)
+    with suppress(Killed):
+        run_job(nodes, Job.load(state.job), on_round=finished)
     log = state.run / "rounds.jsonl"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 

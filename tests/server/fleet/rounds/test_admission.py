@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import RecordDict
 
 from fedboard.client.answering.rounds import respond
 from fedboard.common.contribution import Contribution
@@ -292,14 +291,14 @@ def test_rows_that_do_not_fit_together_are_refused_whoever_takes_part(
 
 
 def in_the_preparation(change: Callable[[Contribution], Contribution]) -> Tamper:
-    def tamper(question: Question, honest: bytes) -> bytes | RecordDict:
+    def tamper(question: Question, honest: bytes) -> bytes:
         return with_rows(change)(question, honest) if question.round == 0 else honest
 
     return tamper
 
 
 def after_the_preparation(change: Callable[[Contribution], Contribution]) -> Tamper:
-    def tamper(question: Question, honest: bytes) -> bytes | RecordDict:
+    def tamper(question: Question, honest: bytes) -> bytes:
         return with_rows(change)(question, honest) if question.round else honest
 
     return tamper

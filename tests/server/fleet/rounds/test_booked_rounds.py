@@ -79,15 +79,15 @@ def go_on(
 ) -> list[dict[str, Any]]:
     """Train, and be killed after so many boards; the lines of the log."""
     fleet = Fleet(folder, weather=weather or Weather(), settings={**SETTINGS, **settings})
-    grid = fleet.grid()
+    nodes = fleet.nodes()
 
     def finished(done: FinishedRound) -> None:
         if done.board.version == until:
             raise Killed
 
-    with grid.running(), suppress(Killed):
-        run_job(grid, fleet.job, on_round=finished)
-    return local_fleet.Outcome(folder, BoardStore(folder / "boards").latest(), grid.asked).rounds
+    with suppress(Killed):
+        run_job(nodes, fleet.job, on_round=finished)
+    return local_fleet.Outcome(folder, BoardStore(folder / "boards").latest(), nodes.asked).rounds
 
 
 @contextmanager

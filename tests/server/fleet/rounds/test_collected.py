@@ -18,8 +18,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, kept_rows, whole_sums
 from fedboard.common.rounds.question import Answer
 from fedboard.common.wire.refusals import RefusedError
-from fedboard.server.fleet.rounds.admission import Admission
-from fedboard.server.fleet.rounds.collected import Intake
+from fedboard.server.fleet.rounds.admission import Admission, Intake
 from tests.client.asking import KEY, asking, reply_to, sealed
 from tests.common.tasks.conftest import N_USERS, a_residual_task, population, residual_boards
 from tests.server.fleet.local_fleet import FIRST_BOARD, TASK, Phone, phone

@@ -1,5 +1,6 @@
 """Who takes part in a round: who is a member when it begins, and still is one when her answer is taken."""
 
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,27 +9,36 @@ import pytest
 
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
 from fedboard.common.rounds.step import StepMessage
+from fedboard.server.fleet.devices.mailbox import Mailbox
+from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.job import EnrolledDevices
-from fedboard.server.fleet.rounds.admitted import Admitted
-from fedboard.server.fleet.rounds.quorum import Roster
+from fedboard.server.fleet.rounds.asking import Roster
+from fedboard.server.fleet.rounds.nodes import MemberNodes
 from tests.server.fleet.local_fleet import Fleet, Outcome, Weather, digests, job_with
 from tests.server.fleet.rounds.test_session_rounds import MASKED, UNMASK, Nodes, run
 
 pytestmark = pytest.mark.slow
 
 
-def members_of(fleet: Fleet, *names: str) -> Register:
-    """The register of a fleet, in which these are members by its settings."""
+ROOM = Capacity(devices=9, users=10_000)
+
+
+def admit(register: Register, number: int, *, users: int = 100) -> None:
+    """A device joins with an invitation of its own."""
+    name, secret = f"key-{number}", secrets.token_bytes(32)
+    register.invite(secret, name=name, max_users=users, seconds=60)
+    register.join(secret, name, capacity=ROOM)
+
+
+def members_of(fleet: Fleet, *numbers: int, most_users: int = 800) -> Register:
+    """The register of a fleet, in which these are members; the rounds read it as on a server."""
     fleet.folder.mkdir(exist_ok=True)
     place = fleet.folder / "members.sqlite"
     register = Register(place)
-    register.keep_to({name: (name, 100) for name in names})
-    fleet.settings |= {
-        "enrolled": EnrolledDevices(
-            register=str(place), max_devices=4, max_users=400, max_users_per_device=100
-        )
-    }
+    for number in numbers:
+        admit(register, number)
+    fleet.members = MemberNodes(Mailbox(), place, most_users=most_users).admitted
     return register
 
 
@@ -43,7 +53,7 @@ def changed_in_round(fleet: Fleet, number: int, change: Callable[[], object]) ->
             done.append(made)
             change()
 
-    fleet.weather.pull_fails = looked
+    fleet.weather.looked = looked
     return fleet.run()
 
 
@@ -53,7 +63,7 @@ def answers(outcome: Outcome) -> list[int]:
 
 def test_what_a_device_sends_after_it_was_removed_is_refused_and_no_round_is_lost(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "fleet", settings={"quorum": 3, "expected_nodes": 4})
-    register = members_of(fleet, "key-0", "key-1", "key-2", "key-3")
+    register = members_of(fleet, 0, 1, 2, 3)
 
     outcome = changed_in_round(fleet, 1, lambda: register.remove("key-3"))
 
@@ -69,14 +79,15 @@ def test_what_a_device_sends_after_it_was_removed_is_refused_and_no_round_is_los
 def test_a_device_that_is_removed_in_a_session_has_dropped_out(tmp_path: Path, step: int) -> None:
     """Before its masked input is taken it is not in the sum; afterwards the others take its mask off."""
     fleet = Fleet(tmp_path / "fleet")
-    register = members_of(fleet, "key-0", "key-1", "key-2", "key-3")
+    register = members_of(fleet, 0, 1, 2, 3)
 
     def remove(asked: StepMessage, sent: bytes) -> bytes:
         if (asked.round, asked.number) == (1, step):
             register.remove("key-3")
         return sent
 
-    lines = run(fleet.folder, Nodes(spoilt={3: remove}), grace_seconds=0.05, **fleet.settings)
+    spoilt = Nodes(spoilt={3: remove})
+    lines = run(fleet.folder, spoilt, members=fleet.members, grace_seconds=0.05, **fleet.settings)
 
     answered = [line["answers"] for line in lines]
     assert answered[:2] == [4, 3 if step == MASKED else 4]
@@ -87,11 +98,9 @@ def test_a_device_that_is_removed_in_a_session_has_dropped_out(tmp_path: Path, s
 
 def test_who_joins_in_a_round_takes_part_in_the_next(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "expected_nodes": 4})
-    register = members_of(fleet, "key-0", "key-1", "key-2")
+    register = members_of(fleet, 0, 1, 2)
 
-    outcome = changed_in_round(
-        fleet, 1, lambda: register.keep_to({f"key-{n}": (f"{n}", 100) for n in range(4)})
-    )
+    outcome = changed_in_round(fleet, 1, lambda: admit(register, 3))
 
     told = answers(outcome)
     assert told[:2] == [3, 3]
@@ -102,9 +111,9 @@ def test_who_joins_in_a_round_takes_part_in_the_next(tmp_path: Path) -> None:
 def test_whoever_is_removed_and_comes_back_with_another_key_is_in_no_round_twice(tmp_path: Path) -> None:
     """Her answer is in the sum already, and her new key's would be a second one."""
     fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "expected_nodes": 4})
-    register = members_of(fleet, "key-0", "key-1", "key-2")
+    register = members_of(fleet, 0, 1, 2)
     alone = Fleet(tmp_path / "alone", settings={"quorum": 2, "expected_nodes": 4})
-    members_of(alone, "key-0", "key-1", "key-2")
+    members_of(alone, 0, 1, 2)
     undisturbed = alone.run()
     held = {"now": True}
     fleet.weather.holds = lambda node: (
@@ -113,7 +122,7 @@ def test_whoever_is_removed_and_comes_back_with_another_key_is_in_no_round_twice
 
     def come_back() -> None:
         register.remove("key-2")
-        register.keep_to({"key-0": ("0", 100), "key-1": ("1", 100), "key-3": ("3", 100)})
+        admit(register, 3)
 
     seen = list[int]()
     log = fleet.folder / "rounds.jsonl"
@@ -127,7 +136,7 @@ def test_whoever_is_removed_and_comes_back_with_another_key_is_in_no_round_twice
         if seen:
             seen.append(1)
 
-    fleet.weather.pull_fails = looked
+    fleet.weather.looked = looked
     outcome = fleet.run()
 
     assert answers(outcome)[0] == 3
@@ -137,14 +146,15 @@ def test_whoever_is_removed_and_comes_back_with_another_key_is_in_no_round_twice
 
 
 def test_a_fleet_begins_without_devices_and_waits_for_those_who_join(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "expected_nodes": 3, "nodes": {}})
+    fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "expected_nodes": 3})
     register = members_of(fleet)
     looks = list[int]()
 
     def present() -> range:
         looks.append(1)
         if len(looks) == 5:
-            register.keep_to({f"key-{n}": (f"{n}", 100) for n in range(3)})
+            for number in range(3):
+                admit(register, number)
         return range(4)
 
     fleet.weather = Weather(present=present)
@@ -157,7 +167,7 @@ def test_nobody_is_asked_where_the_members_left_are_too_few(tmp_path: Path) -> N
     fleet = Fleet(
         tmp_path / "fleet", settings={"quorum": 2, "deadline_seconds": 0.2, "longest_deadline_seconds": 0.3}
     )
-    members_of(fleet, "key-0")
+    members_of(fleet, 0)
 
     with pytest.raises(TooFewAnswersError, match="1 nodes are there and the quorum is 2; nobody was asked"):
         fleet.run()
@@ -165,50 +175,30 @@ def test_nobody_is_asked_where_the_members_left_are_too_few(tmp_path: Path) -> N
 
 def test_whoever_may_still_answer_is_counted_once(tmp_path: Path) -> None:
     """A node that has answered is a member too, and one that was removed has answered all the same."""
-    roster = Roster(Fleet(tmp_path / "fleet").grid(), Fleet(tmp_path / "fleet").job)
+    fleet = Fleet(tmp_path / "fleet")
+    roster = Roster(fleet.nodes(), fleet.job)
 
     assert roster.can_answer({"key-0"}, {"key-1"}) == 3
     assert roster.can_answer({"key-0", "removed"}, {"key-1", "key-2"}) == 3
     assert roster.can_answer({"key-0", "key-1"}, {"key-0"}) == 4
 
 
-def test_a_device_that_comes_by_flower_and_to_the_door_is_one_of_a_quorum(tmp_path: Path) -> None:
-    class Door:
-        def present(self) -> list[str]:
-            return ["key-0", "key-1"]
-
-    fleet = Fleet(tmp_path / "fleet", settings={"deadline_seconds": 0.2, "longest_deadline_seconds": 0.3})
-    fleet.settings["quorum"] = 3
-    grid = fleet.grid()
-    grid.weather.present = lambda: range(2)
-    roster = Roster(grid, fleet.job)
-    object.__setattr__(roster, "_line", Door())
-
-    assert sorted(node.name for node in roster.present().values()) == ["key-0", "key-1"]
-    with pytest.raises(TooFewAnswersError, match="2 nodes are there and the quorum is 3"):
-        roster.when_enough()
-
-
 def test_more_users_than_the_sums_are_sized_for_are_never_in_a_round(tmp_path: Path) -> None:
     """However they got into the register."""
-    fleet = Fleet(tmp_path / "fleet")
-    register = members_of(fleet, "key-0", "key-1")
-    job = fleet.job
-    assert job.n_users == 800
+    register = Register(tmp_path / "members.sqlite")
+    for number, users in enumerate((500, 300, 1)):
+        admit(register, number, users=users)
 
-    register.keep_to({"key-0": ("a", 500), "key-1": ("b", 300), "key-2": ("c", 1)})
+    nodes = MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=800)
 
-    assert Admitted(job).now() == {"key-0": 500, "key-1": 300}
+    assert nodes.admitted() == {"key-0": 500, "key-1": 300}
 
 
 def test_a_register_that_is_none_stops_the_training(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path / "fleet")
-    with members_of(fleet, "key-0"):
-        pass  # all of it is in the one file
-    (fleet.folder / "members.sqlite").write_text("no database\n" * 100)
+    (tmp_path / "members.sqlite").write_text("no database\n" * 100)
 
     with pytest.raises(StorageError, match="register of devices cannot be used"):
-        Admitted(fleet.job)
+        MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=1)
 
 
 @pytest.mark.parametrize("drawn", [{"probability": 0.5}, {"size": 3}, {"cohorts": 2}])

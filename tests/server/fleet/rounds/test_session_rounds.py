@@ -1,30 +1,27 @@
-"""Sessions over a grid: who drops out is out, what is bad counts alone, and a round has an end whatever happens."""
+"""Sessions with nodes: who drops out is out, what is bad counts alone, and a round has an end whatever happens."""
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import Message
-from flwr.clientapp import ClientApp
-from flwr.supercore.inflatable.inflatable_object import get_all_nested_objects
 
-from fedboard.client.answering.rounds import respond
-from fedboard.client.answering.steps import Client, respond_step
-from fedboard.client.fleet.session_state import ContextVault
+from fedboard.client.answering.session_memory import MemoryVault
+from fedboard.client.answering.steps import Client, respond_to
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
-from fedboard.common.rounds.question import HELLO, STEP, refusal
+from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
 from fedboard.server.fleet.plan.protocols import protocol_of
-from fedboard.server.fleet.rounds.pace import Pace
+from fedboard.server.fleet.rounds.asking import Pace
+from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.running import run_job
@@ -32,13 +29,14 @@ from tests.client.asking import ASKER, SERVER
 from tests.server.fleet.local_fleet import (
     N_NODES,
     TASK,
+    AnswerOf,
     Fleet,
     Phone,
-    StormyGrid,
+    StormyExchange,
+    StormyNodes,
     Weather,
     digests,
     events,
-    is_told,
     phone,
 )
 
@@ -72,56 +70,23 @@ class Nodes:
     boards: int = 0
     """Steps that came with a board."""
 
-    def app(self) -> ClientApp:
-        app = ClientApp()
+    def answering(self, lost: Callable[[int, int, int], bool]) -> AnswerOf:
+        """What they send, each with its memory of the session; of what is lost nothing comes."""
+        vaults = defaultdict[int, MemoryVault](MemoryVault)
 
-        @app.query("round")
-        def hold(message: Message, context: Any) -> Message:
-            content, one = frame_of(message.content), self.gate(int(context.node_config["partition-id"]))
-            assert content is not None
-            return Message(record_of(respond(content, source=one, gate=one)), reply_to=message)
-
-        @app.query("step")
-        def answer_step(message: Message, context: Any) -> Message:
-            found = frames_of(message.content)
-            assert found is not None
-            number, step = (
-                int(context.node_config["partition-id"]),
-                StepMessage.from_bytes(ASKER.content(*found)),
-            )
-            self.asked.append((number, step.round, step.number))
-            self.boards += found[1] is not None
+        def answer(number: int, kind: str, frame: bytes, board: bytes | None) -> bytes | None:
             one = self.gate(number)
-            sent = respond_step(*found, Client(source=one, gate=one, vault=ContextVault(context)))
-            return Message(record_of(self.spoilt.get(number, honest)(step, sent)), reply_to=message)
+            sent = respond_to(kind, frame, board, Client(source=one, gate=one, vault=vaults[number]))
+            if kind != STEP:
+                return sent
+            step = StepMessage.from_bytes(ASKER.content(frame, board))
+            self.asked.append((number, step.round, step.number))
+            self.boards += board is not None
+            if lost(number, step.round, step.number):
+                return None
+            return self.spoilt.get(number, honest)(step, sent)
 
-        return app
-
-
-class SteppingGrid(StormyGrid):
-    """A grid that loses the replies of some nodes to some steps."""
-
-    def __init__(
-        self, nodes: Nodes, n_nodes: int, lost: Callable[[int, int, int], bool], weather: Weather
-    ) -> None:
-        super().__init__(nodes.app(), n_nodes, weather)
-        self._lost, self._held = lost, set[str]()
-
-    def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
-        asked = list(messages)
-        ids = list(super().push_messages(asked))
-        for message, name in zip(asked, ids, strict=True):
-            if message.metadata.message_type == HELLO or is_told(message):
-                continue
-            found = frames_of(message.content)
-            assert found is not None
-            step = StepMessage.from_bytes(ASKER.content(*found))
-            if self._lost(message.metadata.dst_node_id - 1, step.round, step.number):
-                self._held.add(name)
-        return ids
-
-    def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        return super().pull_messages([name for name in message_ids if name not in self._held])
+        return answer
 
 
 def never(number: int, version: int, step: int) -> bool:
@@ -135,13 +100,13 @@ def run(
     lost: Callable[[int, int, int], bool] = never,
     weather: Weather | None = None,
     n_nodes: int = N_NODES,
+    members: Callable[[], Mapping[str, int]] | None = None,
     **settings: Any,
 ) -> list[dict[str, Any]]:
     """Run a training; the lines of its log."""
-    fleet = Fleet(folder, n_nodes=n_nodes, settings={**SECURE, "resend_seconds": 5.0, **settings})
-    grid = SteppingGrid(nodes or Nodes(), n_nodes, lost, weather or Weather())
-    with grid.running():
-        run_job(grid, fleet.job)
+    fleet = Fleet(folder, n_nodes=n_nodes, settings={**SECURE, **settings}, members=members)
+    answer = (nodes or Nodes()).answering(lost)
+    run_job(StormyNodes(answer, n_nodes, weather or Weather(), fleet.who_is_admitted()), fleet.job)
     return RoundLog(folder / "rounds.jsonl").lines()
 
 
@@ -179,18 +144,6 @@ def test_a_round_takes_its_steps_and_the_board_travels_in_one_of_them(tmp_path: 
         assert sum(step["bytes_up"] for step in line["steps"]) == line["bytes_up"]
         assert line["steps"][MASKED]["bytes_down"] > 2 * line["steps"][KEYS]["bytes_down"]
         assert line["refused"] == {}
-
-
-def test_flower_stores_the_board_of_all_messages_once() -> None:
-    board = bytes(range(256)) * 8
-    stored = []
-    grid = SteppingGrid(Nodes(), 1, never, Weather())
-    with grid.running():
-        for frame in (b"to one", b"to another"):
-            message = Message(record_of(frame, board), 1, STEP, ttl=9.0, group_id="1")
-            stored.append(set(get_all_nested_objects(message)))
-    assert stored[0] & stored[1]
-    assert stored[0] != stored[1]
 
 
 @pytest.mark.parametrize("step", range(STEPS))
@@ -251,27 +204,21 @@ def test_a_reply_that_is_none_is_refused_alone(
     assert [line["answers"] for line in lines] == [3] * N_ROUNDS
 
 
-def test_what_comes_twice_or_late_counts_once(tmp_path: Path, of_nodes: Callable[[int], list[str]]) -> None:
-    """Its first reply to each step is held back until it was asked again; then both come."""
-    nodes = Nodes()
+def test_what_comes_twice_counts_once(tmp_path: Path, of_nodes: Callable[[int], list[str]]) -> None:
+    class TwiceExchange(StormyExchange):
+        def replies(self, *, wait: float) -> list[Reply]:
+            return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
 
-    class Slow(SteppingGrid):
-        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-            again = {key for key in nodes.asked if nodes.asked.count(key) > 1}
-            held = bool(nodes.asked) and (1, *nodes.asked[-1][1:]) not in again
-            return super().pull_messages(
-                [name for name in message_ids if not (held and self._node_of[name] == 1)]
-            )
+    class Twice(StormyNodes):
+        def exchange(self, *, largest: int) -> StormyExchange:
+            return TwiceExchange(self)
 
-    fleet = Fleet(tmp_path / "run", settings={**SECURE, "resend_seconds": 0.01, "step_seconds": 5.0})
-    grid = Slow(nodes, N_NODES, never, Weather())
-    with grid.running():
-        run_job(grid, fleet.job)
+    fleet = Fleet(tmp_path / "run", settings={**SECURE, "step_seconds": 5.0})
+    run_job(Twice(Nodes().answering(never), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
 
     assert digests(tmp_path / "run") == of_nodes(N_NODES)
     lines = RoundLog(tmp_path / "run" / "rounds.jsonl").lines()
-    assert all(set(line["refused"]) <= {"duplicate"} for line in lines)
-    assert sum(line["refused"].get("duplicate", 0) for line in lines) > 0
+    assert [line["refused"] for line in lines] == [{"duplicate": STEPS * N_NODES}] * N_ROUNDS
 
 
 class Declines(Phone):
@@ -416,9 +363,9 @@ def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) 
         _ = Fleet(tmp_path / "run", settings={**SECURE, "probability": 0.5}).job
 
     job = Fleet(tmp_path / "run", settings=SECURE).job
-    grid, protocol = SteppingGrid(Nodes(), N_NODES, never, Weather()), protocol_of(job)
+    nodes, protocol = Fleet(tmp_path / "run").nodes(), protocol_of(job)
     runtime = SessionRuntime(
-        grid=grid,
+        nodes=nodes,
         job=job,
         key=SERVER,
         run="r",

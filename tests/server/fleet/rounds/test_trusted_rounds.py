@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from flwr.app import Message
 
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.rounds.pace import Pace
+from fedboard.server.fleet.rounds.asking import Pace
+from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.fleet.running import run_job
@@ -27,9 +27,10 @@ from tests.server.fleet.local_fleet import (
     N_NODES,
     TASK,
     Fleet,
-    StormyGrid,
+    StormyExchange,
+    StormyNodes,
     Weather,
-    an_app,
+    answers_of,
     digests,
     events,
 )
@@ -57,18 +58,17 @@ def silent(*numbers: int) -> Callable[[int], bool]:
     return lambda number: number in numbers
 
 
-@pytest.mark.slow
 def test_a_round_ends_when_everybody_has_answered(
     tmp_path: Path, of_nodes: Callable[[int], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses = list[float]()
     monkeypatch.setattr(time, "sleep", pauses.append)
 
-    outcome = Fleet(tmp_path / "run", settings={"poll_seconds": 5.0, "grace_seconds": 60.0}).run()
+    outcome = Fleet(tmp_path / "run", settings={"grace_seconds": 60.0}).run()
 
     assert digests(tmp_path / "run") == of_nodes(N_NODES)
     assert outcome.asked == [N_ROUNDS] * N_NODES
-    assert [pause for pause in pauses if pause >= 5.0] == []  # nobody waited for a look
+    assert pauses == [], "nobody waited for a look"
 
 
 @pytest.mark.slow
@@ -113,7 +113,7 @@ def test_devices_of_another_version_are_told_of_in_a_sentence(tmp_path: Path) ->
 def test_replies_that_come_with_the_deadline_still_count(
     tmp_path: Path, of_nodes: Callable[[int], list[str]]
 ) -> None:
-    """A grid whose nodes work while they are asked, as in one process, may be past the deadline by then."""
+    """Nodes that work while they are asked, as in one process, may be past the deadline by then."""
 
     def slow(question: Question, honest: bytes) -> bytes:
         time.sleep(0.1)
@@ -125,40 +125,25 @@ def test_replies_that_come_with_the_deadline_still_count(
     assert digests(tmp_path / "run") == of_nodes(N_NODES)
 
 
-def test_a_node_that_has_not_answered_is_asked_again_and_counts_once(
-    tmp_path: Path, of_nodes: Callable[[int], list[str]]
-) -> None:
-    """Its first reply is held back until it was asked a second time; then both come."""
-    finished: list[FinishedRound] = []
-    fleet = Fleet(tmp_path / "run", settings={"resend_seconds": 0.01})
-    grid = fleet.grid()
-    grid.weather.holds = lambda number: number == 1 and grid.asked[1] < 2 * (1 + len(finished))
-
-    with grid.running():
-        run_job(grid, fleet.job, on_round=finished.append)
-
-    lines = RoundLog(tmp_path / "run" / "rounds.jsonl").lines()
-    assert grid.asked[1] >= 2 * N_ROUNDS
-    assert sum(line["refused"].get("duplicate", 0) for line in lines) >= 1
-    assert [line["answers"] for line in lines] == [N_NODES] * N_ROUNDS
-    assert digests(tmp_path / "run") == of_nodes(N_NODES)
-
-
 def test_a_reply_that_is_delivered_twice_counts_once(
     tmp_path: Path, of_nodes: Callable[[int], list[str]]
 ) -> None:
-    """Flower gives each reply once; if it did not, it would find nobody waiting for it."""
+    """The port gives each reply once; if it did not, the second would not be taken."""
 
-    class Twice(StormyGrid):
-        def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-            replies = list(super().pull_messages(message_ids))
-            return [*replies, *replies]
+    class TwiceExchange(StormyExchange):
+        def replies(self, *, wait: float) -> list[Reply]:
+            return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
+
+    class Twice(StormyNodes):
+        def exchange(self, *, largest: int) -> StormyExchange:
+            return TwiceExchange(self)
 
     fleet = Fleet(tmp_path / "run")
-    grid = Twice(an_app({}), N_NODES, Weather())
-    with grid.running():
-        run_job(grid, fleet.job)
+    run_job(Twice(answers_of({}), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
 
+    lines = RoundLog(tmp_path / "run" / "rounds.jsonl").lines()
+    assert [line["refused"] for line in lines] == [{"duplicate": N_NODES}] * N_ROUNDS
+    assert [line["answers"] for line in lines] == [N_NODES] * N_ROUNDS
     assert digests(tmp_path / "run") == of_nodes(N_NODES)
 
 
@@ -242,7 +227,7 @@ def test_who_is_there_and_answers_after_the_expected_number_is_taken(tmp_path: P
         looks[number] += 1
         return number == 3 and looks[number] % 5 != 0
 
-    settings = {"expected_nodes": 3, "quorum": 3, "grace_seconds": 60.0, "resend_seconds": 60.0}
+    settings = {"expected_nodes": 3, "quorum": 3, "grace_seconds": 60.0}
     outcome = Fleet(tmp_path / "run", weather=Weather(holds=slow), settings=settings).run()
 
     assert outcome.refused == {}
@@ -257,7 +242,7 @@ def test_a_refusal_takes_nobody_else_s_place(tmp_path: Path) -> None:
         looks["pull"] += 1
 
     refusing = {n: lambda question, honest: refusal(Refusal.NOT_ALLOWED) for n in (0, 1)}
-    weather = Weather(pull_fails=late, holds=lambda number: number > 1 and looks["pull"] < 5)
+    weather = Weather(looked=late, holds=lambda number: number > 1 and looks["pull"] < 5)
     settings = {"expected_nodes": 2, "quorum": 2}
 
     outcome = Fleet(tmp_path / "run", tampers=refusing, weather=weather, settings=settings).run()
@@ -267,9 +252,9 @@ def test_a_refusal_takes_nobody_else_s_place(tmp_path: Path) -> None:
 
 def test_where_everybody_refuses_nothing_is_booked_and_the_round_is_asked_again_later(tmp_path: Path) -> None:
     refusing, here = dict.fromkeys(range(N_NODES), lambda *_: refusal(Refusal.NOT_ALLOWED)), tmp_path / "run"
-    grid = Fleet(here).grid()
-    with suppress(KeyboardInterrupt), grid.running():
-        run_job(grid, Fleet(here).job, on_round=_interrupt)
+    nodes = Fleet(here).nodes()
+    with suppress(KeyboardInterrupt):
+        run_job(nodes, Fleet(here).job, on_round=_interrupt)
     paid = events(here)
 
     for _ in range(2):
@@ -289,9 +274,8 @@ def _interrupt(finished: FinishedRound) -> None:
 def test_progress_counts_nodes(tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     fleet = Fleet(tmp_path / "run")
-    grid = fleet.grid()
-    with grid.running():
-        run_job(grid, fleet.job, on_progress=lambda *said: told.append(said))
+    nodes = fleet.nodes()
+    run_job(nodes, fleet.job, on_progress=lambda *said: told.append(said))
 
     assert told[-1] == ("nodes", N_NODES, N_NODES)
 
@@ -299,7 +283,7 @@ def test_progress_counts_nodes(tmp_path: Path) -> None:
 def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "run")
     runtime = FleetRuntime(
-        grid=fleet.grid(),
+        nodes=fleet.nodes(),
         job=fleet.job,
         key=SERVER,
         run="run-1",

@@ -1,0 +1,1 @@
+"""Answering inside Flower apps of one's own."""

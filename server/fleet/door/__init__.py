@@ -1,1 +1,0 @@
-"""The only door that devices see."""

@@ -1,0 +1,289 @@
+"""Queries to the people of a fleet: each a job of one task, put while the server runs or not, which it asks then.
+
+A query is written down and paid for before anybody is asked: its board, its ledger with all of its rounds reserved
+in the account, and then its job. How it stands is read from the files, whatever runs.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import InputError
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.questions.answer import Answer, Mechanism
+from fedboard.common.questions.stated_task import StatedQuestion, rebuilt_question
+from fedboard.common.questions.statement import QuestionStatement
+from fedboard.common.questions.wording import Wording, rank_unit
+from fedboard.common.tasks.on_examples.registry import learns_from_examples
+from fedboard.server.fleet.plan.closing import close_training, reason_of
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.preparing import shared_by_jobs, who_takes_part
+from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
+from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.query_account import LEDGER, account_path, open_account
+from fedboard.server.publication import BoardStore
+from fedboard.server.run_ledger import plan_of
+from fedboard.server.run_spec import Promise
+
+_PREFIX = "question-"
+_ASSUMPTION = (
+    "What is asked, the bound on a user's weight and the possible answers are public, and were chosen by nothing "
+    "that depends on these ratings but releases in the account named here."
+)
+
+
+class Standing(StrEnum):
+    """How a query stands."""
+
+    WAITING = "waiting"
+    """Nobody was asked, or not all rounds are over."""
+    ANSWERED = "answered"
+    CLOSED = "closed"
+    """Given up; nothing more is released in its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutQuery:
+    """One query that was put to the fleet."""
+
+    state: StateFolder
+    """Of the query alone: its job, its first board, its run."""
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Of its release, and of its folder."""
+        return f"{_PREFIX}{self.number}"
+
+    @property
+    def is_put(self) -> bool:
+        """Whether it is written down as a whole; its job is written last."""
+        return self.state.job.exists()
+
+    def task(self) -> StatedQuestion:
+        """What is asked.
+
+        Raises:
+            InputError: its board is damaged.
+        """
+        return rebuilt_question(Board.load(self.state.first_board))
+
+    def last_board(self) -> Board:
+        """The last published one, or the first where none is.
+
+        Raises:
+            InputError: it is damaged.
+        """
+        boards = BoardStore(self.state.run / "boards")
+        return boards.latest() if boards.versions() else Board.load(self.state.first_board)
+
+    @property
+    def reason(self) -> str | None:
+        """Why it was given up; None where it was not."""
+        return reason_of(self.state.run)
+
+    def standing(self) -> Standing:
+        """How it stands.
+
+        Raises:
+            InputError: a board of it is damaged.
+        """
+        if not self.task().requests(self.last_board()):
+            return Standing.ANSWERED
+        return Standing.WAITING if self.reason is None else Standing.CLOSED
+
+
+def place_of(fleet: StateFolder, number: int) -> PutQuery:
+    """Where query N is or would be. The run is called after the fleet's, so that policies know it."""
+    folder = fleet.questions / f"{_PREFIX}{number}"
+    state = StateFolder(path=folder, name=f"{fleet.name}-{_PREFIX}{number}")
+    return PutQuery(state=state, number=number)
+
+
+def queries_of(fleet: StateFolder) -> list[PutQuery]:
+    """All that were put, by their numbers."""
+    return [
+        place_of(fleet, number)
+        for number in sorted(_numbers(fleet.questions))
+        if place_of(fleet, number).is_put
+    ]
+
+
+def next_number(fleet: StateFolder) -> int:
+    """Of a new query; one that could not be written down as a whole keeps its number to itself."""
+    return max(_numbers(fleet.questions), default=0) + 1
+
+
+def _numbers(folder: Path) -> Iterator[int]:
+    for path in folder.glob(f"{_PREFIX}*"):
+        number = path.name.removeprefix(_PREFIX)
+        if number.isdecimal():
+            yield int(number)
+
+
+def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> PutQuery:
+    """Write a query down, so that the fleet's server asks it; whatever happens then, it is paid for.
+
+    Guarantee: all rounds of the query are reserved in the fleet's account when this returns, beside the whole
+    training; when it raises, nobody will be asked.
+
+    Args:
+        settings: of the fleet, whose server has run before: its board 0 is there.
+        wording: what is asked. Public.
+        epsilon: what the query costs by itself, at the fleet's delta.
+
+    Raises:
+        BudgetExceededError: the account has not that much left.
+        InputError: a number is out of range, the protocol cannot carry it, or the fleet does not hold ratings.
+        PrivacyError: account or ledger cannot be used.
+        StorageError: it cannot be written.
+    """
+    state = StateFolder.of(settings)
+    if learns_from_examples(settings.task.algorithm):
+        raise InputError("queries are about ratings, and the devices of this fleet hold examples")
+    if not state.first_board.exists():
+        raise InputError(f"{state.path}: no server has made ready there; start it with: fedboard server")
+    with open_account(settings) as account, _claimed(state) as put:
+        task = StatedQuestion(_statement(settings, wording, put, epsilon))
+        job = _job(settings, put, task.statement)
+        require_carried(protocol_of(job), task, job)
+        task.first_board(Board.load(state.first_board).catalogue).save(put.state.first_board)
+        _reserve(task, put, job.privacy, account)
+        job.save(put.state.job)
+    return put
+
+
+def _statement(
+    settings: FleetSettings, wording: Wording, put: PutQuery, epsilon: float
+) -> QuestionStatement:
+    return wording.statement(
+        settings.task.rating_range,
+        scaled=settings.task.feedback == "explicit",
+        release=put.name,
+        epsilon=epsilon,
+        delta=settings.privacy.delta,
+        adjacency=settings.privacy.adjacency,
+    )
+
+
+@contextmanager
+def _claimed(state: StateFolder) -> Iterator[PutQuery]:
+    """A place of its own, also where two queries are put at a time; gone if nothing was reserved for it."""
+    put = place_of(state, next_number(state))
+    while True:
+        with suppress(FileExistsError):
+            put.state.path.mkdir(mode=0o700)
+            break
+        put = place_of(state, put.number + 1)
+    try:
+        put.state.run.mkdir(parents=True, mode=0o700)
+        yield put
+    except BaseException:
+        if not (put.state.run / LEDGER).exists():
+            rmtree(put.state.path, ignore_errors=True)
+        raise
+
+
+def _reserve(task: StatedQuestion, put: PutQuery, promise: Promise, account: Population) -> None:
+    """The query's own ledger, which the run goes on with."""
+    plan = plan_of(task, promise.participation.chosen)
+    run = put.state.run
+    Ledger.create(run / LEDGER, promise.budget, run=run.name, plan=plan, population=account).close()
+
+
+def _job(settings: FleetSettings, put: PutQuery, statement: QuestionStatement) -> Job:
+    of_fleet, state = settings.promise, put.state
+    promise = Promise(
+        epsilon=statement.epsilon,
+        delta=of_fleet.delta,
+        adjacency=of_fleet.adjacency,
+        noise=of_fleet.noise,
+        seed=of_fleet.seed,
+        population=str(account_path(StateFolder.of(settings))),
+    )
+    return Job(
+        **shared_by_jobs(settings),
+        folder=str(state.run),
+        first_board=str(state.first_board),
+        privacy=promise,
+        assumptions=(_ASSUMPTION, who_takes_part(settings)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Told:
+    """A query that a fleet has answered, and what it cost. Public."""
+
+    statement: QuestionStatement
+    answer: Answer
+    certificate: Certificate
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON-able, without the certificate; the keys of a query to a data set."""
+        statement, total = self.statement, self.certificate.population
+        assert total is not None  # a fleet keeps an account
+        return {
+            "question": statement.title,
+            **asdict(self.answer),
+            "rank_unit": None
+            if self.answer.rank_error is None
+            else rank_unit(statement.subject, statement.bound),
+            "mechanism": str(Mechanism.GAUSSIAN),
+            "release": statement.release,
+            "epsilon": statement.epsilon,
+            "claimed": self.certificate.claim.epsilon,
+            "spent": total.spent,
+            "reserved": total.committed,
+            "budget": total.budget,
+            "delta": statement.delta,
+            "adjacency": str(statement.adjacency),
+            "private": self.certificate.private,
+        }
+
+
+def told(put: PutQuery) -> Told:
+    """The answer.
+
+    Raises:
+        InputError: there is none yet, or it was given up; says why.
+    """
+    task, board = put.task(), put.last_board()
+    match put.standing():
+        case Standing.WAITING:
+            raise InputError(
+                f"{put.name} is not answered yet; it waits for the fleet's server and its devices"
+            )
+        case Standing.CLOSED:
+            raise InputError(
+                f"{put.name} was given up: {put.reason}; put it again if it is worth its epsilon"
+            )
+    certificate = Certificate.from_dict(dict(board.certificate or {}))
+    return Told(statement=task.statement, answer=task.answer(board), certificate=certificate)
+
+
+def give_up(put: PutQuery, fleet: StateFolder, reason: str) -> None:
+    """Nothing more is released in a query's name; what was reserved for it and not booked is free for others.
+
+    Args:
+        put: which.
+        fleet: whose account paid.
+        reason: a sentence.
+
+    Raises:
+        PrivacyError: its ledger is in use or was tampered with; it is given up, and its part stays reserved.
+        StorageError: it cannot be written.
+    """
+    close_training(put.state, reason.rstrip("."))
+    with (
+        Population.open(account_path(fleet)) as account,
+        Ledger.open(put.state.run / LEDGER, population=account) as ledger,
+    ):
+        ledger.finish()

@@ -1,1 +1,0 @@
-"""Questions to a fleet: written down and reserved before anybody is asked, each a run of its own."""

@@ -1,0 +1,308 @@
+"""The round loop of a fleet's server: one thread that trains, and then answers one query after another.
+
+All that counts is on the disk after each step, so whatever ends the loop, it goes on from there: after a failure it
+is tried again by itself, after a restart by the next server. A round that is under way when the loop is halted is
+asked again.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedboard.common.errors import FedboardError, PrivacyError
+from fedboard.server.fleet.devices.mailbox import Mailbox
+from fedboard.server.fleet.plan.closing import reason_of
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.queries import PutQuery, Standing, queries_of
+from fedboard.server.fleet.query_account import give_up
+from fedboard.server.fleet.rounds.booked_rounds import BEHIND
+from fedboard.server.fleet.rounds.nodes import Exchange, MemberNodes, Nodes, Reply
+from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.running import run_job
+from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares
+
+_log = logging.getLogger(__name__)
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_LOOK_SECONDS = 0.5
+"""How often it is looked for a new query."""
+_MOST_FAILURES = 3
+"""Runs of one query that end without a board, before it is given up."""
+
+
+class HaltedError(BaseException):
+    """The loop is to stop at once, wherever it waits; what it has begun is gone on with later."""
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often something has failed in a row, and how long to wait before the next try."""
+
+    failures: int = 0
+    problem: str | None = None
+    wait: float = _FIRST_WAIT
+
+    def failed(self, problem: str, *, got_on: bool) -> float:
+        """It failed again; seconds until the next try.
+
+        Args:
+            problem: why.
+            got_on: whether a board was published since the last time.
+        """
+        if got_on:
+            self.failures, self.wait = 0, _FIRST_WAIT
+        self.failures, self.problem = self.failures + 1, problem
+        now, self.wait = self.wait, min(2 * self.wait, _LONGEST_WAIT)
+        return now
+
+
+class RoundLoop:
+    """The thread. Other threads start, hold and stop it, and read how it fares."""
+
+    def __init__(self, settings: FleetSettings, mailbox: Mailbox, *, say: Callable[[str], None]) -> None:
+        """Make ready; nobody is asked yet.
+
+        Args:
+            settings: of the fleet, prepared.
+            mailbox: where devices get their messages.
+            say: takes sentences for the operator, from this thread.
+        """
+        self.complete = False
+        """Whether the training is over, or there is none."""
+        self.fatal: BaseException | None = None
+        """What ended the loop for good; None while it goes on."""
+        self._settings, self._state = settings, StateFolder.of(settings)
+        self._mailbox, self._say = mailbox, say
+        self._training, self._log = _Tries(), RoundLog(self._state.run / "rounds.jsonl")
+        self._told, self._left_out = 0, set[int]()
+        self._halt, self._held, self._stopped = threading.Event(), False, False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
+
+    @property
+    def failures(self) -> int:
+        """How often in a row the training was interrupted without a new board."""
+        return self._training.failures
+
+    @property
+    def problem(self) -> str | None:
+        """Why it was, the last time."""
+        return self._training.problem
+
+    @property
+    def round_under_way(self) -> int:
+        """Its number, where one is."""
+        return self._told
+
+    @property
+    def fares(self) -> Fares:
+        """How the training fares so far."""
+        return Fares.of(self._log.lines())
+
+    def start(self) -> None:
+        """Begin, or go on, with what is on the disk."""
+        self._told = len(self._log.lines())
+        if self._settings.alone:
+            self.complete = True
+            self._say("there is no training here: the server waits for queries")
+        elif (reason := reason_of(self._state.run)) is not None:
+            self.complete = True
+            self._say(f"this training is closed: {reason}; its boards are published as before")
+        self._thread.start()
+
+    def hold(self) -> None:
+        """Ask nobody until ``go_on``; the round under way is asked again then."""
+        self._set(held=True)
+
+    def go_on(self) -> None:
+        """After ``hold``."""
+        self._set(held=False)
+
+    def stop(self, *, seconds: float) -> None:
+        """End the loop; what computes for longer than this is left to end with the process."""
+        self._stopped = True
+        self._set(held=self._held)
+        if self._thread.is_alive():
+            self._thread.join(seconds)
+
+    def _set(self, *, held: bool) -> None:
+        with self._changed:
+            self._held = held
+            if held or self._stopped:
+                self._halt.set()
+            else:
+                self._halt.clear()
+            self._changed.notify_all()
+        if self._halt.is_set():
+            self._mailbox.end()  # whoever waits for answers is woken
+
+    def _run(self) -> None:
+        try:
+            while self._wait(0.0):
+                try:
+                    if self.complete:
+                        self._answer_next()
+                    else:
+                        self._train()
+                except HaltedError:
+                    self._mailbox.end()
+        except BaseException as error:
+            self.fatal = error
+            if not isinstance(error, FedboardError):
+                _log.exception("the round loop has ended")
+
+    def _wait(self, seconds: float) -> bool:
+        """For so long, and while the loop is held; False once it is stopped."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopped or self._held, seconds)
+            self._changed.wait_for(lambda: self._stopped or not self._held)
+            return not self._stopped
+
+    def _train(self) -> None:
+        if self._tried(self._state.job, self._state.run, self._training, "the training"):
+            fares = self.fares
+            self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
+            self._training.problem, self.complete = None, True
+
+    def _tried(self, place: Path, run: Path, tries: _Tries, what: str) -> bool:
+        """Whether a job was run to its end; where it failed it is waited until the next try.
+
+        Raises:
+            PrivacyError: devices were told of more than this server knows of: it would be so each time.
+        """
+        before = _published(run)
+        try:
+            job = Job.load(place)
+            register = self._state.members
+            with closing(MemberNodes(self._mailbox, register, most_users=job.n_users)) as nodes:
+                run_job(_HaltedNodes(nodes, self._halt), job, on_round=lambda _: self._tell_rounds())
+            self._tell_rounds()
+            return True
+        except Exception as error:
+            if isinstance(error, PrivacyError) and BEHIND in str(error):
+                raise
+            if not isinstance(error, FedboardError | OSError):
+                _log.exception("%s was interrupted", what)
+            self._tell_rounds()
+            wait = tries.failed(_sentence(error), got_on=_published(run) > before)
+            self._say(f"{what} was interrupted: {tries.problem}; it is tried again in {wait:g} s")
+            self._wait(wait)
+            return False
+
+    def _tell_rounds(self) -> None:
+        """What the log of the training has gained."""
+        lines = self._log.lines()
+        for line in lines[self._told :]:
+            self._say(_told(line))
+        self._told = len(lines)
+
+    def _answer_next(self) -> None:
+        """Ask the next query that waits, or wait for one."""
+        put = self._next()
+        if put is None:
+            self._wait(_LOOK_SECONDS)
+            return
+        self._say(f"{put.name}: {put.task().statement.sentence}")
+        tries = _Tries()
+        while not self._tried(put.state.job, put.state.run, tries, put.name):
+            if self._stopped:
+                return
+            if tries.failures >= _MOST_FAILURES:
+                self._give_up(put, tries.problem or "its runs ended")
+                return
+        self._left_out.add(put.number)
+        self._say(f"{put.name} is answered: fedboard ask answers")
+
+    def _next(self) -> PutQuery | None:
+        for put in queries_of(self._state):
+            if put.number in self._left_out:
+                continue
+            try:
+                if put.standing() is Standing.WAITING:
+                    return put
+            except FedboardError as error:
+                self._say(f"{put.name} is left out: {error}")
+            self._left_out.add(put.number)
+        return None
+
+    def _give_up(self, put: PutQuery, problem: str) -> None:
+        self._left_out.add(put.number)
+        try:
+            give_up(put, self._state, problem)
+        except FedboardError as error:
+            self._say(f"{put.name}: what is reserved for it stays so ({error})")
+        self._say(f"{put.name} is given up: {problem}")
+
+
+@dataclass(frozen=True, slots=True)
+class _HaltedNodes:
+    """The same nodes, for as long as the loop is not halted."""
+
+    nodes: Nodes
+    halt: threading.Event
+
+    def present(self) -> Mapping[str, int]:
+        return self._going().present()
+
+    def admitted(self) -> Mapping[str, int]:
+        return self._going().admitted()
+
+    def exchange(self, *, largest: int) -> Exchange:
+        return _HaltedExchange(self._going().exchange(largest=largest), self)
+
+    def close(self) -> None:
+        self.nodes.close()
+
+    def _going(self) -> Nodes:
+        self.require()
+        return self.nodes
+
+    def require(self) -> None:
+        """Raises HaltedError."""
+        if self.halt.is_set():
+            raise HaltedError
+
+
+@dataclass(frozen=True, slots=True)
+class _HaltedExchange:
+    exchange: Exchange
+    of: _HaltedNodes
+
+    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+        self.of.require()
+        self.exchange.send(frames, beside=beside, kind=kind, seconds=seconds)
+
+    def replies(self, *, wait: float) -> list[Reply]:
+        found = self.exchange.replies(wait=wait)
+        self.of.require()  # what came is gone; it is asked for again
+        return found
+
+    def close(self) -> None:
+        self.exchange.close()
+
+
+def _published(run: Path) -> int:
+    return sum(1 for _ in (run / "boards").glob("board-*.board"))
+
+
+def _sentence(error: Exception) -> str:
+    return str(error) if isinstance(error, FedboardError | OSError) else f"{type(error).__name__}: {error}"
+
+
+def _told(line: Mapping[str, Any]) -> str:
+    """A line of the rounds' log, for the operator."""
+    if line.get(UNLOGGED):
+        return f"round {line['round']}: its board is published; the training ended before it was told"
+    more = "".join(f", {count} {code}" for code, count in sorted(line.get("refused", {}).items()))
+    times = line.get("attempts", 1)
+    again = f", asked {times} times" if times > 1 else ""
+    lost = ", LOST: its budget is spent and nothing came of it" if line.get(LOST) else ""
+    return (
+        f"round {line['round']}: {line.get('answers', 0)} answers{more}{again}{lost}, "
+        f"{line['seconds']:.2f} s, epsilon so far {line['epsilon_spent']:.3g}"
+    )

@@ -1,0 +1,1 @@
+"""The server's side of fedboard inside Flower apps of one's own."""

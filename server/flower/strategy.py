@@ -1,0 +1,280 @@
+"""The server's side where a Flower user expects it: a ``Strategy`` for a ServerApp of one's own."""
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.checks import require_whole
+from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.rounds.flower_parts import SERVER, record_of
+from fedboard.common.tasks.registry import usual, variant_of
+from fedboard.common.tasks.shared.algorithm import RatingTask
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.wire.signing import QuestionKey
+from fedboard.server.calibrating import Training as Trained
+from fedboard.server.calibrating import calibrated_task
+from fedboard.server.fleet.running import training_in, write_certificate
+from fedboard.server.flower.replies import ReplyRuntime
+from fedboard.server.run_spec import Promise
+from fedboard.server.training import FinishedRound, Training
+
+_LOOK_SECONDS = 0.5
+_ASSUMPTION = (
+    "Nodes are those of a Flower federation: which of them are admitted, that each hosts other people, and what "
+    "code they run, is its operator's word."
+)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class BillboardStrategy(Strategy):
+    """Learns a board under user-level differential privacy: noise, ledger, boards and certificate as of any run.
+
+    ``result = strategy.start(grid)`` runs all rounds, and goes on with a run that is in ``folder``. Nodes answer
+    with ``fedboard.flower.answer``. Everything under ``trusted``: this process sees what each node gives. Protocols
+    of several steps, which hide that, need ``fedboard server``.
+    """
+
+    catalogue: Catalogue
+    """The items. Public: it must not depend on who rated what."""
+    rating_range: tuple[float, float]
+    """Lowest and highest rating of the scale. Public."""
+    folder: Path
+    """Of the run: ``boards/``, ``ledger.sqlite``, ``certificate.json``; made if need be."""
+    nodes: int
+    """How many are waited for and asked."""
+    users_per_node: int
+    """Most users that a node may host; an answer with more is not taken."""
+    epsilon: float
+    delta: float = 1e-5
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    algorithm: str = ""
+    """By name; empty for the usual one of the feedback."""
+    feedback: Feedback = Feedback.EXPLICIT
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Overrides of the algorithm's tuned defaults."""
+    noise: str = "secure"
+    """``secure``, or ``seeded``, which repeats bit for bit and protects nobody."""
+    seed: int = 0
+    quorum: int | None = None
+    """Fewest nodes whose answers make a round; None: all of ``nodes``."""
+    dataset: str = "the ratings on the nodes of a Flower federation"
+    """Public description, for the certificate."""
+    judged: bool = False
+    """Whether nodes are asked for errors on held-out ratings after each round. These are not private, so it needs
+    seeded noise."""
+    kernels: str = "numpy"
+    wait_seconds: float = 600.0
+    """How long nodes are waited for."""
+    board: Board = field(init=False)
+    """The last one. Public."""
+    _task: RatingTask = field(init=False)
+    _key: QuestionKey = field(default_factory=QuestionKey, init=False)
+    _training: Training | None = field(default=None, init=False)
+    _runtime: ReplyRuntime = field(init=False)
+    _rounds: Iterator[FinishedRound] = field(init=False)
+    _seconds: float = field(default=3600.0, init=False)
+
+    def __post_init__(self) -> None:
+        """Check what was given, and calibrate the noise.
+
+        Raises:
+            InputError: names what is out of range.
+        """
+        require_whole("nodes", self.nodes)
+        require_whole("users_per_node", self.users_per_node)
+        if not 1 <= self._quorum <= self.nodes:
+            raise InputError(f"quorum must be in [1, {self.nodes}] (the nodes), got {self.quorum}")
+        if self.judged and self.noise != "seeded":
+            raise InputError(
+                "judged=True has nodes send errors on held-out ratings without noise: it is for simulations and "
+                "needs noise='seeded'. Leave it out, and judge on a data set of your own with evaluate_fn"
+            )
+        trained = Trained(
+            algorithm=variant_of(self.algorithm or usual(self.feedback)),
+            feedback=self.feedback,
+            promise=self._promise,
+            settings=self.settings,
+        )
+        self._task = calibrated_task(trained, rating_range=self.rating_range, backend=self.kernels).task
+        self.board = self._first = self._task.first_board(self.catalogue)
+
+    @property
+    def num_rounds(self) -> int:
+        """How many rounds are left to run; noise is calibrated to all of them, so fewer leave a run unfinished."""
+        return len(self._task.plan()) - self.board.version
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord | None = None,
+        num_rounds: int | None = None,
+        timeout: float = 3600,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Callable[[int, ArrayRecord], MetricRecord | None] | None = None,
+    ) -> Result:
+        """Run all rounds that are left; as of ``flwr.serverapp.strategy.Strategy.start``.
+
+        Args:
+            grid: from ``@app.main()``.
+            initial_arrays: of no use; a run begins with its first board, or its last one.
+            num_rounds: at most so many now; None: all that are left.
+            timeout: seconds in which nodes may answer a round; whoever does not is left out of it.
+            train_config: not sent: what is asked stands on the board.
+            evaluate_config: likewise.
+            evaluate_fn: is given the board's public arrays after each round; what it needs beside is in ``board``.
+
+        Returns:
+            As Flower gives it; ``arrays`` are those of the last board.
+
+        Raises:
+            BudgetExceededError: the run does not fit its budget.
+            InputError: ``folder`` holds another run.
+            TooFewAnswersError: too few nodes came, or answered the first round; start again.
+        """
+        with ExitStack() as stack:
+            self._open(stack)
+            self._seconds = timeout
+            left = self.num_rounds
+            return super().start(
+                grid,
+                arrays_of(self.board),
+                left if num_rounds is None else min(num_rounds, left),
+                timeout=timeout,
+                evaluate_fn=evaluate_fn,
+            )
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """The question about the last board, to every node."""
+        if self._training is None:
+            raise InputError("the ledger is not open: begin with strategy.start(grid)")
+        content = record_of(self._runtime.ask(self.board, seconds=self._seconds))
+        content[SERVER] = ConfigRecord({"key": self._key.public.hex})
+        return self._to_all(content, grid, "train")
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Check the answers, sum, book, draw the noise, publish the next board."""
+        self._runtime.receive(list(replies))
+        finished = next(self._rounds)
+        self.board = finished.board
+        write_certificate(self.folder, self.board)
+        told = MetricRecord(
+            {
+                "epsilon": finished.spent.epsilon,
+                "delta": finished.spent.delta,
+                "nodes-answered": self._runtime.n_answers,
+                "lost": int(finished.lost),
+            }
+        )
+        return arrays_of(self.board), told
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """The board to every node, where errors may be asked for; else nothing."""
+        if not self.judged or self.board.version < 2:  # round 0 prepares: nothing can be predicted yet
+            return []
+        return self._to_all(record_of(self.board.to_bytes()), grid, "evaluate")
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """RMSE over all held-out ratings. Not private."""
+        parts = [_judgement(reply) for reply in replies]
+        n_ratings = sum(number for _, number in parts)
+        if not n_ratings:
+            return None
+        square = sum(number * rmse**2 for rmse, number in parts) / n_ratings
+        return MetricRecord({"rmse": math.sqrt(square), "num-examples": n_ratings})
+
+    def summary(self) -> None:
+        """Say what is promised, where Flower prints what a strategy is."""
+        print(
+            f"  {self._task.name}: epsilon {self.epsilon:g}, delta {self.delta:g} for each user "
+            f"({self.adjacency}), {self.noise} noise, {self.num_rounds} rounds left; run in {self.folder}",
+            flush=True,
+        )
+
+    @property
+    def _quorum(self) -> int:
+        return self.nodes if self.quorum is None else self.quorum
+
+    @property
+    def _promise(self) -> Promise:
+        return Promise(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            adjacency=self.adjacency,
+            noise=self.noise,
+            seed=self.seed,
+        )
+
+    def _open(self, stack: ExitStack) -> None:
+        """Ledger and boards of the run; the stack closes them."""
+        (self.folder / "boards").mkdir(parents=True, exist_ok=True)
+        protocol = Trusted(backend=self.kernels)
+        self._training, self._runtime = training_in(
+            self.folder,
+            self._task,
+            self._promise,
+            protocol,
+            lambda run: ReplyRuntime(
+                run=run,
+                protocol=protocol,
+                key=self._key,
+                quorum=self._quorum,
+                users_per_node=self.users_per_node,
+                private_noise=self.noise == "secure",
+            ),
+            stack,
+            dataset=self.dataset,
+            assumptions=(_ASSUMPTION,),
+        )
+        self.board = self._training.start(self._first)
+        self._rounds = self._training.rounds(self.board)
+
+    def _to_all(self, content: Any, grid: Grid, kind: str) -> list[Message]:
+        group = str(self.board.version)
+        return [
+            Message(content, node, kind, ttl=self._seconds, group_id=group) for node in self._present(grid)
+        ]
+
+    def _present(self, grid: Grid) -> list[int]:
+        """The nodes, once as many are there as are expected: Flower starts an app while they are still coming."""
+        until = time.monotonic() + self.wait_seconds
+        while len(found := sorted(grid.get_node_ids())) < self.nodes:
+            if time.monotonic() > until:
+                if len(found) >= self._quorum:
+                    break
+                raise TooFewAnswersError(
+                    f"{len(found)} nodes came within {self.wait_seconds:g} s and the quorum is {self._quorum}; "
+                    "nobody was asked"
+                )
+            time.sleep(_LOOK_SECONDS)
+        return found
+
+
+def _judgement(reply: Message) -> tuple[float, int]:
+    """Error and number of held-out ratings of a node; none where it gave none."""
+    metrics = None if reply.has_error() else reply.content.metric_records.get("metrics")
+    rmse, number = (None, 0) if metrics is None else (metrics.get("rmse"), metrics.get("num-examples"))
+    return (float(rmse), number) if isinstance(rmse, int | float) and isinstance(number, int) else (0.0, 0)
+
+
+def arrays_of(board: Board) -> ArrayRecord:
+    """The arrays of a board as Flower carries them. Public."""
+    return ArrayRecord({name: Array(np.asarray(values)) for name, values in board.arrays.items()})

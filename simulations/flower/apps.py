@@ -1,0 +1,149 @@
+"""The two apps of a simulation on Flower: the job over Flower's grid, and a node that hosts a cohort of users.
+
+All that this simulation needs of Flower is here, by public names, and in the commands that start it.
+"""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from flwr.app import ConfigRecord, Context, Message
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid, ServerApp
+
+from fedboard.client.answering.steps import respond_to
+from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.rounds.question import ROUND, STEP, refusal
+from fedboard.common.wire.refusals import Refusal
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.nodes import Exchange, Reply
+from fedboard.server.fleet.running import run_job
+from fedboard.simulations.flower.cohorts import CohortNodes
+
+_LOOK_SECONDS: Final = 0.05
+"""Between two looks for replies: Flower tells nobody that one has come."""
+_PULLED_AT_ONCE: Final = 64
+_SESSION, _FIELD = "fedboard.session", "content"
+
+server_app = ServerApp()
+client_app = ClientApp()
+
+
+@server_app.main()
+def main(grid: Grid, context: Context) -> None:
+    """Run the job in the file that ``job`` names."""
+    job = Job.load(Path(str(context.run_config["job"])))
+    run_job(GridNodes(grid, job.largest_cohort), job)
+
+
+@client_app.query(ROUND.partition(".")[2])
+def answer_round(message: Message, context: Context) -> Message:
+    """A round that is one question."""
+    return _answered(ROUND, message, context)
+
+
+@client_app.query(STEP.partition(".")[2])
+def answer_step(message: Message, context: Context) -> Message:
+    """One step of a session."""
+    return _answered(STEP, message, context)
+
+
+def _answered(kind: str, message: Message, context: Context) -> Message:
+    found = frames_of(message.content)
+    if found is None:
+        return Message(record_of(refusal(Refusal.MALFORMED)), reply_to=message)
+    number = int(context.node_config["partition-id"])
+    client = CohortNodes.of(context.run_config).client(number, _ContextVault(context))
+    return Message(record_of(respond_to(kind, *found, client)), reply_to=message)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _ContextVault:
+    """A session between two steps, in the state that Flower keeps for a node: actors take turns with the nodes, and
+    Flower hands the state from one to the next.
+    """
+
+    context: Context
+
+    def load(self) -> bytes | None:
+        record = self.context.state.get(_SESSION)
+        content = record.get(_FIELD) if isinstance(record, ConfigRecord) else None
+        return content if isinstance(content, bytes) else None
+
+    def save(self, content: bytes) -> None:
+        self.context.state[_SESSION] = ConfigRecord({_FIELD: content})
+
+
+@dataclass(frozen=True, slots=True)
+class GridNodes:
+    """The nodes of a grid of Flower's, as it numbers them. All are simulated, so all that are listed are there."""
+
+    grid: Grid
+    max_users: int
+    """That each may host."""
+
+    def present(self) -> Mapping[str, int]:
+        """All that Flower lists at the moment: at first some are missing."""
+        return {_name(number): self.max_users for number in self.grid.get_node_ids()}
+
+    admitted = present
+
+    def exchange(self, *, largest: int) -> Exchange:
+        """For one question or one step."""
+        return _GridExchange(self.grid, largest)
+
+    def close(self) -> None:
+        """The grid is Flower's to close."""
+
+
+def _name(number: int) -> str:
+    return f"{number:020d}"
+
+
+@dataclass(slots=True)
+class _GridExchange:
+    grid: Grid
+    largest: int
+    waiting: dict[str, int] = field(default_factory=dict)
+    """Message id -> node."""
+
+    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+        records = {frame: record_of(frame, beside) for frame in set(frames.values())}
+        nodes = [int(name) for name in frames]
+        messages = [
+            Message(records[frame], node, kind, ttl=seconds)
+            for node, frame in zip(nodes, frames.values(), strict=True)
+        ]
+        ids = self.grid.push_messages(messages)
+        self.waiting |= {name: node for name, node in zip(ids, nodes, strict=True) if name}
+
+    def replies(self, *, wait: float) -> list[Reply]:
+        until = time.monotonic() + wait
+        while not (found := self._pulled()) and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_SECONDS))
+        return found
+
+    def close(self) -> None:
+        self.waiting.clear()
+
+    def _pulled(self) -> list[Reply]:
+        ids, found = list(self.waiting), list[Reply]()
+        for start in range(0, len(ids), _PULLED_AT_ONCE):
+            for message in self.grid.pull_messages(ids[start : start + _PULLED_AT_ONCE]):
+                node = self.waiting.pop(message.metadata.reply_to_message_id, None)
+                if node is not None:
+                    found.append(self._reply(node, message))
+        return found
+
+    def _reply(self, node: int, message: Message) -> Reply:
+        name = _name(node)
+        if message.has_error():  # its text comes from the other side and goes nowhere
+            return Reply(name, None, Refusal.UNREACHABLE)
+        if message.metadata.src_node_id != node:
+            return Reply(name, None, Refusal.UNKNOWN_NODE)
+        content = frame_of(message.content)
+        if content is None:
+            return Reply(name, None, Refusal.MALFORMED)
+        return Reply(name, content) if len(content) <= self.largest else Reply(name, None, Refusal.TOO_LARGE)

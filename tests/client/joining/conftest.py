@@ -1,8 +1,0 @@
-"""Flower is imported once, before warnings become errors: its own imports use names that Click has deprecated."""
-
-import warnings
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import flwr.cli.build
-    import flwr.supercore.control  # noqa: F401
