@@ -136,7 +136,7 @@ class _Flower:
         return self._said("log", run, _CONNECTION, "--show")
 
     def _status(self, run: str) -> tuple[str, str]:
-        (found,) = self._told("list", _CONNECTION, "--run-id", run).get("runs") or ({},)
+        (found,) = self._told("list", _CONNECTION, "--run-id", run).get("runs") or [dict[str, Any]()]
         return str(found.get("status", "")), str(found.get("status-details", ""))
 
     def _told(self, *words: str) -> dict[str, Any]:
