@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
+from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.methods import MAX_REQUEST_BYTES as LARGEST_OF_READERS
 from fedboard.common.errors import FedboardError, StorageError
 from fedboard.common.files import held_alone
+from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.wire.devices import LONGEST_SECONDS, MAX_REQUEST_BYTES
 from fedboard.server.fleet.devices.enrolment import Enrolment
 from fedboard.server.fleet.devices.mailbox import Mailbox
@@ -33,7 +35,7 @@ from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.families import service_families
-from fedboard.server.operating.ops import pinned_key, start_ops
+from fedboard.server.operating.ops import start_ops
 from fedboard.server.operating.run_fares import require_few_lost
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.publisher import Publisher
@@ -160,7 +162,7 @@ class FleetServer:
         await self._boards.end()
         await asyncio.to_thread(self._rounds.stop, seconds=_STOP_SECONDS)
         with suppress(OSError):
-            self._mailbox.seen.write(self._state.door)
+            self._mailbox.seen.write(self._state.door, under_way=self._mailbox.under_way())
 
     def _device_service(self, register: Register) -> DevicesServicer:
         settings, (least, most) = self._settings, _LEAST_PAUSE
@@ -209,13 +211,24 @@ class FleetServer:
                 most_lost=self._settings.rounds.most_lost,
                 standing=lambda: standing_of(self._settings),
                 mirror=self._state.mirror,
-                key=pinned_key(self._keys.boards, self._keys.roots),
+                key=self._pinned(),
             )
         )
         return stack
 
+    def _pinned(self) -> PinnedKey:
+        """What readers have pinned: the first root where there are any, which outlives the key."""
+        roots, witnesses = self._keys.roots, self._settings.boards.cosigners
+        chain = [] if roots is None else RootFolder(roots).chain()
+        if chain:
+            return PinnedKey(chain[0], witnesses=witnesses)
+        return SigningKey.read(*self._keys.boards).public
+
     def _problems(self) -> list[str]:
-        rounds, found = self._rounds, [self._publisher.problem, self._publisher.waiting, self._trouble or None]
+        rounds, found = (
+            self._rounds,
+            [self._publisher.problem, self._publisher.waiting, self._trouble or None],
+        )
         if rounds.failures >= _MOST_FAILURES:
             found.append(f"the training was interrupted {rounds.failures} times in a row: {rounds.problem}")
         if self._is_full:
@@ -268,7 +281,7 @@ class FleetServer:
                 self._publishes = True
             self._tell_members(register)
             if time.monotonic() - self._seen_at >= self._mailbox.seen.pause:
-                self._mailbox.seen.write(self._state.door)
+                self._mailbox.seen.write(self._state.door, under_way=self._mailbox.under_way())
                 self._seen_at = time.monotonic()
             self._tell_waiting()
             self._trouble = ""
@@ -321,7 +334,9 @@ class FleetServer:
             return
         status, problem = status_of(self._settings), self._rounds.problem
         online = status.devices.online or 0
-        goes_on = f"round {self._rounds.round_under_way} is under way" if status.has_quorum else "no round begins"
+        goes_on = (
+            f"round {self._rounds.round_under_way} is under way" if status.has_quorum else "no round begins"
+        )
         self._say(
             f"{online} of {status.devices.admitted} devices are online and the quorum is {status.quorum}: {goes_on}"
             + (f"; the last try ended: {problem}" if problem else "")

@@ -148,7 +148,9 @@ class RunningBoards:
             servicer.generic(),
             parse_address(settings.address, name="the address of the board service", listening=True),
             pair=settings.pair,
-            options=server_options(max_request_bytes=MAX_REQUEST_BYTES, longest_seconds=limits.stream_seconds),
+            options=server_options(
+                max_request_bytes=MAX_REQUEST_BYTES, longest_seconds=limits.stream_seconds
+            ),
             most_calls=limits.streams + limits.watchers + _MORE_CALLS,
         )
         await port.start()

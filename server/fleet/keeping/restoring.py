@@ -25,8 +25,8 @@ from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.query_account import close_account
 from fedboard.server.fleet.queries import Standing, queries_of
+from fedboard.server.fleet.query_account import close_account
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import book_lost
