@@ -48,6 +48,9 @@ class Restored:
     """Whether nothing more will be released by this training."""
     withdrawn: int
     """Open invitations, which are void now."""
+    witnessed: bool
+    """Whether witnesses cosign its boards. They refuse what does not continue the last that they have signed: where
+    more was signed since the backup, the newest copy of the mirror has to take the place of the backup's."""
 
 
 def restore(
@@ -108,6 +111,7 @@ def restore(
         lost_round=lost,
         closed=closed,
         withdrawn=withdrawn,
+        witnessed=bool(settings.boards.witnesses),
     )
 
 
