@@ -1,7 +1,7 @@
 """``fedboard server``: one process with one port for devices and readers, the round loop, and one for the operator.
 
-An event loop takes the calls; a thread trains and asks (``round_loop``), another signs boards. All that must survive
-is in the state folder, so the process may be killed at any moment; whoever started it starts it again.
+An event loop takes the calls; a thread trains and asks (``round_loop``), another signs boards. All that must
+survive is in the state folder, so the process may be killed at any moment; whoever started it starts it again.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _LEAST_FREE: Final = 1 << 24
 _STOP_SECONDS: Final = 3.0
 _FAREWELL_SECONDS: Final = 0.5
 _LEAST_PAUSE: Final = (0.05, 1.0)
-"""Seconds after which a device comes again, however few there are: a sixtieth of the deadline, and in this range."""
+"""Seconds after which a device comes again, however few there are: a sixtieth of the deadline, in this range."""
 
 
 class TrainingFailedError(FedboardError):

@@ -175,15 +175,9 @@ class Sealing:
 
     def _signature(self, board: Board) -> Check:
         mirror = self.files.mirror
-<<<<<<< HEAD:server/operating/report/seal.py
-        manifest = None if mirror is None else mirror / manifest_name(board.version)
-        if manifest is None or not manifest.exists():
-            return Check("signature", OPEN, "Nobody has signed it here.")
-=======
         link = None if mirror is None else _link_of(mirror, board.version)
         if mirror is None or link is None:
-            return _said("signature", OPEN, "Nobody has signed it here.")
->>>>>>> boards:server/operating/live/seal.py
+            return Check("signature", OPEN, "Nobody has signed it here.")
         if self.key is None:
             return Check(
                 "signature", OPEN, "It is signed; without the public key (--key) nobody knows by whom."
