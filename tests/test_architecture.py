@@ -377,7 +377,7 @@ MAY_NAME_A_PROTOCOL = {
     ("common/rounds/question.py", "trusted"): ROWS,
     ("client/answering/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
-    ("server/flower/strategy.py", "trusted"): ROWS,
+    ("server/flower", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
     ("simulations/streams", "trusted"): ROWS,

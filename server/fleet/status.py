@@ -21,13 +21,14 @@ from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import Fares
-from fedboard.server.publishing.upkeep.expiring import (
+from fedboard.server.publishing.expiring import (
     Expiry,
     certificate_expiry,
     manifest_expiry,
     root_expiry,
     roster_expiry,
 )
+from fedboard.server.publishing.mirror_files import Mirror
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -87,6 +88,8 @@ class FleetStatus:
     free_bytes: int
     """On the disk of the state folder."""
     now: float
+    cosigning: str | None = None
+    """Which boards wait for which witnesses; None: none does."""
 
     @property
     def left(self) -> float:
@@ -115,6 +118,7 @@ class FleetStatus:
         if self.free_bytes < _LEAST_FREE:
             found.append(f"{self.free_bytes / 2**20:,.0f} MiB are free on the disk of the state folder")
         found += [one.sentence(self.now) for one in self.expiries if one.is_soon(self.now)]
+        found += [] if self.cosigning is None else [self.cosigning]
         for name in devices.presented_again:
             found.append(
                 f"the invitation of {name} was presented by another key too: somebody else has seen it"
@@ -137,6 +141,7 @@ class FleetStatus:
                 for one in self.expiries
             ],
             "free_bytes": self.free_bytes,
+            "cosigning": self.cosigning,
             "problems": self.problems(),
         }
 
@@ -202,6 +207,7 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
         free_bytes=_free(state.path),
         now=now,
+        cosigning=Mirror(state.mirror).waiting(),
     )
 
 
@@ -226,7 +232,7 @@ def _told(door: Path, now: float) -> tuple[dict[str, str], Mapping[str, Any]] | 
     try:
         told = json.loads(door.read_text(encoding="utf-8"))
         written, devices = float(told["written"]), dict(told["devices"])
-        if now - written > 2 * _LATE_SECONDS + len(devices) / 100:  # many are written less often
+        if abs(now - written) > 2 * _LATE_SECONDS + len(devices) / 100:  # many are written less often
             return None
         online = {
             str(key): str(one["version"])
@@ -302,6 +308,10 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
             len(devices.presented_again),
         ),
         "fedboard_epsilon_limit": ("Epsilon that the run may spend.", status.epsilon),
+        "fedboard_boards_waiting": (
+            "Whether a board waits for witnesses.",
+            int(status.waiting is not None),
+        ),
         "fedboard_disk_free_bytes": ("Free on the disk of the state folder.", status.free_bytes),
     }
     for name, (sentence, value) in numbers.items():

@@ -20,8 +20,8 @@ _BYTE_SERIES = {
     "p50": "half of clients below",
     "mean": "mean",
 }
-_ALONG_ITEMS = "items by training ratings, as many in each bucket (ratings per item below)"
-_ALONG_USERS = "users by known ratings, as many in each group (ratings per user below)"
+_ALONG_ITEMS = "items by popularity, as many in each (ratings per item below)"
+_ALONG_USERS = "users by activity, as many in each (ratings per user below)"
 _OF_ITEMS = ("the least rated items", "the most rated")
 _OF_USERS = ("users with the fewest ratings", "those with the most")
 _AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}

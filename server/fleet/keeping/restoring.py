@@ -25,8 +25,8 @@ from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.query_account import close_account
 from fedboard.server.fleet.queries import Standing, queries_of
+from fedboard.server.fleet.query_account import close_account
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import book_lost
@@ -48,6 +48,9 @@ class Restored:
     """Whether nothing more will be released by this training."""
     withdrawn: int
     """Open invitations, which are void now."""
+    witnessed: bool
+    """Whether witnesses cosign its boards. They refuse what does not continue the last that they have signed: where
+    more was signed since the backup, the newest copy of the mirror has to take the place of the backup's."""
 
 
 def restore(
@@ -108,6 +111,7 @@ def restore(
         lost_round=lost,
         closed=closed,
         withdrawn=withdrawn,
+        witnessed=bool(settings.boards.witnesses),
     )
 
 
