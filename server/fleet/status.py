@@ -310,7 +310,7 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
         "fedboard_epsilon_limit": ("Epsilon that the run may spend.", status.epsilon),
         "fedboard_boards_waiting": (
             "Whether a board waits for witnesses.",
-            int(status.waiting is not None),
+            int(status.cosigning is not None),
         ),
         "fedboard_disk_free_bytes": ("Free on the disk of the state folder.", status.free_bytes),
     }
