@@ -308,6 +308,10 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
             len(devices.presented_again),
         ),
         "fedboard_epsilon_limit": ("Epsilon that the run may spend.", status.epsilon),
+        "fedboard_boards_waiting": (
+            "Whether a board waits for witnesses.",
+            int(status.cosigning is not None),
+        ),
         "fedboard_disk_free_bytes": ("Free on the disk of the state folder.", status.free_bytes),
     }
     for name, (sentence, value) in numbers.items():
