@@ -1,11 +1,12 @@
 """The board service, and the metrics of the whole server, as a child process."""
 
+import json
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedboard.common.wire.addresses import Address
 from fedboard.server.board_service.service import (
@@ -20,6 +21,7 @@ from fedboard.server.fleet.processes.fleet_status import Standing, fleet_familie
 from fedboard.server.fleet.processes.lifeline import end_with_parent, told_in_a_sentence
 from fedboard.server.operating.families import service_families
 from fedboard.server.operating.ops import start_ops
+from fedboard.server.operating.report.log_lines import number_of
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -56,8 +58,37 @@ def main() -> None:
 
 def _families(settings: FleetSettings, service: RunningService | None) -> "Iterator[Metric]":
     yield from fleet_families(settings)
+    yield from part_families(StateFolder.of(settings).counts)
     if service is not None:
         yield from service_families(service.counters)
+
+
+def part_families(folder: Path) -> "Iterator[Metric]":
+    """What the supervisor and the door have counted since each began."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+    supervisor, door = (_counted(folder / f"{name}.json") for name in ("supervisor", "proxy"))
+    failed = "Interruptions of the training since its last board."
+    yield GaugeMetricFamily(
+        "fedboard_training_failures", failed, value=number_of(supervisor.get("training_failures"))
+    )
+    for name, sentence, label, counts in (
+        ("fedboard_device_calls", "Calls of devices.", "status", door.get("responses")),
+        ("fedboard_joins", "Requests to join.", "outcome", door.get("joins")),
+    ):
+        family = CounterMetricFamily(name, sentence, labels=(label,))
+        for key, count in counts.items() if isinstance(counts, dict) else ():
+            family.add_metric((str(key),), number_of(count))
+        yield family
+
+
+def _counted(path: Path) -> dict[str, Any]:
+    """What is in a file of counts; nothing where it is not there or damaged."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}
 
 
 def _problems(service: RunningService | None) -> list[str]:

@@ -3,13 +3,14 @@
 import json
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import msgspec
 import pytest
 from click.testing import CliRunner
-from prometheus_client import CollectorRegistry, generate_latest
 
 from fedboard.cli.main import commands
 from fedboard.common.privacy.adjacency import Adjacency
@@ -21,11 +22,11 @@ from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.processes.board_process import part_families
 from fedboard.server.fleet.processes.fleet_status import Standing, fleet_families, status_of
 from fedboard.server.fleet.processes.work_locks import alone
-from fedboard.server.operating.families import run_families, service_families
-from fedboard.server.operating.live.run_files import RunFiles
-from fedboard.server.operating.live.run_source import RunSource
+from fedboard.server.operating.families import service_families
+from fedboard.server.operating.ops import start_ops
 from tests.server.fleet.deployed import Fleet
 from tests.server.fleet.opened import a_fleet, an_invitation
 
@@ -159,19 +160,24 @@ def test_what_is_spent_is_what_the_ledger_holds_also_where_no_round_is_in_the_lo
         assert status_of(fleet).fares.spent == spent, "while another process writes"
 
 
-def test_the_live_page_tells_it_to_the_operator_alone(fleet: FleetSettings) -> None:
-    files = RunFiles(folder=StateFolder.of(fleet).run)
-    mine, everybodys = (
-        RunSource(files=files, for_operator=own, fleet=Standing(fleet)) for own in (True, False)
-    )
-    before = mine.signature()
-
-    told = mine.read()["fleet"]
-    assert (told["admitted"], told["quorum"], told["open_invitations"]) == (4, 3, 0)
-    assert everybodys.read()["fleet"] is None
+def test_the_live_report_tells_it_to_the_operator_alone(fleet: FleetSettings) -> None:
     an_invitation(fleet, "ann")
-    assert mine.signature() != before
-    assert mine.read()["fleet"]["open_invitations"] == 1
+    log = StateFolder.of(fleet).run / "rounds.jsonl"
+    log.write_text(json.dumps({"round": 0, "epsilon_spent": 0.5, "releases": ["counts"], "delta": 1e-5}))
+
+    def page(address: str) -> str:
+        with start_ops(address, run=log.parent, standing=Standing(fleet).told) as ops:
+            return httpx.get(f"http://127.0.0.1:{ops.port}/", trust_env=False).text
+
+    mine, everybodys = page("127.0.0.1:0"), page("0.0.0.0:0")
+    facts = dict(re.findall("<dt>([^<]*)</dt><dd>([^<]*)</dd>", mine))
+    assert facts["Online"] == "unknown of 4"
+    assert facts["Quorum"] == "3"
+    assert facts["Open invitations"] == "1"
+    assert facts["network.certificate"].startswith("until 2")
+    assert "no server is running on this state folder" in mine
+    assert "Open invitations" not in everybodys
+    assert "no server is running" not in everybodys
 
 
 def exposition(fleet: FleetSettings) -> str:
@@ -188,16 +194,13 @@ def exposition(fleet: FleetSettings) -> str:
     (state.counts / "proxy.json").write_text(json.dumps(counted))
     heard(fleet, {next(iter(fleet.public_keys)): "0.1.0"})
 
-    class All:
-        def collect(self) -> Any:
-            yield from run_families(state.run)
-            yield from service_families(service)
-            yield from fleet_families(fleet)
+    def families() -> Iterator[Any]:
+        yield from service_families(service)
+        yield from fleet_families(fleet)
+        yield from part_families(state.counts)
 
-    registry = CollectorRegistry()
-    registry.register(All())  # type: ignore[arg-type]
-    with alone(state.lock):
-        return generate_latest(registry).decode()
+    with alone(state.lock), start_ops("127.0.0.1:0", run=state.run, families=families) as ops:
+        return httpx.get(f"http://127.0.0.1:{ops.port}/metrics", trust_env=False).text
 
 
 def test_nothing_of_a_device_is_in_the_metrics(fleet: FleetSettings) -> None:
