@@ -39,8 +39,8 @@ Examples:
 def server(config: Path, check: bool, until_trained: bool) -> None:
     """Run the server of a fleet: one port for devices and readers of boards, one for you, and the training.
 
-    It stays until Ctrl-C or SIGTERM, and goes on from its state folder after a crash, when it is started again. The
-    live report, metrics and health are at network.ops; `fedboard fleet status` says how it fares. A training that is
+    It stays until Ctrl-C or SIGTERM; started again, it goes on from its state folder, also after a crash. The live
+    report, metrics and health are at network.ops; `fedboard fleet status` says how it fares. A training that is
     over and lost more of its rounds than rounds.most_lost ends with exit code 6.
     """
     from fedboard.server.fleet.plan.credentials import require_credentials
@@ -54,10 +54,10 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
     require_credentials(settings)
     require_named(settings)
     board, promise = prepare(settings), settings.promise
+    what = "queries alone" if settings.alone else board.task
     _say(
-        f"{settings.name}: {'queries alone' if settings.alone else board.task} over {board.catalogue.n_items} items, "
-        f"epsilon {promise.epsilon:g} at delta {promise.delta:g} for every user ({promise.adjacency}), "
-        f"{promise.noise} noise, up to {settings.most_devices} devices, protocol {settings.protocol.name}"
+        f"{settings.name}: {what} over {board.catalogue.n_items} items, epsilon {promise.epsilon:g} at delta "
+        f"{promise.delta:g} for every user ({promise.adjacency}), {promise.noise} noise, up to {settings.most_devices} devices, protocol {settings.protocol.name}"
     )
     now = time.time()
     for expiry in expiries_of(settings):

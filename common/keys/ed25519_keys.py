@@ -39,14 +39,6 @@ class KeyPair:
         """The public half, 32 bytes."""
         return self._key.public_key().public_bytes_raw()
 
-    def sign(self, statement: bytes) -> bytes:
-        """A signature, 64 bytes.
-
-        Args:
-            statement: begins with what it is, so that it passes for nothing else.
-        """
-        return self._key.sign(statement)
-
     @classmethod
     def load(cls, path: Path) -> Self:
         """Read a PEM file that only its owner can read.
@@ -68,6 +60,18 @@ class KeyPair:
         private, public = folder / self.PRIVATE_NAME, folder / self.PUBLIC_NAME
         write_pair(self._key, private=private, public=public)
         return private, public
+
+
+class DeviceKeyPair(KeyPair):
+    """One that a device signs statements with."""
+
+    def sign(self, statement: bytes) -> bytes:
+        """A signature, 64 bytes.
+
+        Args:
+            statement: begins with what it is, so that it passes for nothing else.
+        """
+        return self._key.sign(statement)
 
 
 def has_signed(key: bytes, signature: bytes, message: bytes) -> bool:

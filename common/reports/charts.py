@@ -13,7 +13,7 @@ Points: TypeAlias = Sequence[tuple[float, float]]
 """Places along the axis, ascending, each with its height."""
 SERIES = 6
 """As many lines can be told apart, by colour and by dashes."""
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 440, 230, 58, 14, 12, 46
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 440, 230, 58, 26, 12, 46
 _MOST_TICKS, _MOST_MARKS = 6, 40
 
 
@@ -69,7 +69,7 @@ def chart(
     """Draw lines; those that are too many are in the table alone.
 
     Args:
-        lines: at least one, with at least one point in all.
+        lines: at least one that is no level, with at least one point.
         slug: short name, unique on the page.
         title: above it.
         reading: below the title, and for those who cannot see the chart.
@@ -78,9 +78,9 @@ def chart(
         y: the axis of heights.
     """
     drawn = lines[:SERIES]
-    known = [line.points for line in drawn]
-    across = _Axis(x, [a for points in known for a, _ in points], _LEFT, _WIDTH - _RIGHT)
-    upward = _Axis(y, [b for points in known for _, b in points], _HEIGHT - _BOTTOM, _TOP)
+    places = [a for line in drawn if not line.level for a, _ in line.points]
+    across = _Axis(x, places, _LEFT, _WIDTH - _RIGHT)
+    upward = _Axis(y, [b for line in drawn for _, b in line.points], _HEIGHT - _BOTTOM, _TOP)
     classes = [f"s{place}" if not line.level else "level" for place, line in enumerate(drawn)]
     parts = [*_x_axis(across), *_y_axis(upward)]
     for line, name in zip(drawn, classes, strict=True):

@@ -1,7 +1,7 @@
 """``fedboard server``: one process with one port for devices and readers, the round loop, and one for the operator.
 
-An event loop takes the calls; a thread trains and asks (``round_loop``), another signs boards. All that must survive
-is in the state folder, so the process may be killed at any moment; whoever started it starts it again.
+An event loop takes the calls; a thread trains and asks (``round_loop``), another signs boards. All that must
+survive is in the state folder, so the process may be killed at any moment; whoever started it starts it again.
 """
 
 import asyncio
@@ -15,9 +15,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
+from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.methods import MAX_REQUEST_BYTES as LARGEST_OF_READERS
 from fedboard.common.errors import FedboardError, StorageError
 from fedboard.common.files import held_alone
+from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.wire.devices import LONGEST_SECONDS, MAX_REQUEST_BYTES
 from fedboard.server.fleet.devices.enrolment import Enrolment
 from fedboard.server.fleet.devices.mailbox import Mailbox
@@ -33,7 +35,7 @@ from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.families import service_families
-from fedboard.server.operating.ops import pinned_key, start_ops
+from fedboard.server.operating.ops import start_ops
 from fedboard.server.operating.run_fares import require_few_lost
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.publisher import Publisher
@@ -52,7 +54,7 @@ _LEAST_FREE: Final = 1 << 24
 _STOP_SECONDS: Final = 3.0
 _FAREWELL_SECONDS: Final = 0.5
 _LEAST_PAUSE: Final = (0.05, 1.0)
-"""Seconds after which a device comes again, however few there are: a sixtieth of the deadline, and in this range."""
+"""Seconds after which a device comes again, however few there are: a sixtieth of the deadline, in this range."""
 
 
 class TrainingFailedError(FedboardError):
@@ -160,7 +162,7 @@ class FleetServer:
         await self._boards.end()
         await asyncio.to_thread(self._rounds.stop, seconds=_STOP_SECONDS)
         with suppress(OSError):
-            self._mailbox.seen.write(self._state.door)
+            self._mailbox.seen.write(self._state.door, under_way=self._mailbox.under_way())
 
     def _device_service(self, register: Register) -> DevicesServicer:
         settings, (least, most) = self._settings, _LEAST_PAUSE
@@ -209,13 +211,24 @@ class FleetServer:
                 most_lost=self._settings.rounds.most_lost,
                 standing=lambda: standing_of(self._settings),
                 mirror=self._state.mirror,
-                key=pinned_key(self._keys.boards, self._keys.roots),
+                key=self._pinned(),
             )
         )
         return stack
 
+    def _pinned(self) -> PinnedKey:
+        """What readers have pinned: the first root where there are any, which outlives the key."""
+        roots, witnesses = self._keys.roots, self._settings.boards.cosigners
+        chain = [] if roots is None else RootFolder(roots).chain()
+        if chain:
+            return PinnedKey(chain[0], witnesses=witnesses)
+        return SigningKey.read(*self._keys.boards).public
+
     def _problems(self) -> list[str]:
-        rounds, found = self._rounds, [self._publisher.problem, self._publisher.waiting, self._trouble or None]
+        rounds, found = (
+            self._rounds,
+            [self._publisher.problem, self._publisher.waiting, self._trouble or None],
+        )
         if rounds.failures >= _MOST_FAILURES:
             found.append(f"the training was interrupted {rounds.failures} times in a row: {rounds.problem}")
         if self._is_full:
@@ -237,6 +250,8 @@ class FleetServer:
         yield joins
         held = "Bytes of answers that the round loop has not taken."
         yield GaugeMetricFamily("fedboard_answers_held_bytes", held, value=self._mailbox.held)
+        waiting = "Whether boards wait for cosignatures of witnesses."
+        yield GaugeMetricFamily("fedboard_boards_waiting", waiting, value=self._publisher.waiting is not None)
         failed = "Interruptions of the training since its last board."
         yield GaugeMetricFamily("fedboard_training_failures", failed, value=self._rounds.failures)
 
@@ -268,7 +283,7 @@ class FleetServer:
                 self._publishes = True
             self._tell_members(register)
             if time.monotonic() - self._seen_at >= self._mailbox.seen.pause:
-                self._mailbox.seen.write(self._state.door)
+                self._mailbox.seen.write(self._state.door, under_way=self._mailbox.under_way())
                 self._seen_at = time.monotonic()
             self._tell_waiting()
             self._trouble = ""
@@ -321,7 +336,9 @@ class FleetServer:
             return
         status, problem = status_of(self._settings), self._rounds.problem
         online = status.devices.online or 0
-        goes_on = f"round {self._rounds.round_under_way} is under way" if status.has_quorum else "no round begins"
+        goes_on = (
+            f"round {self._rounds.round_under_way} is under way" if status.has_quorum else "no round begins"
+        )
         self._say(
             f"{online} of {status.devices.admitted} devices are online and the quorum is {status.quorum}: {goes_on}"
             + (f"; the last try ended: {problem}" if problem else "")

@@ -1,24 +1,26 @@
-"""How a fleet stands: who is there, whether a round can begin, what is spent, lost, or about to expire.
+"""How a fleet stands: who is there, for whom it waits, what is spent, lost, about to expire or to run out.
 
 From files alone, whether its server runs or not. For the operator: how many devices are there depends on people in
 ways that no budget covers.
 """
 
 import json
+import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedboard.common.files import is_locked
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server.fleet.members.records import Member
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import Fares
-from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.expiring import (
     Expiry,
     certificate_expiry,
@@ -26,12 +28,17 @@ from fedboard.server.publishing.expiring import (
     root_expiry,
     roster_expiry,
 )
+from fedboard.server.publishing.mirror_files import Mirror
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-_LATE_SECONDS = 100.0
-"""A running server that has written nothing for so long says nothing of who is there."""
+_LATE_SECONDS = 30.0
+"""What the server writes is out of date when it is so much older than it would be."""
+_LEAST_FREE = 1 << 30
+"""Bytes; with less on its disk a server may not get through a round."""
+_SHOWN = 5
+"""Names of devices that are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +48,24 @@ class Devices:
     admitted: int
     removed: int
     online: int | None
-    """Heard from just now; None where no server runs, or the door has not said so yet."""
+    """Heard from just now; None where no server runs, or it has not said so yet."""
     open_invitations: int
     presented_again: tuple[str, ...]
     """Whose invitation somebody else presented too."""
     versions: dict[str, int]
     """Of fedboard, of those that are online; empty text for those that do not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """The question that devices are answering."""
+
+    asked: int
+    answered: int
+    waiting_for: tuple[str, ...]
+    """Names of those who have not answered."""
+    until: float
+    """When its time is over, seconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,10 +81,14 @@ class FleetStatus:
     quorum: int
     expected: int
     devices: Devices
+    under_way: UnderWay | None
+    """None between rounds."""
     expiries: tuple[Expiry, ...]
     """Soonest first."""
+    free_bytes: int
+    """On the disk of the state folder."""
     now: float
-    waiting: str | None = None
+    cosigning: str | None = None
     """Which boards wait for which witnesses; None: none does."""
 
     @property
@@ -92,9 +115,10 @@ class FleetStatus:
             )
         if self.fares.lost:
             found.append(f"{self.fares.lost} rounds are lost with their budget; rounds.jsonl says why")
+        if self.free_bytes < _LEAST_FREE:
+            found.append(f"{self.free_bytes / 2**20:,.0f} MiB are free on the disk of the state folder")
         found += [one.sentence(self.now) for one in self.expiries if one.is_soon(self.now)]
-        if self.waiting is not None:
-            found.append(self.waiting)
+        found += [] if self.cosigning is None else [self.cosigning]
         for name in devices.presented_again:
             found.append(
                 f"the invitation of {name} was presented by another key too: somebody else has seen it"
@@ -103,7 +127,7 @@ class FleetStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json`` and the live page."""
-        fares = self.fares
+        fares, asked = self.fares, self.under_way
         return {
             "name": self.name,
             "running": self.running,
@@ -111,13 +135,41 @@ class FleetStatus:
             "epsilon": {"spent": fares.spent, "limit": self.epsilon, "left": self.left},
             "devices": asdict(self.devices),
             "quorum": {"needed": self.quorum, "expected": self.expected, "met": self.has_quorum},
+            "under_way": None if asked is None else asdict(asked),
             "expires": [
                 {"what": one.what, "place": one.place, "at": one.at, "days": one.days(self.now)}
                 for one in self.expiries
             ],
-            "waiting": self.waiting,
+            "free_bytes": self.free_bytes,
+            "cosigning": self.cosigning,
             "problems": self.problems(),
         }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For people: what it is about, and how it stands."""
+        devices, asked = self.devices, self.under_way
+        online = "unknown" if devices.online is None else str(devices.online)
+        versions = ", ".join(f"{count} of {name or 'unknown'}" for name, count in devices.versions.items())
+        rows = [
+            ("server", "running" if self.running else "not running"),
+            ("devices", f"{online} online of {devices.admitted} members, {devices.open_invitations} invited"),
+            ("quorum", f"{self.quorum} of {self.expected} expected"),
+            ("versions", versions or "none online"),
+        ]
+        if asked is not None:
+            left = max(asked.until - self.now, 0.0)
+            rows.append(("answers", f"{asked.answered} of {asked.asked} asked, {left:.0f} s left"))
+            if asked.waiting_for:
+                more = len(asked.waiting_for) - _SHOWN
+                named = ", ".join(asked.waiting_for[:_SHOWN])
+                rows.append(("waiting for", named if more <= 0 else f"{named} and {more} more"))
+        rows += [
+            ("rounds", self.fares.sentence),
+            ("epsilon", f"{self.left:.4g} of {self.epsilon:g} left"),
+            ("disk", f"{self.free_bytes / 2**30:,.1f} GiB free"),
+        ]
+        rows += [(one.what, f"{one.days(self.now):,.0f} days left") for one in self.expiries]
+        return rows
 
 
 def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time) -> FleetStatus:
@@ -127,7 +179,15 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         StorageError: the register of devices cannot be used.
     """
     state, now = StateFolder.of(settings), clock()
-    running = state.lock.exists() and is_locked(state.lock)
+    running = is_locked(state.lock)
+    members, invitations, again = list[Member](), 0, tuple[str, ...]()
+    if state.members.exists():
+        with Register(state.members) as register:
+            members, invitations = register.members(), len(register.invitations())
+            again = tuple(register.presented_again())
+    names = {member.key: member.name for member in members if member.admitted}
+    told = _told(state.door, now) if running else None
+    online = None if told is None else {key: version for key, version in told[0].items() if key in names}
     return FleetStatus(
         name=settings.name,
         running=running,
@@ -135,10 +195,19 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         epsilon=settings.promise.epsilon,
         quorum=settings.rounds.least,
         expected=settings.rounds.devices,
-        devices=_devices(state, now, running=running),
+        devices=Devices(
+            admitted=len(names),
+            removed=len(members) - len(names),
+            online=None if online is None else len(online),
+            open_invitations=invitations,
+            presented_again=again,
+            versions=dict(sorted(Counter((online or {}).values()).items())),
+        ),
+        under_way=None if told is None else _under_way(told[1], names, now),
         expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
+        free_bytes=_free(state.path),
         now=now,
-        waiting=Mirror(state.mirror).waiting(),
+        cosigning=Mirror(state.mirror).waiting(),
     )
 
 
@@ -151,65 +220,59 @@ def _fares(state: StateFolder) -> Fares:
         return replace(fares, spent=held.spent().epsilon)
 
 
-def _devices(state: StateFolder, now: float, *, running: bool) -> Devices:
-    if not state.members.exists():
-        return Devices(
-            admitted=0,
-            removed=0,
-            online=None,
-            open_invitations=0,
-            presented_again=(),
-            versions={},
-        )
-    with Register(state.members) as register:
-        members, invitations = register.members(), register.invitations()
-        again = tuple(register.presented_again())
-    admitted = {member.key for member in members if member.admitted}
-    online = _online(state.door, now) if running else None
-    there = {} if online is None else {key: version for key, version in online.items() if key in admitted}
-    return Devices(
-        admitted=len(admitted),
-        removed=sum(member.removed is not None for member in members),
-        online=None if online is None else len(there),
-        open_invitations=len(invitations),
-        presented_again=again,
-        versions=dict(sorted(Counter(there.values()).items())),
-    )
+def _free(folder: Path) -> int:
+    place = next(place for place in (folder, *folder.parents) if place.exists())
+    return shutil.disk_usage(place).free
 
 
-def _online(door: Path, now: float) -> dict[str, str] | None:
-    """Public key to version of fedboard of devices that the door just heard from; None where it says nothing."""
+def _told(door: Path, now: float) -> tuple[dict[str, str], Mapping[str, Any]] | None:
+    """What the server has written: public key to version of fedboard of devices that were heard from just now, and
+    the question that is under way; None where it says nothing.
+    """
     try:
         told = json.loads(door.read_text(encoding="utf-8"))
         written, devices = float(told["written"]), dict(told["devices"])
-        if abs(now - written) > max(_LATE_SECONDS, len(devices) / 100):  # many are written less often
+        if abs(now - written) > 2 * _LATE_SECONDS + len(devices) / 100:  # many are written less often
             return None
-        return {
+        online = {
             str(key): str(one["version"])
             for key, one in devices.items()
-            if written - float(one["last"])
-            <= float(one["may_be_silent_seconds"])
+            if written - float(one["last"]) <= float(one["may_be_silent_seconds"])
         }
+        return online, dict(told.get("under_way") or {})
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
+def _under_way(told: Mapping[str, Any], names: Mapping[str, str], now: float) -> UnderWay | None:
+    try:
+        asked, waiting, until = int(told["asked"]), list(told["waiting"]), float(told["until"])
+    except (LookupError, ValueError, TypeError):
+        return None
+    if not asked or until < now - _LATE_SECONDS:
+        return None
+    named = sorted(names[key] for key in waiting if key in names)
+    return UnderWay(asked=asked, answered=asked - len(waiting), waiting_for=tuple(named), until=until)
+
+
 def expiries_of(settings: FleetSettings) -> list[Expiry]:
     """What of a fleet's server expires: certificates, root, list of devices, signature on the newest board."""
-    keys, state = KeysFolder.of(settings), StateFolder.of(settings)
-    renewed = f"make a new one: fedboard keys renew {keys.path}"
+    keys, vouched_by = KeysFolder.of(settings), settings.protocol.settings.get("vouched_by")
     found = [
-        certificate_expiry(keys.certificate, what="the server's certificate", remedy=renewed),
+        certificate_expiry(
+            keys.certificate,
+            what="the server's certificate",
+            remedy=f"renew it: fedboard keys renew {keys.path}",
+        ),
         certificate_expiry(
             keys.authority,
             what="the authority",
             remedy="make a new one (fedboard keys new authority) and give it to every device",
         ),
         None if keys.roots is None else root_expiry(keys.roots, what="the root"),
-        manifest_expiry(state.mirror, remedy="a running server signs it again by itself"),
+        None if not vouched_by else roster_expiry(keys.roster, authority=str(vouched_by)),
+        manifest_expiry(StateFolder.of(settings).mirror, remedy="a running server signs it again by itself"),
     ]
-    if authority := str(settings.protocol.settings.get("vouched_by", "")):
-        found.append(roster_expiry(keys.roster, authority=authority))
     return [one for one in found if one is not None]
 
 
@@ -245,6 +308,11 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
             len(devices.presented_again),
         ),
         "fedboard_epsilon_limit": ("Epsilon that the run may spend.", status.epsilon),
+        "fedboard_boards_waiting": (
+            "Whether a board waits for witnesses.",
+            int(status.cosigning is not None),
+        ),
+        "fedboard_disk_free_bytes": ("Free on the disk of the state folder.", status.free_bytes),
     }
     for name, (sentence, value) in numbers.items():
         if value is not None:

@@ -87,10 +87,10 @@ def roster_expiry(path: Path, *, authority: str) -> Expiry | None:
     except (FedboardError, ValueError):
         return None
     return Expiry(
-        what="protocol.roster",
+        what="the list of devices",
         place=str(path),
         at=float(roster.until),
-        remedy="no device takes it afterwards; sign the next list: fedboard keys roster",
+        remedy="no device takes it afterwards; sign the next one: fedboard keys sign",
     )
 
 

@@ -148,7 +148,9 @@ class RunningBoards:
             servicer.generic(),
             parse_address(settings.address, name="the address of the board service", listening=True),
             pair=settings.pair,
-            options=server_options(max_request_bytes=MAX_REQUEST_BYTES, longest_seconds=limits.stream_seconds),
+            options=server_options(
+                max_request_bytes=MAX_REQUEST_BYTES, longest_seconds=limits.stream_seconds
+            ),
             most_calls=limits.streams + limits.watchers + _MORE_CALLS,
         )
         await port.start()
@@ -201,8 +203,8 @@ def serve_boards(
         pair = private_key.read_bytes(), certificate.read_bytes()
     if Shelf(Mirror(mirror), simulation=simulation).withheld:
         raise PrivacyError(
-            f"{mirror}: a board there is a simulation: its noise can be reproduced from its seed. It is not served; "
-            "--simulation serves it, marked as what it is"
+            f"{mirror}: a board there is a simulation: its noise can be reproduced from its seed. It is not "
+            "served; --simulation serves it, marked as what it is"
         )
     settings = _Settings(
         mirror=mirror,

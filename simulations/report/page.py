@@ -26,6 +26,7 @@ from fedboard.simulations.report.run_files import (
     model_from_json,
     read_certificate,
     read_run,
+    require_whole,
 )
 from fedboard.simulations.runs.round_names import rounds_told
 
@@ -53,6 +54,7 @@ def write_report(run_dir: Path) -> Path:
         InputError: no such directory, no certificate, or a file that cannot be read as what it should be.
     """
     certificate = read_certificate(run_dir)
+    require_whole(run_dir / "metrics.jsonl")
     report = RunReport(files=RunFiles(folder=run_dir), for_operator=True, sections=simulation_sections)
     path = run_dir / "report.html"
     path.write_text(report.finished_page(certificate), encoding="utf-8")

@@ -106,6 +106,18 @@ def read_certificate(run_dir: Path) -> JsonObject:
     return certificate
 
 
+def require_whole(log: Path) -> None:
+    """Refuse a log that is damaged; a crash may leave half a last line behind, and that is left out.
+
+    Raises:
+        InputError: a line that is not JSON has others after it.
+    """
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    for line_number, line in enumerate(lines[:-1], start=1):
+        if line.strip():
+            _parse(line, f"{log}, line {line_number}")
+
+
 def model_from_json(name: str, entry: JsonObject) -> Model:
     """Read metrics (in the entry or under ``metrics``), slices (``sliced``, ``neighbours``) and ``by_activity``."""
     metrics = numeric_entries(entry) | numeric_entries(entry.get("metrics"))

@@ -297,12 +297,12 @@ class RunReport:
         told = self._stands()
         if not told:
             return None
-        online = "–" if told.get("online") is None else f"{told['online']} of {told.get('admitted', '–')}"
+        online = "unknown" if told.get("online") is None else told["online"]
         versions = ", ".join(
             f"{n} of {version or 'unknown'}" for version, n in told.get("versions", {}).items()
         )
         facts = {
-            "Online": online,
+            "Online": f"{online} of {told.get('admitted', 'unknown')}",
             "Quorum": told.get("quorum"),
             "By invitation": told.get("invited"),
             "Open invitations": told.get("open_invitations"),

@@ -48,7 +48,7 @@ def round_table(
     return Table(
         headers=(*heads, *(head for head, _ in columns)),
         rows=tuple(rows),
-        text_columns=frozenset({0, 2}),
+        text_columns=frozenset({0, 1, 2}),
         states=tuple(state for _, (_, state) in rounds),
     )
 

@@ -105,7 +105,7 @@ def _of_tables() -> list[Parser]:
     if not backup.exists():
         digests = {"kept": digest_of(content)}
         contents = Contents(
-            name="films", made=1.0, ledger_head=None, board=-1, state="state", outside=(), digests=digests
+            name="films", made=1.0, board=-1, outside=(), digests=digests
         )
         write_archive(backup, contents, {"kept": content})
     return [

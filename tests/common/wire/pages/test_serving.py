@@ -1,6 +1,7 @@
 """What a live page answers, to whom, and what comes after an interruption."""
 
 import http.client
+import json
 import socket
 import time
 from collections.abc import Iterator
@@ -9,10 +10,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fedboard.common.wire.live.pages import live_page
-from fedboard.common.wire.live.place import Place
-from fedboard.common.wire.live.serving import LiveServer
-from tests.common.wire.live.asking import Told, asked, listening, states
+from fedboard.common.wire.pages.place import Place
+from fedboard.common.wire.pages.serving import Answer, PageServer
+from tests.common.wire.pages.asking import Told, asked, listening, states
 
 HERE = Place(host="127.0.0.1", ports=(0,))
 
@@ -20,7 +20,7 @@ HERE = Place(host="127.0.0.1", ports=(0,))
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
     """Of a page that many tests ask and none changes."""
-    with LiveServer(HERE, Told(secret=True)) as server:
+    with PageServer(HERE, Told(secret=True)) as server:
         yield server.address
 
 
@@ -32,8 +32,7 @@ def port_of(address: str) -> int:
 
 def test_states_come_as_they_change_and_the_newest_comes_first() -> None:
     source = Told(round=1)
-    with LiveServer(HERE, source) as server, listening(server.address) as events:
-        assert next(events)[0] == "page"
+    with PageServer(HERE, source) as server, listening(server.address) as events:
         news = states(events)
         assert next(news) == {"round": 1}
         source.state = {"round": 2}
@@ -45,39 +44,58 @@ def test_states_come_as_they_change_and_the_newest_comes_first() -> None:
 def test_the_last_state_and_a_good_bye_come_at_the_end() -> None:
     source = Told(round=1)
     with ExitStack() as stack:
-        server = LiveServer(HERE, source).__enter__()
+        server = PageServer(HERE, source).__enter__()
         events = stack.enter_context(listening(server.address))
-        assert [next(events)[0] for _ in range(2)] == ["page", "state"]
+        assert next(events) == ("page", json.dumps('{"round": 1}'))
         source.state = {"round": 9}
         server.__exit__(None, None, None)
 
         rest = list(events)
 
-    assert rest == [("state", '{"round":9}'), ("end", "")]
+    assert rest == [("page", json.dumps('{"round": 9}')), ("end", "")]
+
+
+def test_nothing_is_written_where_nobody_reads_and_once_for_all_who_do() -> None:
+    source = Told(round=1)
+    with PageServer(HERE, source) as server:
+        source.state = {"round": 2}
+        assert source.reads == 0
+        with listening(server.address) as one, listening(server.address) as two:
+            assert [next(states(events)) for events in (one, two)] == [{"round": 2}] * 2
+        assert asked(server.address)[2] == b'{"round": 2}'
+        assert source.reads == 1
+
+
+def test_other_places_are_for_this_machine_or_for_whoever_reaches_the_address() -> None:
+    others = {"/metrics": lambda: Answer(kind="text/plain", content=b"1", status=203)}
+    with PageServer(HERE, None, others=others) as server:
+        assert asked(server.address, "/metrics")[::2] == (203, b"1")
+        assert asked(server.address, "/metrics", Host="rebound.example.org")[0] == 421
+        assert asked(server.address, "/metrics", Origin="https://example.org")[0] == 403
+        assert asked(server.address, "/")[0] == 404, "there is no page"
+    with PageServer(Place(host="0.0.0.0", ports=(0,)), Told(), others=others) as server:
+        address = f"http://127.0.0.1:{server.port}/"
+        assert asked(address, "/metrics", Host="collected.example.org")[0] == 203
+        assert asked(address, "/", Host="collected.example.org")[0] == 421
 
 
 def test_it_is_there_again_on_the_same_port_after_a_restart() -> None:
-    with LiveServer(HERE, Told(life=1)) as first, listening(first.address) as events:
+    with PageServer(HERE, Told(life=1)) as first, listening(first.address) as events:
         assert next(states(events)) == {"life": 1}
         port = port_of(first.address)
     again = Place(host="127.0.0.1", ports=(port,))
 
-    with LiveServer(again, Told(life=2)) as second, listening(second.address) as events:
+    with PageServer(again, Told(life=2)) as second, listening(second.address) as events:
         assert second.address == first.address
         assert next(states(events)) == {"life": 2}
 
 
-def test_the_page_has_a_policy_of_hashes_and_may_be_framed_by_nobody(address: str) -> None:
+def test_the_page_comes_with_its_policy_and_may_be_framed_by_nobody(address: str) -> None:
     status, headers, content = asked(address)
 
-    policy = headers["Content-Security-Policy"]
-    assert (status, content) == (200, live_page().content)
-    assert policy.startswith("default-src 'none'; script-src 'sha256-")
-    assert (
-        "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-        in policy
-    )
-    assert "unsafe" not in policy
+    assert (status, json.loads(content)) == (200, {"secret": True})
+    assert headers["Content-Security-Policy"] == Told.policy
+    assert headers["X-Frame-Options"] == "DENY"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin"
@@ -153,7 +171,7 @@ def test_there_is_nothing_else(address: str, path: str) -> None:
 
 def test_more_connections_than_it_takes_are_hung_up_and_room_is_made_again() -> None:
     told = Told(n=1)
-    with LiveServer(HERE, told) as server:
+    with PageServer(HERE, told) as server:
         with ExitStack() as many:
             for _ in range(32):
                 next(many.enter_context(listening(server.address)))
@@ -169,7 +187,7 @@ def test_more_connections_than_it_takes_are_hung_up_and_room_is_made_again() -> 
 
 
 def test_connections_that_are_slow_to_ask_keep_nobody_from_the_page() -> None:
-    with LiveServer(HERE, Told()) as server, ExitStack() as stack:
+    with PageServer(HERE, Told()) as server, ExitStack() as stack:
         for _ in range(40):
             line = socket.create_connection(("127.0.0.1", port_of(server.address)), timeout=30)
             stack.enter_context(line).sendall(b"GET / HTTP/1.1\r\n")

@@ -2,31 +2,23 @@
 
 import pytest
 
-from fedboard.simulations.drawing.figures import Plot
-from fedboard.simulations.drawing.svg import house_style
-from fedboard.simulations.report.distribution_figures import distribution_plots
-
-
-def plots_of(distributions: dict[str, object]) -> list[Plot]:
-    with house_style():
-        return distribution_plots(distributions)
+from fedboard.simulations.report.charts import distribution_charts
 
 
 def histogram(edges: list[float], values: list[float]) -> dict[str, object]:
     return {"edges": edges, "values": values}
 
 
-@pytest.mark.slow
 def test_exact_counts_make_the_figure_not_private() -> None:
     entry = histogram([1, 2, 4], [1, 3])
 
-    (plot,) = plots_of({"counts": {"noisy": entry, "exact": entry}})
+    (chart,) = distribution_charts({"counts": {"noisy": entry, "exact": entry}})
 
-    assert plot.held_out
+    assert chart.held_out
 
 
 def test_an_unknown_histogram_is_taken_to_be_private() -> None:
-    assert plots_of({"sizes": {"noisy": histogram([0, 1], [5])}})[0].held_out
+    assert distribution_charts({"sizes": {"noisy": histogram([0, 1], [5])}})[0].held_out
 
 
 @pytest.mark.parametrize(
@@ -42,4 +34,4 @@ def test_an_unknown_histogram_is_taken_to_be_private() -> None:
     ],
 )
 def test_what_is_no_histogram_is_left_out(entry: object) -> None:
-    assert plots_of({"counts": {"noisy": entry}}) == []
+    assert distribution_charts({"counts": {"noisy": entry}}) == []

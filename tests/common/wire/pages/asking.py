@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 class Told:
     """A source whose state a test sets."""
 
+    policy = "default-src 'none'; style-src 'sha256-abc'"
+
     def __init__(self, **state: Any) -> None:
         self.state: dict[str, Any] = state
         self.reads = 0
@@ -22,9 +24,9 @@ class Told:
     def is_due(self) -> bool:
         return False
 
-    def read(self) -> Mapping[str, Any]:
+    def page(self) -> str:
         self.reads += 1
-        return dict(self.state)
+        return json.dumps(self.state)
 
 
 def asked(
@@ -57,9 +59,14 @@ def listening(address: str, **headers: str) -> Iterator[Iterator[tuple[str, str]
             yield _events(stream)
 
 
+def pages(events: Iterator[tuple[str, str]]) -> Iterator[str]:
+    """The pages alone."""
+    return (json.loads(data) for kind, data in events if kind == "page")
+
+
 def states(events: Iterator[tuple[str, str]]) -> Iterator[Any]:
-    """The states alone."""
-    return (json.loads(data) for kind, data in events if kind == "state")
+    """What is in the pages of ``Told``."""
+    return (json.loads(page) for page in pages(events))
 
 
 def _events(stream: Any) -> Iterator[tuple[str, str]]:

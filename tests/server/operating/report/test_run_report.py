@@ -1,9 +1,9 @@
-"""A run's state is what its files say, whoever writes them; what is not booked only its operator is told."""
+"""A run's report is what its files say, whoever writes them; what is not booked only its operator is told."""
 
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.reports.wording import spent
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey, create_board_keys
-from fedboard.server.operating.live.run_files import RunFiles, run_files
-from fedboard.server.operating.live.run_source import SIMULATION_ONLY, RunSource
+from fedboard.server.operating.report.run_files import RunFiles, run_files
+from fedboard.server.operating.report.run_report import RunReport
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.judging.live_numbers import simulation_numbers
+from fedboard.simulations.report import simulation_sections
 from fedboard.simulations.simulate import simulate
 
 pytestmark = pytest.mark.slow
@@ -70,7 +71,6 @@ def as_a_fleets(run: Path) -> RunFiles:
     folder = state / "runs" / "films"
     folder.parent.mkdir(parents=True)
     shutil.move(run, folder)
-    (state / "job.json").write_text(json.dumps({"rounds": {"expected_nodes": 17_047}}))
     lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
     rounds = [
         line | NOT_PUBLIC | {"refused": {"late": 2}, "lost": False} for line in lines if "round" in line
@@ -81,63 +81,96 @@ def as_a_fleets(run: Path) -> RunFiles:
     return run_files(state)
 
 
-def state_of(
-    files: RunFiles, *, for_operator: bool = True, key: PinnedKey | None = None
-) -> Mapping[str, Any]:
-    extra = simulation_numbers if files.is_simulation else None
-    state = RunSource(files=files, for_operator=for_operator, extra=extra, key=key).read()
-    json.dumps(state, allow_nan=False)
-    return state
+class Page:
+    """A page as it was written, for those who look for something in it."""
+
+    def __init__(self, html: str) -> None:
+        self.html = html
+        shown = re.sub(r"<(style|script).*?</\1>", "", html, flags=re.S)
+        self.text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", shown))
+
+    @property
+    def state(self) -> str:
+        return str(re.search(r'<html lang="en" data-state="([^"]*)"', self.html)[1])  # type: ignore[index]
+
+    @property
+    def checks(self) -> dict[str, str]:
+        return dict(re.findall(r'<li data-step="(\w+)" data-state="(\w+)">', self.html))
+
+    def section(self, name: str) -> str:
+        found = re.search(rf'<section id="{name}".*?</section>', self.html, flags=re.S)
+        return "" if found is None else found[0]
+
+    def states(self, table: str) -> list[str]:
+        found = re.search(rf'<table id="{table}">.*?</table>', self.html, flags=re.S)
+        return [] if found is None else re.findall(r'<tr data-state="([^"]*)"', found[0])
 
 
-def checks(state: Mapping[str, Any]) -> dict[str, str]:
-    return {one["check"]: one["state"] for one in state["board"]["checks"]}
+def page_of(
+    files: RunFiles, *, for_operator: bool = True, key: PinnedKey | None = None, **standing: Any
+) -> Page:
+    return Page(
+        RunReport(
+            files=files,
+            for_operator=for_operator,
+            sections=simulation_sections if files.is_simulation else None,
+            key=key,
+            standing=(lambda: {"expires": [], **standing}) if standing else None,
+        ).page()
+    )
 
 
 def test_a_finished_run_tells_its_whole_budget_and_every_round(run: Path) -> None:
-    state = state_of(run_files(run))
+    page = page_of(run_files(run))
 
     with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
         events, budget = ledger.events(), ledger.budget
-    assert state["state"] == "finished"
-    assert state["budget"]["spent"] == epsilon_of_events(events, budget.delta)
-    assert state["budget"]["epsilon"] == budget.epsilon
-    assert state["budget"]["next"] is None
-    assert [one["state"] for one in state["rounds"]["list"]] == ["made"] * (ROUNDS + 1)
-    assert {one["name"]: one["epsilon"] for one in state["releases"]} == {
-        event["name"]: pytest.approx(epsilon_of_events([event], budget.delta), rel=1e-12) for event in events
-    }
-    assert all(one["booked"] for one in state["releases"])
-    assert checks(state) == dict.fromkeys(("bytes", "chain", "ledger", "promise"), "passed") | {
+    alone = {event["name"]: epsilon_of_events([event], budget.delta) for event in events}
+    assert page.state == "finished"
+    whole = spent(epsilon_of_events(events, budget.delta))
+    assert f"<strong>{whole} of {budget.epsilon:g}</strong>" in page.section("budget")
+    assert page.states("rounds-table") == ["made"] * (ROUNDS + 1)
+    assert page.states("releases-table") == ["booked-release"] * len(events)
+    rows = re.findall(
+        r'<th scope="row">(\S+?)<.*?data-label="Epsilon alone">([^<]*)<', page.section("releases")
+    )
+    shown = {name: float(text) for name, text in rows}
+    assert shown.keys() == alone.keys()
+    assert all(alone[name] * (1 - 1e-9) <= shown[name] <= alone[name] * (1 + 1e-4) for name in alone), (
+        "never less"
+    )
+    assert page.checks == dict.fromkeys(("bytes", "chain", "ledger", "promise"), "passed") | {
         "noise": "failed",
         "signature": "open",
     }
-    assert state["noise"]["protection"] == "simulation"
+    assert "<strong>Not private.</strong>" in page.html
 
 
-def test_metrics_stand_under_the_label_and_nowhere_else(run: Path) -> None:
-    state = dict(state_of(run_files(run)))
+def test_metrics_stand_under_their_label_and_nowhere_else(run: Path) -> None:
     lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    values = [value for line in lines for value in line["metrics"].values()]
+    values = [f"{value:.4f}" for line in lines for value in line["metrics"].values()]
 
-    labelled = state.pop("simulation")
+    page = page_of(run_files(run))
+    rest = page.html
+    for section in ("verdict", "rounds", "quality", "head-and-tail", "few-and-many", "data-and-traffic"):
+        assert not page.section(section) or "not private: simulation only" in page.section(section)
+        rest = rest.replace(page.section(section), "")
 
     assert len(values) >= 2 * ROUNDS
-    assert labelled["label"] == SIMULATION_ONLY
-    assert all(json.dumps(value) in json.dumps(labelled) for value in values)
-    assert not [value for value in values if json.dumps(value) in json.dumps(state)]
+    assert all(value in page.html for value in values)
+    assert not [value for value in values if value in rest]
 
 
 def test_a_round_that_is_booked_and_not_published_counts_as_spent(run: Path) -> None:
     as_under_way(run, boards=ROUNDS + 1)
 
-    state = state_of(run_files(run))
+    page = page_of(run_files(run))
 
-    assert state["state"] == "running"
-    assert [one["state"] for one in state["rounds"]["list"]] == ["made"] * ROUNDS + ["booked"]
-    assert state["rounds"]["made"] == ROUNDS
-    assert state["budget"]["left"] < 1e-6
-    assert state["board"]["version"] == ROUNDS
+    assert page.state == "running"
+    assert page.states("rounds-table") == ["made"] * ROUNDS + ["booked"]
+    assert f"{ROUNDS} of {ROUNDS + 1} made" in page.section("rounds")
+    assert "; 0 left" in page.section("budget")
+    assert f"Board {ROUNDS} of" in page.section("board")
 
 
 def test_before_a_round_is_booked_its_plan_is_told(tmp_path: Path, finished: Path) -> None:
@@ -151,21 +184,22 @@ def test_before_a_round_is_booked_its_plan_is_told(tmp_path: Path, finished: Pat
         shutil.copy(finished / "boards" / f"board-{version:04d}.board", run / "boards")
     with Ledger.create(run / "ledger.sqlite", budget, plan=plan) as ledger:
         ledger.book_all(first)
-        state = state_of(run_files(run))
+        page = page_of(run_files(run))
 
-    spent, after = (epsilon_of_events(events, budget.delta) for events in (first, first + of_next))
-    assert state["state"] == "running", "the ledger is open for writing, here"
-    assert state["budget"]["spent"] == spent
-    assert state["budget"]["next"] == pytest.approx(after - spent, rel=1e-9)
-    assert [one["state"] for one in state["rounds"]["list"]] == ["made", "next", "to come"]
-    assert [one["booked"] for one in state["releases"]].count(True) == len(first)
+    now, after = (epsilon_of_events(events, budget.delta) for events in (first, first + of_next))
+    assert page.state == "running", "the ledger is open for writing, here"
+    assert f"<strong>{spent(now)} of" in page.section("budget")
+    assert f"{spent(after - now)} of it in the next round" in page.section("budget")
+    assert page.states("rounds-table") == ["made", "next", "to come"]
+    assert page.states("releases-table").count("booked-release") == len(first)
+    assert "planned" in page.states("releases-table")
 
 
 def test_a_run_that_nobody_works_on_is_said_to_be_stopped(run: Path) -> None:
     as_under_way(run, boards=ROUNDS)
     (run / "ledger.sqlite.lock").write_text("999999999")
 
-    assert state_of(run_files(run))["state"] == "stopped"
+    assert page_of(run_files(run)).state == "stopped"
 
 
 def test_a_changed_board_shows_a_broken_seal(run: Path) -> None:
@@ -173,7 +207,11 @@ def test_a_changed_board_shows_a_broken_seal(run: Path) -> None:
     content = newest.read_bytes()
     newest.write_bytes(content[:-5] + bytes([content[-5] ^ 1]) + content[-4:])
 
-    assert checks(state_of(run_files(run)))["bytes"] == "failed"
+    page = page_of(run_files(run))
+
+    assert page.checks["bytes"] == "failed"
+    assert "The seal of the last board is broken." in page.text
+    assert "Nothing of this run" in page.text
 
 
 def test_a_ledger_of_another_run_shows(run: Path, finished: Path) -> None:
@@ -183,7 +221,7 @@ def test_a_ledger_of_another_run_shows(run: Path, finished: Path) -> None:
     with Ledger.create(run / "ledger.sqlite", budget, plan=plan) as other:
         other.book_all(events)
 
-    found = checks(state_of(run_files(run)))
+    found = page_of(run_files(run)).checks
 
     assert found["ledger"] == "failed"
     assert found["promise"] == "passed"
@@ -193,11 +231,11 @@ def test_a_ledger_of_another_run_shows(run: Path, finished: Path) -> None:
 def test_damaged_files_are_a_state_and_no_crash(run: Path, content: bytes) -> None:
     (run / "ledger.sqlite").write_bytes(content)
 
-    state = state_of(run_files(run))
+    page = page_of(run_files(run))
 
-    assert state["state"] == "unreadable"
-    assert "ledger.sqlite" in state["told"]
-    assert "ledger.sqlite" not in state_of(run_files(run), for_operator=False)["told"]
+    assert page.state == "unreadable"
+    assert "ledger.sqlite" in page.text
+    assert "ledger.sqlite" not in page_of(run_files(run), for_operator=False).text
 
 
 def test_a_line_that_makes_no_sense_ends_the_log_and_odd_numbers_are_none(run: Path) -> None:
@@ -208,26 +246,34 @@ def test_a_line_that_makes_no_sense_ends_the_log_and_odd_numbers_are_none(run: P
     }
     (run / "metrics.jsonl").write_text("\n".join([lines[0], json.dumps(odd), "{half a li"]), encoding="utf-8")
 
-    state = state_of(run_files(run))
+    page = page_of(run_files(run))
 
-    assert [len(one["metrics"]) for one in state["simulation"]["rounds"]][1:] == [0]
+    assert page.state in {"stopped", "judging"}
+    assert "<b>" not in page.html
+    assert re.search(r'Validation RMSE \(stars\)">–<', page.section("rounds"))
+    assert "nan" not in page.section("rounds")
 
 
 def test_who_answered_is_told_on_this_machine_and_left_out_beyond_it(run: Path) -> None:
     files = as_a_fleets(run)
 
-    here, beyond = state_of(files), state_of(files, for_operator=False)
+    here = page_of(files, expected=17_047, admitted=17_053)
+    beyond = page_of(files, for_operator=False, expected=17_047, admitted=17_053)
 
-    assert here["name"] == "films"
-    assert here["answers"]["answers"] == (ROUNDS + 1) * NOT_PUBLIC["answers"]
-    assert here["answers"]["refused"] == {"late": 2 * (ROUNDS + 1)}
-    assert here["answers"]["rounds"][0]["silent"] == 17_047 - NOT_PUBLIC["answers"] - 2
-    assert beyond["answers"] is None
-    assert beyond["budget"] == here["budget"]
-    told = json.dumps(beyond)
-    assert not [value for value in NOT_PUBLIC.values() if str(value) in told]
-    assert "late" not in told
-    assert beyond["simulation"] is None
+    assert "<h1>films</h1>" in here.html
+    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", here.section("answers")))
+    assert facts["Answers taken"] == str((ROUNDS + 1) * NOT_PUBLIC["answers"])
+    assert facts["Silent (dropouts)"] == str((ROUNDS + 1) * (17_047 - NOT_PUBLIC["answers"] - 2))
+    assert f"late: {2 * (ROUNDS + 1)}" in here.section("answers")
+    assert "of 17053" in here.section("fleet")
+    assert not beyond.section("answers")
+    assert not beyond.section("fleet")
+    assert beyond.section("budget") == here.section("budget")
+    of_all = {int((ROUNDS + 1) * value) for value in NOT_PUBLIC.values()} | {17_047, 17_053}
+    assert not [value for value in {*NOT_PUBLIC.values(), *of_all} if str(value) in beyond.html]
+    assert "late" not in beyond.section("rounds")
+    assert "Time" not in beyond.section("rounds")
+    assert "this page contains such numbers" not in beyond.html
 
 
 def test_a_board_that_is_signed_is_checked_with_the_key(run: Path) -> None:
@@ -242,9 +288,9 @@ def test_a_board_that_is_signed_is_checked_with_the_key(run: Path) -> None:
     assert files.mirror is not None
     publish_into(Mirror(files.mirror), files.boards, key=key, run="films", simulation=True)
 
-    assert checks(state_of(files, key=key.public))["signature"] == "passed"
-    assert checks(state_of(files, key=PinnedKey.read(other / "board-signing.pub")))["signature"] == "failed"
-    assert checks(state_of(files))["signature"] == "open"
+    assert page_of(files, key=key.public).checks["signature"] == "passed"
+    assert page_of(files, key=PinnedKey.read(other / "board-signing.pub")).checks["signature"] == "failed"
+    assert page_of(files).checks["signature"] == "open"
 
 
 def test_looking_changes_no_file_of_the_run(run: Path) -> None:
@@ -254,7 +300,7 @@ def test_looking_changes_no_file_of_the_run(run: Path) -> None:
     before, files = contents(), run_files(run)
     signature = files.signature()
     for _ in range(3):
-        state_of(files)
+        page_of(files)
 
     assert contents() == before
     assert files.signature() == signature, "or it would be read again for ever"

@@ -3,8 +3,7 @@
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.wire.live.door import is_own_host
-from fedboard.common.wire.live.place import place_of, warning_of
+from fedboard.common.wire.pages.place import is_own_host, place_of, warning_of
 
 
 @pytest.mark.parametrize("given", ["0.0.0.0:8717", "[::]:8717", "10.0.0.7:8717", "lab.example.org:8717"])
@@ -33,6 +32,9 @@ def test_what_is_no_address_is_refused_in_words(given: str) -> None:
         ("0.0.0.0", "10.0.0.7", True),
         ("0.0.0.0", "[fe80::1]", True),
         ("0.0.0.0", "evil.example.org", False),
+        ("0.0.0.0", "localhost:8717", True),
+        ("0.0.0.0", "localhost.example.org", False),
+        ("10.0.0.7", "localhost", False),
         ("lab.example.org", "LAB.example.org:8717", True),
         ("lab.example.org", "evil.example.org", False),
         ("lab.example.org", "10.0.0.7", False),
