@@ -37,6 +37,7 @@ _OPTIONS: Final = (
     ("grpc.http2.bdp_probe", 0),  # or what is kept unread grows with what a server sends
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),  # any number: a server that is gone is noticed while it is waited for
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),  # a call is signed for once
     ("grpc.use_local_subchannel_pool", 1),  # or another channel's failure would be this one's

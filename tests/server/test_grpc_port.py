@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from fedboard.client.node.connection import CallError
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import Address
 from fedboard.common.wire.devices import Method
@@ -130,6 +131,18 @@ def test_2000_idle_connections_of_one_address_keep_nobody_waiting(
     with idle_connections(server, 2000, handshake=handshake):
         assert served(server) < 5.0
         assert served(server) < 5.0
+
+
+def test_more_connections_than_there_is_room_for_are_refused_until_others_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them takes the files that answers and boards are written to."""
+    monkeypatch.setattr(grpc_port, "most_connections", lambda: 40)
+    with open_devices(tmp_path, members=["ann"]) as server:
+        with idle_connections(server, 40, handshake=True), pytest.raises(CallError):
+            server.device("ann").receive()
+
+        assert served(server) < SECONDS
 
 
 def test_two_servers_do_not_share_a_port(server: OpenDevices) -> None:
