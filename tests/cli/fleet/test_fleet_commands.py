@@ -141,9 +141,7 @@ def test_a_device_that_names_no_server_has_nobody_to_ask(tmp_path: Path) -> None
 def test_a_device_that_pins_no_key_is_told_what_it_needs(folder: Path) -> None:
     assert fedboard("ratings", "init", folder / "ann", "--epsilon", "3").exit_code == 0
     config = folder / "ann" / "device.toml"
-    server = (
-        '[server]\naddress = "127.0.0.1:1"\nauthority = "../keys/authority.pem"\nkey = "device.key"\n'
-    )
+    server = '[server]\naddress = "127.0.0.1:1"\nauthority = "../keys/authority.pem"\nkey = "device.key"\n'
     config.write_text(config.read_text().replace("[policy]", f"{server}[policy]"))
 
     refused = fedboard("client", "--config", config)
