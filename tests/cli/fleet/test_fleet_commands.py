@@ -141,9 +141,7 @@ def test_a_device_that_names_no_server_has_nobody_to_ask(tmp_path: Path) -> None
 def test_a_device_that_pins_no_key_is_told_what_it_needs(folder: Path) -> None:
     assert fedboard("ratings", "init", folder / "ann", "--epsilon", "3").exit_code == 0
     config = folder / "ann" / "device.toml"
-    server = (
-        '[server]\naddress = "127.0.0.1:1"\nca_certificate = "../keys/authority.pem"\nnode_key = "node.key"\n'
-    )
+    server = '[server]\naddress = "127.0.0.1:1"\nauthority = "../keys/authority.pem"\nkey = "device.key"\n'
     config.write_text(config.read_text().replace("[policy]", f"{server}[policy]"))
 
     refused = fedboard("client", "--config", config)
@@ -159,7 +157,7 @@ def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path
     assert fedboard("ratings", "init", folder / "ann", "--epsilon", "3").exit_code == 0
     config = folder / "ann" / "device.toml"
     server = (
-        f'[server]\naddress = "127.0.0.1:1"\nca_certificate = "../{certificate}"\nnode_key = "node.key"\n'
+        f'[server]\naddress = "127.0.0.1:1"\nauthority = "../{certificate}"\nkey = "device.key"\n'
         'question_key = "../keys/question-signing.pub"\n'
     )
     config.write_text(config.read_text().replace("[policy]", f"{server}[policy]\npublished_only = true"))
@@ -190,7 +188,7 @@ def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path
         )
     else:
         assert client.returncode == 2
-        assert "catalogue.csv: --authority and ca_certificate name" in err
+        assert "catalogue.csv: --authority, and authority of [server], name" in err
 
 
 @pytest.mark.parametrize(("lost", "code"), [(0, 0), (1, 0), (2, 6)])
