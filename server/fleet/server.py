@@ -250,6 +250,8 @@ class FleetServer:
         yield joins
         held = "Bytes of answers that the round loop has not taken."
         yield GaugeMetricFamily("fedboard_answers_held_bytes", held, value=self._mailbox.held)
+        waiting = "Whether boards wait for cosignatures of witnesses."
+        yield GaugeMetricFamily("fedboard_boards_waiting", waiting, value=self._publisher.waiting is not None)
         failed = "Interruptions of the training since its last board."
         yield GaugeMetricFamily("fedboard_training_failures", failed, value=self._rounds.failures)
 

@@ -52,7 +52,8 @@ def start_ops(
             None: there is no run, and no report.
         families: metrics of live objects of this process, beside those of the run's log. ``prometheus_client``
             objects that a registry of their own holds: ``registry.collect``.
-        problems: what is wrong now, in sentences; ``/healthz`` answers 503 with them where there are any.
+        problems: what is wrong now, in sentences; ``/healthz`` answers 503 with them where there are any, and
+            the metric ``fedboard_problems`` counts them.
         most_lost: share of the run's rounds above which it answers 503, too.
         standing: who is there: ``admitted``, ``online``, ``invited``, ``open_invitations``, ``quorum``,
             ``expected`` (devices a round asks), ``versions``, ``expires`` (``what`` and ``at``) and ``problems``.
@@ -71,7 +72,7 @@ def start_ops(
         status, told = health(problems(), lines, most_lost=most_lost)
         return Answer(kind="application/json", content=json.dumps(told).encode(), status=status)
 
-    others: Places = {"/metrics": _exposition(files, families), "/healthz": healthy}
+    others: Places = {"/metrics": _exposition(files, families, problems), "/healthz": healthy}
     report = (
         None
         if files is None
@@ -81,7 +82,9 @@ def start_ops(
         yield server
 
 
-def _exposition(files: RunFiles | None, families: "Callable[[], Iterable[Metric]]") -> Callable[[], Answer]:
+def _exposition(
+    files: RunFiles | None, families: "Callable[[], Iterable[Metric]]", problems: Callable[[], Sequence[str]]
+) -> Callable[[], Answer]:
     from prometheus_client import CollectorRegistry, generate_latest
     from prometheus_client.core import GaugeMetricFamily
 
@@ -92,6 +95,8 @@ def _exposition(files: RunFiles | None, families: "Callable[[], Iterable[Metric]
             )
             build.add_metric((version("fedboard"),), 1)
             yield build
+            wrong = "What is wrong now; /healthz says what."
+            yield GaugeMetricFamily("fedboard_problems", wrong, value=len(problems()))
             if files is not None:
                 yield from run_families(files.folder)
             yield from families()

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.json_values import JsonObject, number_or_none, numbers, object_or_empty
-from fedboard.common.reports.wording import byte_count, fixed, number, setting
+from fedboard.common.reports.wording import byte_count, capital, fixed, number, setting
 from fedboard.simulations.drawing.wording import bucket_names, direction, metric_label, reading_order
 from fedboard.simulations.judging.metrics.registry import main_metrics
 from fedboard.simulations.report.run_files import Model
@@ -109,22 +109,15 @@ def _points(rounds: Sequence[JsonObject], values: Iterable[object]) -> Points:
 
 
 def _bytes_reading(up: dict[str, Points], down: Points) -> str:
+    most = {key: byte_count(max(size for _, size in points)) for key, points in up.items() if points}
     parts = []
-    if up["p50"] and up["max"]:
-        typical = max(size for _, size in up["p50"])
-        largest = max(size for _, size in up["max"])
+    if most.keys() >= {"p50", "max"}:
         parts.append(
-            f"in the heaviest round half of the clients send at most {byte_count(typical)} "
-            f"and the largest sends {byte_count(largest)}"
-        )
-    elif up["mean"]:
-        parts.append(
-            f"a client sends {byte_count(max(size for _, size in up['mean']))} in the heaviest round"
+            f"in the heaviest round half of the clients send at most {most['p50']} and the largest sends {most['max']}"
         )
     if down:
         parts.append(f"each receives at most {byte_count(max(size for _, size in down))} a round")
-    text = "; ".join(parts) or "bytes per client, round by round"
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capital('; '.join(parts) or 'bytes per client, round by round')}."
 
 
 def slice_charts(run: Model, baselines: Sequence[Model], edges: list[float | None]) -> list[Chart]:
@@ -273,8 +266,7 @@ def _reading(histograms: dict[str, Histogram]) -> str:
         parts.append(
             f"{name}: half of {number(sum(values))} lie below {number(half, 3)}, 95 % below {number(most, 3)}"
         )
-    text = "; ".join(parts)
-    return f"{text[:1].upper()}{text[1:]}."
+    return f"{capital('; '.join(parts))}."
 
 
 def _below(edges: list[float], values: list[float], share: float) -> float:

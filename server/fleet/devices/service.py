@@ -58,8 +58,8 @@ _log = logging.getLogger(__name__)
 _Message = TypeVar("_Message", bound=Message)
 _PART_SECONDS: Final = 30.0
 """For the next message."""
-_SLACK_SECONDS: Final = 5.0
-"""By which a deadline may seem to be longer than the caller has set it."""
+_SLACK_SECONDS: Final = 60.0
+"""By which a deadline may seem to be longer than the caller has set it: gRPC rounds it up, by 10 s of an hour."""
 
 
 class RefusedCallError(Exception):
