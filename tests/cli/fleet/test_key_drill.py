@@ -19,10 +19,10 @@ from fedboard.common.boards.layout import LOG_PROOF
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
+from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.service import ServiceSettings, Signing, start_board_service
 from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from tests.cli.fleet.key_drill import Drill, command, done
 from tests.common.boards.boards import signed_by_hand
 
@@ -107,7 +107,7 @@ def test_a_device_that_slept_through_two_rotations_follows_them_one_by_one(
 
 def test_a_running_service_takes_the_new_root_and_key_without_a_restart(drill: Drill, tmp_path: Path) -> None:
     """Over gRPC: readers of before follow, nobody is sent away in between, and watchers are told."""
-    roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "board-signing.key", tmp_path / "device"
+    roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "boards.key", tmp_path / "device"
     shutil.copy(drill.key("first"), key)
     signing = Signing(boards=drill.folder / "summer" / "boards", key=key, run="summer", roots=roots)
     settings = ServiceSettings(mirror=tmp_path / "mirror", signing=signing, poll_seconds=0.05)
@@ -323,7 +323,7 @@ def test_who_has_pinned_one_key_follows_it_to_a_root(drill: Drill, tmp_path: Pat
     holders = [part for name in ("alice", "bob") for part in ("--holder", drill.holder(name, "pub"))]
     signers = ("--sign", drill.holder("alice"), "--sign", drill.holder("bob"))
     terms = (*holders, "--threshold", 2, "--board-key", drill.key("second", "pub"))
-    done("keys", "root", roots, *terms, "--instead-of", drill.key("first"), *signers)
+    done("keys", "rotate", roots, *terms, "--instead-of", drill.key("first"), *signers)
     done("board", "export", run, "--to", mirror, "--key", drill.key("second"), "--roots", roots)
 
     assert fetch(mirror, first, cache) == "5"
