@@ -97,7 +97,10 @@ def test_check_refuses_what_the_server_could_not_start_with(tmp_path: Path) -> N
 def test_another_training_is_not_laid_over_the_one_that_is_there(tmp_path: Path) -> None:
     on_free_ports(tmp_path)
     assert check(tmp_path).exit_code == 0
-    on_free_ports(tmp_path, privacy={"epsilon": 1.0})
+    settings = on_free_ports(tmp_path, privacy={"epsilon": 1.0})
+    assert check(tmp_path).exit_code == 0, "nothing has begun"
+    (StateFolder.of(settings).run / "ledger.sqlite").touch()
+    on_free_ports(tmp_path, privacy={"epsilon": 2.0})
 
     refused = check(tmp_path)
 
