@@ -35,7 +35,7 @@ class Drill:
         return self.folder / f"mirror-{stage}"
 
     def key(self, name: str, kind: str = "key") -> Path:
-        return self.folder / name / f"board-signing.{kind}"
+        return self.folder / name / f"boards.{kind}"
 
     def holder(self, name: str, kind: str = "key") -> Path:
         return self.folder / "holders" / f"{name}.{kind}"
@@ -45,12 +45,12 @@ def drilled(folder: Path) -> Drill:
     """Keys, three roots, three mirrors, and the theft."""
     found, boards = Drill(folder), chain(4)
     for name in ("alice", "bob", "carol", "dora"):
-        done("keys", "holder", name, "--out", folder / "holders")
+        done("keys", "new", "holder", "--name", name, "--out", folder / "holders")
     for name in ("first", "second", "third"):
-        done("keys", "board", "--out", folder / name)
+        done("keys", "new", "boards", "--out", folder / name)
 
     holders = [part for name in ("alice", "bob", "carol") for part in ("--holder", found.holder(name, "pub"))]
-    done("keys", "root", folder / "roots", *holders, "--threshold", 2, *_boards(found, "first"))
+    done("keys", "rotate", folder / "roots", *holders, "--threshold", 2, *_boards(found, "first"))
     done("keys", "sign", found.pinned, "--key", found.holder("alice"), "--key", found.holder("bob"))
     _published(found, boards[:2], "first")
     _stolen(found, boards)

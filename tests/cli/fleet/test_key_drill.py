@@ -15,7 +15,6 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.sources import FolderSource
 from fedboard.common.boards.board_signature import PinnedKey
-from fedboard.common.boards.layout import LOG_PROOF
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
@@ -107,7 +106,7 @@ def test_a_device_that_slept_through_two_rotations_follows_them_one_by_one(
 
 def test_a_running_service_takes_the_new_root_and_key_without_a_restart(drill: Drill, tmp_path: Path) -> None:
     """Over gRPC: readers of before follow, nobody is sent away in between, and watchers are told."""
-    roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "board-signing.key", tmp_path / "device"
+    roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "boards.key", tmp_path / "device"
     shutil.copy(drill.key("first"), key)
     signing = Signing(boards=drill.folder / "summer" / "boards", key=key, run="summer", roots=roots)
     settings = ServiceSettings(mirror=tmp_path / "mirror", signing=signing, poll_seconds=0.05)
@@ -323,7 +322,7 @@ def test_who_has_pinned_one_key_follows_it_to_a_root(drill: Drill, tmp_path: Pat
     holders = [part for name in ("alice", "bob") for part in ("--holder", drill.holder(name, "pub"))]
     signers = ("--sign", drill.holder("alice"), "--sign", drill.holder("bob"))
     terms = (*holders, "--threshold", 2, "--board-key", drill.key("second", "pub"))
-    done("keys", "root", roots, *terms, "--instead-of", drill.key("first"), *signers)
+    done("keys", "rotate", roots, *terms, "--instead-of", drill.key("first"), *signers)
     done("board", "export", run, "--to", mirror, "--key", drill.key("second"), "--roots", roots)
 
     assert fetch(mirror, first, cache) == "5"
@@ -360,30 +359,22 @@ def test_what_expires_is_shown_and_a_timer_can_watch_it(drill: Drill, tmp_path: 
     assert not (tmp_path / "mirror" / "latest.json").exists()
 
 
-def test_what_readers_look_for_in_a_log_is_not_signed_beside_it(drill: Drill, tmp_path: Path) -> None:
-    mirror = copied(drill.mirror("third"), tmp_path / "mirror")
-    (mirror / LOG_PROOF).write_bytes(b"a proof")
-
-    refused = command("keys", "renew", mirror, "--key", drill.key("third"))
-
-    assert (refused.exit_code, "board export with --log" in refused.stderr) == (ExitCode.INPUT, True)
-    assert (mirror / "latest.json").read_bytes() == (drill.mirror("third") / "latest.json").read_bytes()
-
-
 def test_mistakes_are_said(drill: Drill, tmp_path: Path) -> None:
     roots = _roots(drill, tmp_path, 1)
     holders = [part for name in ("bob", "dora") for part in ("--holder", drill.holder(name, "pub"))]
     for arguments, told in (
-        (("keys", "root", roots), "roots are there already"),
-        (("keys", "root", tmp_path / "new"), "give --holder with --threshold, and --board-key"),
-        (("keys", "rotate", tmp_path / "new"), "no root there counts"),
         (
-            ("keys", "root", tmp_path / "new", *holders, "--board-key", drill.key("first", "pub")),
+            ("keys", "rotate", tmp_path / "new"),
+            "for a first root give --holder with --threshold, and --board-key",
+        ),
+        (
+            ("keys", "rotate", tmp_path / "new", *holders, "--board-key", drill.key("first", "pub")),
             "give --threshold: how many of the 2 keys must sign",
         ),
+        (("keys", "rotate", roots, "--instead-of", drill.key("first")), "roots are there already"),
         (("keys", "rotate", roots, "--threshold", 4), "must be in [1, 3], got 4"),
         (("keys", "sign", roots / "1.root.json", "--key", drill.holder("carol")), "signed this root already"),
-        (("keys", "sign", roots / "root.json", "--key", drill.holder("carol")), "such as 2.root.json"),
+        (("keys", "sign", roots / "a.root.json", "--key", drill.holder("carol")), "such as 2.root.json"),
         (("keys", "renew", tmp_path, "--key", drill.key("first")), "no signed boards there"),
         (("keys", "show", tmp_path), "neither a folder of roots, nor a mirror"),
     ):
