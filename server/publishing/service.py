@@ -11,7 +11,6 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -23,6 +22,7 @@ from fedboard.common.boards.boards_pb2 import (
     CosignRequest,
     GetRequest,
     LatestRequest,
+    PendingManifest,
     PendingRequest,
     RootDocument,
     RootRequest,
@@ -278,10 +278,11 @@ class BoardsServicer:
     async def _with_certificate(self, offer: Offer) -> bytes:
         digest = offer.link.digest
         if digest not in self._certificates:
-            self._certificates[digest] = await asyncio.to_thread(partial(self.shelf.pending, offer))
+            self._certificates[digest] = await asyncio.to_thread(self.shelf.certificate, offer)
             if len(self._certificates) > _KEPT_CERTIFICATES:
                 self._certificates.popitem(last=False)
-        return self._certificates[digest]
+        message = PendingManifest(manifest=offer.message, certificate=self._certificates[digest])
+        return bytes(message.SerializeToString())
 
 
 async def _serving(request: bytes, context: Any) -> bytes:
