@@ -9,17 +9,17 @@ from fedboard.client.device.config import Server
 from fedboard.client.node.settings import NodeSettings
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
-from fedboard.server.publishing.service import ServiceSettings
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
 from fedboard.server.operating.ops import start_ops
+from fedboard.server.publishing.serving import serve_boards
 from fedboard.server.run_spec import HelperServer
 
 NOWHERE = Path("nowhere")
 
 
 READERS = {
-    "board service": lambda text: ServiceSettings(mirror=NOWHERE, address=text),
+    "board service": lambda text: serve_boards(NOWHERE, address=text),
     "helper": lambda text: HelperSettings(
         state=NOWHERE, identity=NOWHERE, certificate=NOWHERE, private_key=NOWHERE, address=text
     ),
