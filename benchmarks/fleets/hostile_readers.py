@@ -27,8 +27,8 @@ from typing import Any
 import grpc
 import numpy as np
 
-from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part
 from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part
 from fedboard.common.boards.layout import LATEST as LATEST_NAME
 from fedboard.common.boards.layout import manifest_name
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
