@@ -70,8 +70,6 @@ def plan_for(noise: str) -> FleetPlan:
             "quorum": len(NODES) if everybody else 2,
             "deadline_seconds": 90.0 if everybody else 20.0,
             "grace_seconds": 2.0,
-            "resend_seconds": 4.0,
-            "poll_seconds": 0.1,
         },
     )
 
@@ -79,18 +77,17 @@ def plan_for(noise: str) -> FleetPlan:
 def undisturbed(folder: Path) -> str:
     """Digest of the last board of a seeded run, in this process."""
     from fedboard.server.fleet.running import run_job
-    from fedboard.simulations.flower import cohort_app
-    from fedboard.simulations.flower.cohorts import write_cohorts
-    from fedboard.simulations.flower.local_grid import LocalGrid
+    from fedboard.simulations.flower.cohorts import CohortNodes, write_cohorts
+    from fedboard.simulations.flower.in_process import local_nodes
 
     run = ChaosRun(folder=folder, plan=plan_for("seeded"), seed="", events=0)
     prepare(run.settings)
-    job = msgspec.structs.replace(Job.load(run.fleet.state.job), nodes=None)
+    job = msgspec.structs.replace(Job.load(run.fleet.state.job), enrolled=None)
     write_cohorts(folder / "cohorts", people().train, len(NODES))
     server = QuestionKey.read(Path(job.question_key)).public.hex
     config = {"cohorts": str(folder / "cohorts"), "kernels": "numpy", "server": server}
-    with LocalGrid(cohort_app.app, len(NODES), config).running() as grid:
-        return run_job(grid, job).digest
+    cohorts = CohortNodes.of({**config, "noise": "secure", "seed": 0})
+    return run_job(local_nodes(cohorts, len(NODES), job.largest_cohort), job).digest
 
 
 def one_run(folder: Path, number: int, seed: int, expected: str) -> dict[str, Any]:

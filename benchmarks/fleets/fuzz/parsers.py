@@ -4,7 +4,6 @@ from fleets.fuzz.targets.accounts import account_parsers
 from fleets.fuzz.targets.boards import board_parsers
 from fleets.fuzz.targets.configurations import configuration_parsers
 from fleets.fuzz.targets.direct import direct_parsers
-from fleets.fuzz.targets.flower import flower_parsers
 from fleets.fuzz.targets.logs import log_parsers
 from fleets.fuzz.targets.page import page_parsers
 from fleets.fuzz.targets.ratings import ratings_parsers
@@ -18,7 +17,6 @@ def all_parsers() -> list[Parser]:
     """Of both sides."""
     return [
         *wire_parsers(),
-        *flower_parsers(),
         *session_parsers(),
         *socket_parsers(),
         *direct_parsers(),
