@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
 WITNESS_KEY, WITNESS_PUBLIC = "witness.key", "witness.pub"
 _EXAMPLE = """\b
-Example (fedboard keys witness makes the key; authority.pem comes from whoever runs the fleet):
+Example (fedboard keys new witness makes the key; authority.pem comes from whoever runs the fleet):
   fedboard witness --server fleet.example.org:8443 --authority authority.pem --key witness.key --begin films
 """
 
@@ -81,7 +81,7 @@ def _pause(told: Any) -> None:
         time.sleep(_LOOK_SECONDS)
 
 
-@click.command("witness", epilog="Example: fedboard keys witness --out witness-keys")
+@click.command("witness", epilog="Example: fedboard keys new witness --out witness-keys")
 @click.option(
     "--out", "folder", type=_PATH, default=Path("keys"), show_default=True, help="Folder of the files."
 )

@@ -92,7 +92,6 @@ def succeeding(finished: Path, mine: Path, home: Path) -> dict[tuple[str, ...], 
         ("protocols", "show"): ("secure-sum",),
         ("recommend",): (mine, finished),
         ("simulate",): ("--out", finished, "--resume", "--no-report"),
-        ("size",): ("--users", "1e6", "--items", "20000"),
     }
 
 

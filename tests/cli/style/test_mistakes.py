@@ -60,7 +60,6 @@ FEW = ("--set", "data.synthetic.n_users=50")
         (["tune", "--metric", "rsme"], "got 'rsme'; did you mean 'validation_rmse'?"),
         (["protocols", "show", "secur-sum"], "got 'secur-sum'; did you mean 'secure-sum'?"),
         (
-            ["size", "--users", "9", "--items", "999", "--algorithm", "residul"],
             "got 'residul'; did you mean 'residual'?",
         ),
     ],
