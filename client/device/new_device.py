@@ -57,7 +57,7 @@ adjacency = "{adjacency}"
 # ca_certificate = "ca.pem"     # who vouches for the source, where it is not the one of [server]
 # cache = "boards"
 # max_bytes = 1073741824        # room for boards
-# witnesses = ["0000000000000000000000000000000000000000000000000000000000000000"]  # (fedboard keys new witness) ...
+# witnesses = ["0000000000000000000000000000000000000000000000000000000000000000"]  # (keys new witness) ...
 # cosignatures = 1              # ... answer only about boards that so many of them have cosigned: more than half
 """
 
