@@ -252,7 +252,7 @@ def test_json_without_status_is_refused(folder: Path) -> None:
 SERVER_INSTALL = """
 import sys
 
-SIMULATIONS = {"jinja2", "llvmlite", "matplotlib", "numba", "pyarrow", "ray"}
+SIMULATIONS = {"llvmlite", "matplotlib", "numba", "pyarrow", "ray"}
 
 
 class ServerInstall:
