@@ -241,9 +241,7 @@ def test_a_missing_extra_is_named(
     fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "meta_path", [_Without("jinja2"), *sys.meta_path])
-    for name in [
-        name for name in sys.modules if name.startswith(("jinja2", "fedboard.simulations.report"))
-    ]:
+    for name in [name for name in sys.modules if name.startswith(("jinja2", "fedboard.simulations.report"))]:
         monkeypatch.delitem(sys.modules, name)
 
     result = fedboard("simulate", *tiny, "--out", tmp_path / "out")
