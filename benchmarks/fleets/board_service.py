@@ -41,8 +41,8 @@ import numpy as np  # noqa: E402
 from process_tree import cpu_seconds  # noqa: E402
 
 from fedboard.common.board import Board, Catalogue  # noqa: E402
-from fedboard.common.boards.boards_pb2 import GetRequest  # noqa: E402
 from fedboard.common.boards.board_signature import PinnedKey  # noqa: E402
+from fedboard.common.boards.boards_pb2 import GetRequest  # noqa: E402
 from fedboard.common.boards.manifest import Encoding, Manifest  # noqa: E402
 from fedboard.common.boards.methods import GET, LATEST, MAX_MESSAGE_BYTES, method  # noqa: E402
 from fedboard.common.boards.packing import pack, unpack  # noqa: E402

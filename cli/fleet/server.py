@@ -178,7 +178,7 @@ def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     budget = {"spent": fares.spent, "limit": epsilon, "left": max(epsilon - fares.spent, 0.0)}
     if as_json:
         record = {"name": settings.name, "running": running, "rounds": rounds, "epsilon": budget}
-        document({**record, "waiting": waiting})
+        document(record if waiting is None else {**record, "waiting": waiting})
     else:
         click.echo(
             f"{settings.name}: {fares.sentence} of {epsilon:g}; a server is {'' if running else 'not '}running here"

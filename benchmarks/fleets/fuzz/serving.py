@@ -22,15 +22,15 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedboard.common.wire import direct
-from fedboard.server.publishing.limits import Limits
-from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.serving import RunningBoards, serve_boards
-from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fedboard.server.fleet.door.enrolment import Enrolment, JoinLimits
 from fedboard.server.fleet.door.mailbox import Mailbox, Message
 from fedboard.server.fleet.door.proxy import FleetProxy
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
+from fedboard.server.publishing.limits import Limits
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.serving import RunningBoards, serve_boards
+from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fleets.fuzz.specimens import boards, folder
 
 SECONDS = 20.0

@@ -182,7 +182,7 @@ def test_a_client_says_what_it_did_and_what_its_configuration_lacks(folder: Path
         err = "".join(lines)  # to its end, with what was read ahead
         out, _ = client.communicate(timeout=120)
 
-    assert "[board] names no source and public_key" in told[0]
+    assert "[boards] names no source and public_key" in told[0]
     if certificate.endswith(".pem"):
         assert client.returncode == 0
         assert out.startswith(
