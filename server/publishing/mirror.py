@@ -249,7 +249,7 @@ def chain_for(mirror: Mirror, roots: Path | None) -> tuple[Root, ...]:
     published = mirror.roots.chain()
     if roots is None:
         waiting = mirror.next_roots.chain()
-        return tuple(max(published, waiting, key=len))
+        return tuple(waiting if len(waiting) > len(published) else published)
     chain = RootFolder(roots).chain()
     if not chain:
         raise InputError(

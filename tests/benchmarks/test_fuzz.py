@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from fedboard.common.boards.log.note_keys import NoteKey
-from fedboard.common.boards.log.notes import Kind
 from tests.thorough import examples
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
@@ -50,13 +48,6 @@ def test_what_was_found_once_is_read_or_refused(
     assert outcome.kind in ("value", "refused"), outcome
 
 
-def test_a_private_key_in_other_bytes_is_no_key(parsers: dict[str, Any], trials: ModuleType) -> None:
-    """Found like those that are kept; made here, since a private key is nothing to keep."""
-    key = NoteKey.generate("boards.example/films", Kind.NOTE).text.encode().replace(b"boards", b"\xffoards")
-
-    assert trials.tried(parsers["reader-note-key"], key, PATIENCE).kind == "refused"
-
-
 def test_a_table_with_a_cell_of_any_size_is_no_table(parsers: dict[str, Any], trials: ModuleType) -> None:
     assert trials.tried(parsers["file-features-table"], LARGE_CELL, PATIENCE).kind == "refused"
 
@@ -82,7 +73,7 @@ def test_new_mutants_crash_no_parser_and_keep_none_busy(tmp_path: Path) -> None:
 
     assert (code, found["crashes"], found["hangs"]) == (0, 0, 0), found["found"]
     assert found["messages"] >= MESSAGES - 100
-    assert len(found["parsers"]) >= 60
+    assert len(found["parsers"]) >= 50
     assert sum(one["read"] for one in found["parsers"].values()) > 100
     assert sum(one["places"] for one in found["parsers"].values()) > 600
 

@@ -4,7 +4,6 @@ from fleets.fuzz.targets.accounts import account_parsers
 from fleets.fuzz.targets.boards import board_parsers
 from fleets.fuzz.targets.configurations import configuration_parsers
 from fleets.fuzz.targets.direct import direct_parsers
-from fleets.fuzz.targets.logs import log_parsers
 from fleets.fuzz.targets.page import page_parsers
 from fleets.fuzz.targets.ratings import ratings_parsers
 from fleets.fuzz.targets.sessions import session_parsers
@@ -22,7 +21,6 @@ def all_parsers() -> list[Parser]:
         *direct_parsers(),
         *board_parsers(),
         *page_parsers(),
-        *log_parsers(),
         *configuration_parsers(),
         *ratings_parsers(),
         *account_parsers(),

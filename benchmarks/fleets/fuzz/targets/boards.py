@@ -101,6 +101,10 @@ def _of_manifests() -> list[Parser]:
     )
     manifest = Manifest(
         run="films",
+        run_id="ab" * 16,
+        releases=2,
+        ledger_head=_DIGEST,
+        previous_manifest=_DIGEST,
         version=2,
         board_digest=_DIGEST,
         previous_digest=None,
@@ -114,12 +118,12 @@ def _of_manifests() -> list[Parser]:
     )
     pinned = PinnedKey(_KEY.public_key())
     content = manifest.to_bytes()
-    signed = SignedManifest(content=content.decode(), signature=_KEY.sign(message_to_sign(content)).hex())
+    signed = SignedManifest(content=content.decode(), signatures=(_KEY.sign(message_to_sign(content)).hex(),))
 
     def by_a_liar(content: bytes) -> object:
         text = content.decode(errors="replace")
         signature = _KEY.sign(message_to_sign(text.encode())).hex()
-        found = pinned.open_newest(SignedManifest(content=text, signature=signature), clock=time.time)
+        found = pinned.open_newest(SignedManifest(content=text, signatures=(signature,)), clock=time.time)
         return found.place, found.file(Encoding.PACKED, 1), found.is_current()
 
     def on_the_way(content: bytes) -> object:
