@@ -1,8 +1,7 @@
 // The own models that this page knows, by the name of the task on the board: a module each, and a line here. A model has
 // `fit(items, ratings)`, and of what that gives `scores(own)`, `influences(own, item)` and `taste(own)` (see ridge.js).
 
-import { adadpalsModel } from "./adadpals.js";
-import { residualModel } from "./residual.js";
+import { adadpalsModel, residualModel } from "./regressions.js";
 import { topkModel } from "./topk.js";
 
 export const MODELS = {

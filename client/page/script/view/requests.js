@@ -11,10 +11,9 @@ export function countRequests() {
     show();
   }).observe({ type: "resource" });
   show();
-  const network = () =>
-    (part("network").textContent = navigator.onLine
-      ? "The network is on."
-      : "The network is off, and nothing is missing.");
+  const network = () => {
+    part("network").textContent = navigator.onLine ? "The network is on." : "The network is off, and nothing is missing.";
+  };
   addEventListener("online", network);
   addEventListener("offline", network);
   network();
