@@ -139,8 +139,8 @@ def serve(
     Needs no signing key: manifests in the mirror are signed already. With --boards and --key it signs the boards of
     a run as they are published, and signs the newest again before its signature expires.
     """
-    from fedboard.server.publishing.service import ServiceSettings, start_board_service
     from fedboard.server.operating.metrics import start_metrics
+    from fedboard.server.publishing.service import ServiceSettings, start_board_service
 
     if no_tls == (certificate is not None and private_key is not None):
         raise InputError("give --certificate and --private-key, or --no-tls")

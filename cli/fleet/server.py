@@ -164,11 +164,11 @@ def _pinned(key: Path, roots: Path | None) -> "PinnedKey":
 
 def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     """From the files alone, whether the server is running or not."""
-    from fedboard.server.publishing.log.telling import sentence, told
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.processes.work_locks import is_locked
     from fedboard.server.fleet.rounds.round_log import RoundLog
     from fedboard.server.operating.run_fares import Fares, require_few_lost
+    from fedboard.server.publishing.log.telling import sentence, told
 
     state = StateFolder.of(settings)
     fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())

@@ -39,7 +39,7 @@ _CARRIERS = {
     "direct": 'carrier = "direct"            # from the server\'s door itself, without Flower\n',
 }
 _BOARD = """
-[board]
+[boards]
 source = "{source}"
 public_key = "{board_key}"
 """
@@ -158,4 +158,4 @@ def _write_server(device: Path, invitation: Invitation, introduction: Introducti
 
 
 def _has_board(device: Path) -> bool:
-    return "board" in tomllib.loads(device.read_text(encoding="utf-8"))
+    return "boards" in tomllib.loads(device.read_text(encoding="utf-8"))

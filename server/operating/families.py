@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
-from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.log_lines import lines_of, number_of
 from fedboard.server.operating.run_fares import Fares
+from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
-from fedboard.server.publishing.counters import ServiceCounters
 from fedboard.server.operating.families import LOG, run_families, service_families
 from fedboard.server.operating.health import failures_of, health
 from fedboard.server.operating.log_lines import lines_of
+from fedboard.server.publishing.counters import ServiceCounters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from fedboard.server.publishing.log.alone import held_alone
+from fedboard.common.files import held_alone
 
 _NAME = "at-work.lock"
 

@@ -19,6 +19,7 @@ from fedboard.common.keys.roots import (
     ROOT,
     SPEC_VERSION,
     TUF_ROLES,
+    WITNESSES,
     Role,
     Root,
     SignedRoot,
@@ -40,11 +41,18 @@ class Terms:
     boards: Role
     questions: Role | None = None
     """None: devices have pinned the key of their questions by itself."""
+    witnesses: Role | None = None
+    """Who cosign manifests, for readers who have pinned witnesses; None: those whom they have pinned."""
 
     @classmethod
     def of(cls, root: Root) -> "Terms":
         """What a root says."""
-        return cls(holders=root.roles[ROOT], boards=root.roles[BOARDS], questions=root.roles.get(QUESTIONS))
+        return cls(
+            holders=root.roles[ROOT],
+            boards=root.roles[BOARDS],
+            questions=root.roles.get(QUESTIONS),
+            witnesses=root.roles.get(WITNESSES),
+        )
 
     def changed(self, **roles: Role | None) -> "Terms":
         """The same with other roles; None keeps one."""
@@ -79,7 +87,8 @@ def drafted(terms: Terms, *, version: int, days: float, clock: Clock = time.time
         clock: of this machine.
     """
     roles = dict.fromkeys(TUF_ROLES, terms.boards) | {ROOT: terms.holders}
-    own = {} if terms.questions is None else {QUESTIONS: terms.questions}
+    stated = {QUESTIONS: terms.questions, WITNESSES: terms.witnesses}
+    own = {name: role for name, role in stated.items() if role is not None}
     signed: dict[str, Any] = {
         "_type": "root",
         "spec_version": SPEC_VERSION,
@@ -99,7 +108,7 @@ def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root
 
     Args:
         content: the document.
-        keys: of its holders, or of those of the root before.
+        keys: of its holders, or of those of the root before; or of witnesses, where it names any.
         before: the root before; None where it is not at hand, or there is none.
 
     Raises:
@@ -111,7 +120,7 @@ def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root
     signatures = {one["keyid"]: one["sig"] for one in plain["signatures"]}
     for key in keys:
         raw = key.public_key().public_bytes_raw()
-        if raw not in asked:
+        if raw not in asked and WITNESSES not in document.root.roles:
             raise InputError(
                 f"version {document.root.version} of the root is not for this key to sign: neither it nor the one "
                 "before, which must lie beside it, names the key as one of the root's holders"
