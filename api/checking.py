@@ -96,8 +96,8 @@ def _cosigned_by(witnesses: Witnesses, target: object, board: Board | None) -> F
     detail = (
         f"enough have cosigned this board: {witnesses.sentence}"
         if shown
-        else "no manifest beside the board file that enough of them have cosigned names it; fetch it with `fedboard "
-        "board fetch ... --witness KEY`"
+        else "no manifest beside the board file that enough of them have cosigned names it; fetch it with "
+        "`fedboard board fetch ... --witness KEY`"
     )
     return Finding(check="witnesses", passed=shown, detail=detail)
 

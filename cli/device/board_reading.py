@@ -79,7 +79,7 @@ def fetch(
 
     SOURCE is grpcs://HOST:PORT of a board service, the https:// address of a mirror, or a mirror's folder. Nothing
     is sent but the board's name; what broke off is resumed. `fedboard recommend` takes the folder as its board.
-    What is not given (SOURCE, --key, --to, --authority, --witness) is taken from the [boards] section of the device.
+    What is not given (SOURCE, --key, --to, --authority, --witness) is taken from [boards] of the device.
     A board whose noise can be reproduced from its seed is refused, whatever its
     manifest says, but with --simulation, or where the device's [policy] has seeded_noise = true.
     """

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import click
 
-from fedboard.cli.fleet import note_keys, roster_keys
+from fedboard.cli.fleet import roster_keys
 from fedboard.cli.fleet.live_keys import renew, show
 from fedboard.cli.fleet.root_keys import holder, root, rotate, sign
+from fedboard.cli.fleet.witness import witness_key
 from fedboard.cli.signing_options import KEYS_FOLDER
 from fedboard.cli.style.groups import Commands
 
@@ -99,8 +100,7 @@ def questions(folder: Path) -> None:
     click.echo(f"{private}: for [network] in fleet.toml; {public}: give it to every device, for its [server]")
 
 
-keys.add_command(note_keys.log)
-keys.add_command(note_keys.witness)
+keys.add_command(witness_key)
 keys.add_command(roster_keys.identity)
 keys.add_command(roster_keys.roster_authority)
 keys.add_command(roster_keys.roster)

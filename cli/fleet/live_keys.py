@@ -13,7 +13,7 @@ from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.server.publishing.upkeep.expiring import Expiry
+    from fedboard.server.publishing.expiring import Expiry
 
 _PATH = click.Path(path_type=Path)
 
@@ -26,27 +26,23 @@ _PATH = click.Path(path_type=Path)
 def renew(mirror: Path, keys: tuple[Path, ...], roots: Path | None, days: float) -> None:
     """Sign the newest board of a mirror again, with a later expiry; after a rotation, all that the old key signed.
 
-    Nothing is trained, no board changes. A running board service with --boards does it by itself; this is for
-    mirrors that lie on a web server. No other process may be writing the mirror.
+    Nothing is trained, no board changes. A running server does it by itself; this is for mirrors that lie on a web
+    server. Where witnesses are waited for, they cosign it too before it is shown.
     """
-    from fedboard.common.boards.layout import LOG_PROOF
-    from fedboard.server.publishing.mirror_files import Mirror
+    from fedboard.server.publishing.mirror import Mirror, Signer, chain_for, renew_into
     from fedboard.server.publishing.signing import SigningKey
-    from fedboard.server.publishing.upkeep.renewing import renew as sign_again
-    from fedboard.server.publishing.upkeep.signers import Signer, chain_for
 
     place = Mirror(mirror)
-    if not place.versions():
+    chain = place.chain()
+    if not chain:
         raise InputError(f"{mirror}: no signed boards there; make them with: fedboard board export")
-    if (mirror / LOG_PROOF).exists():
-        raise InputError(
-            f"{mirror}: its boards are in a log, which must have every signature that readers with witnesses are "
-            "to take; fedboard board export with --log signs again what is due, and logs it"
-        )
-    signer = Signer(key=SigningKey.read(*keys), run=place.run(), days=days, chain=chain_for(mirror, roots))
-    newest = sign_again(place, signer, now=True)
+    run = chain[-1].manifest.run
+    signer = Signer(key=SigningKey.read(*keys), run=run, days=days, chain=chain_for(place, roots))
+    newest = renew_into(place, signer)
     if newest is not None:
-        click.echo(f"version {newest.version} of {newest.run}: good until {newest.expires}")
+        click.echo(f"version {newest.manifest.version} of {run}: good until {newest.manifest.expires}")
+    if (waiting := place.waiting()) is not None:
+        click.echo(f"not shown yet: {waiting}")
 
 
 @click.command(epilog="Example: fedboard keys show roots mirror keys/server.pem")
@@ -70,7 +66,7 @@ def show(places: tuple[Path, ...], as_json: bool) -> int:
 
 def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
     from fedboard.common.boards.layout import LATEST, ROOTS
-    from fedboard.server.publishing.upkeep.expiring import (
+    from fedboard.server.publishing.expiring import (
         certificate_expiry,
         mirror_expiries,
         root_expiry,

@@ -40,6 +40,10 @@ def _terms(command: Callable[..., Any]) -> Callable[..., Any]:
             help="Public key that signs what devices are asked.",
         ),
         click.option(
+            "--witness", "witnesses", type=_PATH, multiple=True, help="Public key of a witness of boards."
+        ),
+        click.option("--cosignatures", type=click.IntRange(min=1), help="How many witnesses must cosign."),
+        click.option(
             "--days", type=_DAYS, default=365.0, show_default=True, help="How long the root is good."
         ),
         _SIGN,
@@ -108,7 +112,7 @@ def root(folder: Path, former: Path | None, signers: tuple[Path, ...], days: flo
         version = 2
         signers = (*signers, former)
         _write_first(found, former, days=days)
-    said = Terms(holders=holders, boards=boards, questions=roles["questions"])
+    said = Terms(holders=holders, boards=boards, questions=roles["questions"], witnesses=roles["witnesses"])
     _sign_and_write(found, version, drafted(said, version=version, days=days), signers)
 
 
@@ -146,18 +150,22 @@ def rotate(folder: Path, signers: tuple[Path, ...], days: float, **terms: Any) -
 @click.argument("path", metavar="ROOT", type=_PATH)
 @click.option("--key", "keys", type=_PATH, multiple=True, required=True, help="A holder's private key.")
 def sign(path: Path, keys: tuple[Path, ...]) -> None:
-    """Sign a root as one of its holders, or of those of the root before.
+    """Sign a root as one of its holders, or of those of the root before; or as a witness, where it names others.
+
+    Readers who have pinned witnesses take other ones from a root only if enough of the pinned ones have signed it.
 
     ROOT is the file N.root.json, with the roots before it beside it, so that you see what changes. Read what is
     printed before you send the file on: it is what you have signed.
     """
     from fedboard.common.keys.root_folder import RootFolder
+    from fedboard.common.keys.roots import WITNESSES
 
     version = path.name.partition(".")[0]
     if not path.name.endswith(".root.json") or not version.isdigit():
         raise InputError(f"{path}: give the file of a root, such as 2.root.json")
     folder = RootFolder(path.parent)
-    if any(root.version == int(version) for root in folder.chain()):
+    done = [root for root in folder.chain() if root.version == int(version)]
+    if done and WITNESSES not in done[0].roles:
         raise InputError(
             f"{path}: enough have signed this root already; once it is published it never changes"
         )
@@ -187,10 +195,10 @@ def _sign_and_write(folder: "RootFolder", version: int, content: bytes, signers:
 
 def said_of(content: bytes) -> list[str]:
     """What a root says, a line for each role."""
-    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, SignedRoot
+    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, WITNESSES, SignedRoot
 
     root = SignedRoot.from_bytes(content).root
-    words = {ROOT: "roots", BOARDS: "boards", QUESTIONS: "questions"}
+    words = {ROOT: "roots", BOARDS: "boards", QUESTIONS: "questions", WITNESSES: "cosignatures"}
     lines = [f"version {root.version} of the root, good until {root.expires}"]
     lines += [f"  {word}: {_who(root.roles[role])}" for role, word in words.items() if role in root.roles]
     return lines
@@ -207,12 +215,13 @@ def _who(role: "Role") -> str:
 
 def _roles(terms: dict[str, Any], newest: "Root | None") -> "dict[str, Role | None]":
     """The roles that the options name; None for one that stays as it is."""
-    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT
+    from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, WITNESSES
 
     asked = {
         "holders": (ROOT, terms["holders"], terms["threshold"], "--threshold"),
         "boards": (BOARDS, terms["boards"], terms["board_threshold"], "--board-threshold"),
         "questions": (QUESTIONS, terms["questions"], None, ""),
+        "witnesses": (WITNESSES, terms["witnesses"], terms["cosignatures"], "--cosignatures"),
     }
     return {name: _role(name, *given, newest) for name, given in asked.items()}
 

@@ -168,24 +168,23 @@ def _tell_status(settings: "FleetSettings", *, as_json: bool) -> None:
     from fedboard.server.fleet.processes.work_locks import is_locked
     from fedboard.server.fleet.rounds.round_log import RoundLog
     from fedboard.server.operating.run_fares import Fares, require_few_lost
-    from fedboard.server.publishing.log.telling import sentence, told
+    from fedboard.server.publishing.mirror_files import Mirror
 
     state = StateFolder.of(settings)
     fares = Fares.of(RoundLog(state.run / "rounds.jsonl").lines())
     running, epsilon = state.lock.exists() and is_locked(state.lock), settings.privacy.epsilon
     rounds = {"planned": fares.planned, "made": fares.made, "lost": fares.lost}
-    log = told(settings.board.log)
+    waiting = Mirror(state.mirror).waiting()
     budget = {"spent": fares.spent, "limit": epsilon, "left": max(epsilon - fares.spent, 0.0)}
     if as_json:
         record = {"name": settings.name, "running": running, "rounds": rounds, "epsilon": budget}
-        if log is not None:
-            record["log"] = log
-        document(record)
+        document({**record, "waiting": waiting})
     else:
         click.echo(
             f"{settings.name}: {fares.sentence} of {epsilon:g}; a server is {'' if running else 'not '}running here"
         )
-        click.echo(sentence(log))
+        if waiting is not None:
+            click.echo(f"not shown yet: {waiting}")
     require_few_lost(fares, most_lost=settings.rounds.most_lost)
 
 

@@ -1,13 +1,13 @@
 """A witness: its rules, its memory, and how it asks a server what wants cosigning.
 
-It cosigns a manifest only if it continues the last one of the run that it has cosigned: the same ledger, one board a
-version, releases that begin with those that were there. Its memory is all that its word is worth: a witness that
+It cosigns a manifest only if it continues the last one of the run that it has cosigned: the same ledger, one board
+a version, releases that begin with those that were there. Its memory is all that its word is worth: a witness that
 goes back to an older copy of it can be told another story. So a run that it does not remember is begun only where
 a person says so. It judges no signature of the operator's: readers do.
 """
 
-import logging
-from collections.abc import Collection, Iterator, Mapping
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
@@ -30,7 +30,7 @@ from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.files import held_alone, write_atomically
 from fedboard.common.privacy.events import digest
 
-_log = logging.getLogger(__name__)
+_LOOK_SECONDS: Final = 0.2
 _REPLY_SECONDS: Final = 30.0
 
 
@@ -126,8 +126,8 @@ class Witness:
                 self._keep_evidence(before, link)
                 raise NotCosignedError(
                     f"version {manifest.version} of {manifest.run} does not continue version "
-                    f"{before.manifest.version}, which was cosigned here ({error.code.value}); both are kept beside "
-                    f"{self._path}"
+                    f"{before.manifest.version}, which was cosigned here ({error.code.value}); both are kept "
+                    f"beside {self._path}"
                 ) from error
             if digest(releases[: before.manifest.releases]) != last.releases:
                 self._keep_evidence(before, link)
@@ -147,8 +147,8 @@ class Witness:
         raise NotCosignedError(
             f"{self._path} remembers nothing of the run {run}"
             + (", and this witness has cosigned it before: its memory was lost" if lost else "")
-            + f". Nothing of it is cosigned. Put the newest copy of the memory back; or, where there is none or this "
-            f"is the first time, begin with what the server shows now: --begin {run}"
+            + ". Nothing of it is cosigned. Put the newest copy of the memory back; or, where there is none or "
+            f"this is the first time, begin with what the server shows: --begin {run}"
         )
 
     def _require_one_story(self, before: Link, link: Link) -> None:
@@ -157,9 +157,9 @@ class Witness:
             return
         self._keep_evidence(before, link)
         raise NotCosignedError(
-            f"version {link.manifest.version} of {link.manifest.run} contradicts version {before.manifest.version}, "
-            f"which was cosigned here: another board, another ledger, or signed twice; both are kept beside "
-            f"{self._path}"
+            f"version {link.manifest.version} of {link.manifest.run} contradicts version "
+            f"{before.manifest.version}, which was cosigned here: another board, another ledger, or signed twice; "
+            f"both are kept beside {self._path}"
         )
 
     def _keep_evidence(self, before: Link, link: Link) -> None:
@@ -182,8 +182,8 @@ class Witness:
             raise InputError(f"{self._path}: this memory cannot be read ({error.strerror})") from error
         except (ValueError, FedboardError) as error:
             raise PrivacyError(
-                f"{self._path}: this is no whole memory of a witness; put its newest copy back, or begin again with "
-                "another key"
+                f"{self._path}: this is no whole memory of a witness; put its newest copy back, or begin again "
+                "with another key"
             ) from error
         if memory.key != self.public:
             raise PrivacyError(
@@ -194,7 +194,7 @@ class Witness:
 
 
 def _releases(link: Link, certificate: bytes) -> list[Mapping[str, Any]]:
-    """The releases of a board's certificate, which is the one that its manifest names and states the same ledger."""
+    """The releases of a board's certificate, which must be the one that its manifest names, of the same ledger."""
     manifest = link.manifest
     if not certificate and manifest.certificate_digest is None and not manifest.releases:
         return []
@@ -208,7 +208,8 @@ def _releases(link: Link, certificate: bytes) -> list[Mapping[str, Any]]:
     stated = (manifest.certificate_digest, manifest.releases, manifest.ledger_head, manifest.board_digest)
     if own != found.digest or stated != (own, len(found.releases), found.ledger_head, found.board_digest):
         raise NotCosignedError(
-            f"the certificate of version {manifest.version} of {manifest.run} is not the one that its manifest states"
+            f"the certificate of version {manifest.version} of {manifest.run} is not the one that its manifest "
+            "states"
         )
     return list(found.releases)
 
@@ -226,8 +227,15 @@ class Server:
         """
         self._channel = channel_to(address, tls=tls, authority=authority, largest=MAX_PENDING_BYTES)
 
-    def attend(self, witness: Witness, *, seconds: float | None = None) -> Iterator[Link]:
+    def attend(
+        self, witness: Witness, *, seconds: float, told: Callable[[], bool] = lambda: False
+    ) -> Iterator[Link]:
         """Cosign what wants it, and hand it in; ends when the service does, or after so many seconds.
+
+        Args:
+            witness: knows what it has cosigned before.
+            seconds: most.
+            told: whether to stop before.
 
         Yields:
             Each manifest that was cosigned and taken.
@@ -241,6 +249,8 @@ class Server:
             method(PENDING), PendingRequest.SerializeToString, PendingManifest.FromString
         )
         stream = ask(request, timeout=seconds)
+        watching = threading.Event()
+        threading.Thread(target=_stop_when_told, args=(stream, told, watching), daemon=True).start()
         try:
             with grpc_failures():
                 for offered in stream:
@@ -250,9 +260,10 @@ class Server:
                         self._hand_in(signed, cosignature)
                         yield Link.of(signed)
         except FeedRefusedError:
-            if stream.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
+            if stream.code() not in (grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
                 raise
         finally:
+            watching.set()
             stream.cancel()
 
     def close(self) -> None:
@@ -270,6 +281,13 @@ class Server:
             key=bytes.fromhex(cosignature.key), signature=bytes.fromhex(cosignature.signature)
         )
         call(CosignRequest(manifest=signed.digest, cosignature=message), timeout=_REPLY_SECONDS)
+
+
+def _stop_when_told(stream: Any, told: Callable[[], bool], ended: threading.Event) -> None:
+    while not ended.wait(_LOOK_SECONDS):
+        if told():
+            stream.cancel()
+            return
 
 
 def _before(link: Link) -> str:

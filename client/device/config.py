@@ -119,8 +119,8 @@ class Boards(_Section, frozen=True, kw_only=True):
     max_bytes: int = 1 << 30
     """Room for cached boards."""
     witnesses: tuple[str, ...] = ()
-    """Public keys of witnesses, 64 hexadecimal digits each: about a board that too few of them have cosigned nothing
-    is answered, whatever a root says. It implies ``published_only``."""
+    """Public keys of witnesses, 64 hexadecimal digits each: nothing is answered about a board that too few of them
+    have cosigned, whatever a root says. It implies ``published_only``."""
     cosignatures: int | None = None
     """How many of them must have; more than half. None: as few as that."""
 
@@ -218,6 +218,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True, rename={"board": "boards
             kept=self.state / "questions",
             source=place,
             authority=None if place is None else self.authority(place),
+            witnesses=self.witnesses,
         )
         return Asker(
             server=pinned,

@@ -242,7 +242,7 @@ class DeviceGate:
             self._require_witnessed(question.run, board, self._cosigned)
 
     def _require_witnessed(self, run: str, board: Board, cosigned: CosignedBoards) -> None:
-        """Enough witnesses have cosigned the board; and a name has one ledger, so that no second run asks about it."""
+        """Enough witnesses have cosigned the board; and a name has one ledger, so that no second run asks."""
         _require(cosigned.shows(board, run=run), Refusal.NOT_WITNESSED)
         stem = run_stem(run)
         answered = {given.run for given in self._ledger.given() if run_stem(given.run) == stem}

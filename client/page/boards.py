@@ -10,13 +10,12 @@ import numpy as np
 from fedboard.client.boards.cache import SEEN, BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.open_board import board_file, open_board
-from fedboard.client.boards.seen import Seen
 from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.client.boards.trust import Trust
 from fedboard.client.page.contents import HeldBoard
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.chain import Link
+from fedboard.common.boards.chain import Link, back_from
 from fedboard.common.boards.layout import LATEST, file_name
 from fedboard.common.boards.manifest import Encoding
 from fedboard.common.errors import InputError
@@ -77,7 +76,7 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         cache = BoardCache(Path(folder))
         fetched = BoardFeed(source, key, cache, simulation=True).fetch()
         newest = Link.of(SignedManifest.from_bytes((cache.folder / SEEN).read_bytes()))
-        earlier = [*islice(Seen(cache.folder, keys).back_from(newest, source.manifest), MOST_EARLIER)]
+        earlier = [*islice(back_from(newest, source.manifest), MOST_EARLIER)]
         open_board(fetched.path)  # refuses one that has learnt nothing yet
         content = fetched.path.read_bytes()
     board = Board.from_bytes(np.frombuffer(content, dtype=np.uint8))  # the file is gone

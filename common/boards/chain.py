@@ -56,8 +56,8 @@ def require_next(before: Link, after: Link) -> None:
 
 
 def back_from(link: Link, earlier: Earlier) -> Iterator[Link]:
-    """The manifests before one that counts, newest first: each is named by the one after it, so that no signature on
-    it need be looked at.
+    """The manifests before one that counts, newest first: each is named by the one after it, so that no signature
+    on it need be looked at.
 
     Raises:
         FeedRefusedError: ``broken-chain`` and its like, or the source has not all of them.

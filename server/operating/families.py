@@ -131,9 +131,6 @@ def service_families(service: ServiceCounters) -> "Iterator[Metric]":
     )
     yield _gauge("fedboard_board_streams", "Downloads under way.", service.streams)
     yield _gauge("fedboard_board_watchers", "Readers who wait.", service.watchers)
-    front = service.front
-    counts = {"open": front.open, "refused": front.refused, "closed": front.closed}
-    yield from _connections(counts, "fedboard_board")
     yield _gauge("fedboard_board_version", "Newest board; -1: none.", service.latest_version)
     total, buckets = 0, []
     for bound, count in zip([*map(str, LATENCY_BUCKETS), "+Inf"], list(service.latency_counts), strict=True):

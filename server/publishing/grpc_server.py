@@ -1,9 +1,9 @@
 """A ``grpc.aio.Server`` on a port, and another one in its place where a single request ends it.
 
-grpcio (1.85) reads the path of a call as UTF-8 in the one loop that takes all calls, so a call of anybody whose path
-is other bytes ends that loop, and the server shuts down. The path cannot be looked at before: TLS is between the
-caller and the server. So the end of the loop is noticed, and a new server takes the port; the old one finishes the
-calls that it has.
+grpcio (1.85) reads the path of a call as UTF-8 in the one loop that takes all calls, so a call of anybody whose
+path is other bytes ends that loop, and the server shuts down. The path cannot be looked at before: TLS is between
+the caller and the server. So the end of the loop is noticed, and a new server takes the port; the old one finishes
+the calls that it has.
 """
 
 import asyncio

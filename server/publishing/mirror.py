@@ -340,8 +340,8 @@ def _board(mirror: Mirror, link: Link) -> Board:
     place = mirror.board_file(link)
     if place is None:
         raise InputError(
-            f"{mirror.folder}: the board file of version {link.manifest.version} is not there, and what is not seen "
-            "is not signed; copy the whole mirror, or sign the boards into a new folder"
+            f"{mirror.folder}: the board file of version {link.manifest.version} is not there, and what is not "
+            "seen is not signed; copy the whole mirror, or sign the boards into a new folder"
         )
     board = Board.from_bytes(np.fromfile(place, dtype=np.uint8))
     if board.digest != link.manifest.board_digest:

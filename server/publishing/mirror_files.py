@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -69,7 +70,7 @@ class Mirror:
             held[path.stem] = known if known and known[0] == stamp else (stamp, _link(path))
         self._links = held
         links = sorted((link for _, link in held.values()), key=lambda link: link.manifest.place)
-        for before, after in zip(links, links[1:], strict=False):
+        for before, after in pairwise(links):
             try:
                 require_next(before, after)
             except FeedRefusedError as error:

@@ -1,9 +1,9 @@
 """The gRPC service ``Boards``: what readers get boards from, and what witnesses cosign through.
 
-Anonymous, rate limited, and without any key: manifests are signed before they come here. All of it runs in one event
-loop, so nothing needs a lock; files are read and written in threads. Nothing about readers is logged or stored;
-addresses are held in memory for the limits. A reader who takes nothing of an answer keeps one call, which counts for
-their address, until gRPC ends their connection (``grpc_server``).
+Anonymous, rate limited, and without any key: manifests are signed before they come here. All of it runs in one
+event loop, so nothing needs a lock; files are read and written in threads. Nothing about readers is logged or
+stored; addresses are held in memory for the limits. A reader who takes nothing of an answer keeps one call, which
+counts for their address, until gRPC ends their connection (``grpc_server``).
 """
 
 import asyncio

@@ -202,8 +202,8 @@ def serve_boards(
         pair = private_key.read_bytes(), certificate.read_bytes()
     if Shelf(Mirror(mirror), simulation=simulation).withheld:
         raise PrivacyError(
-            f"{mirror}: a board there is a simulation: its noise can be reproduced from its seed. It is not served; "
-            "--simulation serves it, marked as what it is"
+            f"{mirror}: a board there is a simulation: its noise can be reproduced from its seed. It is not "
+            "served; --simulation serves it, marked as what it is"
         )
     settings = _Settings(
         mirror=mirror,

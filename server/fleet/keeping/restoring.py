@@ -16,7 +16,6 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.server.publishing.log.restored import mark_restored
 from fedboard.server.fleet.keeping.archive import Contents, unpack
 from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE
 from fedboard.server.fleet.members.register import Register
@@ -49,9 +48,9 @@ class Restored:
     """Whether nothing more will be released by this training."""
     withdrawn: int
     """Open invitations, which are void now."""
-    doubted_log: Path | None
-    """Log of boards that signs nothing, and so the server does not start, before somebody decides about it. The
-    newest board does not show that the log is the newest: that may have grown with the same board."""
+    witnessed: bool
+    """Whether witnesses cosign its boards. They refuse what does not continue the last that they have signed: where
+    more was signed since the backup, the newest copy of the mirror has to take the place of the backup's."""
 
 
 def restore(
@@ -101,9 +100,6 @@ def restore(
     state = StateFolder.of(settings)
     with Register(state.members) as register:
         withdrawn = register.withdraw_all()
-    doubted = None if stopped else _log_of(settings, folder)
-    if doubted is not None:  # a log grows before its board is shown, and whenever a manifest is signed again
-        mark_restored(doubted)
     if closed:
         close_training(state, "a backup was restored, and nobody could show that nothing was released since")
     prepare(settings)
@@ -116,14 +112,8 @@ def restore(
         lost_round=lost,
         closed=closed,
         withdrawn=withdrawn,
-        doubted_log=doubted,
+        witnessed=bool(settings.board.witnesses),
     )
-
-
-def _log_of(settings: FleetSettings, folder: Path) -> Path | None:
-    """The log of boards that was in the backup; one that is elsewhere was not put back."""
-    log = settings.board.log
-    return log if log is not None and log.is_relative_to(folder) and log.is_dir() else None
 
 
 def _place(parts: Path, folder: Path, contents: Contents) -> None:

@@ -1,27 +1,22 @@
 """Whether the files that a fleet's server is known by go together: certificate, its key, authority, signing key."""
 
 import ssl
-import tempfile
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from fedboard.common.boards.log.note_keys import NoteKey
-from fedboard.common.boards.log.notes import Kind
-from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
 from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import QUESTIONS
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.publishing.log.log import KEY as LOG_KEY
-from fedboard.server.publishing.log.restored import require_decided
-from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.publishing.upkeep.signers import Signer, chain_for, require_days
 from fedboard.server.fleet.plan.sections import BoardSection, NetworkSection
 from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.publishing.mirror import Mirror, Signer, chain_for, require_days
+from fedboard.server.publishing.signing import SigningKey
 
 _OWN_ADDRESS = "127.0.0.1"
 """The parts of the server reach each other by it."""
@@ -33,7 +28,6 @@ def require_credentials(settings: FleetSettings) -> None:
     Raises:
         InputError: a file cannot be read or is of another kind, one does not belong to the other, or the log of
             boards cannot be written to.
-        PrivacyError: the log of boards came out of a backup, and nobody has decided about it.
     """
     network = settings.network
     server = _server_side(network)
@@ -60,7 +54,7 @@ def require_credentials(settings: FleetSettings) -> None:
     _require_question_key(network.question_key, settings.board.roots)
     if settings.board.enabled and settings.board.signing_key is not None:
         _require_signing_key(settings.board, settings.board.signing_key)
-    _require_log(settings.board)
+    _require_witnesses(settings.board)
 
 
 def _server_side(network: NetworkSection) -> ssl.SSLContext:
@@ -125,31 +119,20 @@ def _require_signing_key(board: BoardSection, path: Path) -> None:
         return
     try:
         Signer(
-            key=key, run="", days=board.manifest_days, chain=chain_for(board.roots / "absent", board.roots)
+            key=key,
+            run="",
+            days=board.manifest_days,
+            chain=chain_for(Mirror(board.roots / "absent"), board.roots),
         )
     except InputError as error:
         raise InputError(f"board.roots: {error}") from error
 
 
-def _require_log(board: BoardSection) -> None:
-    if board.log is None:
-        return
+def _require_witnesses(board: BoardSection) -> None:
     try:
-        key = NoteKey.read(board.log / LOG_KEY, kind=Kind.NOTE)
+        Witnesses.of(board.witnesses, board.cosignatures)
     except InputError as error:
-        raise InputError(
-            f"board.log: {error}; make a log with: fedboard keys log --out {board.log}"
-        ) from error
-    if board.witnesses is not None and WitnessPolicy.read(board.witnesses).log != key.public:
-        raise InputError(f"board.witnesses: the policy {board.witnesses} is not for the log {key.public}")
-    require_decided(board.log)
-    try:
-        tempfile.TemporaryFile(dir=board.log).close()
-    except OSError as error:
-        raise InputError(
-            f"board.log: {board.log} cannot be written to ({error.strerror}), and each board is written down there "
-            "before it is shown; name a folder that the server may write to: in its state folder, say"
-        ) from error
+        raise InputError(f"board.witnesses: {error}") from error
 
 
 def _require_question_key(path: Path, roots: Path | None) -> None:

@@ -9,8 +9,8 @@ from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.publishing.signing import SigningKey
 
 
 def introduction_of(settings: FleetSettings) -> bytes:

@@ -9,7 +9,7 @@ import msgspec
 from fedboard.common.errors import SettingError
 from fedboard.common.tasks.registry import usual
 from fedboard.server.publishing.limits import Limits
-from fedboard.server.publishing.upkeep.signers import USUAL_DAYS
+from fedboard.server.publishing.mirror import USUAL_DAYS
 from fedboard.server.run_spec import Section
 
 
@@ -132,10 +132,11 @@ class BoardSection(Section, frozen=True, kw_only=True):
     manifest_days: float = USUAL_DAYS
     """How long a signature on the newest board is good; the server renews it when half of that is over; in
     [0.01, 3660]."""
-    log: Path | None = None
-    """Folder of the log of boards, as ``fedboard keys log`` makes it; None: boards are not logged."""
-    witnesses: Path | None = None
-    """Policy file of the witnesses that are asked to cosign the log."""
+    witnesses: tuple[str, ...] = ()
+    """Public keys of witnesses, 64 hexadecimal digits each, as ``fedboard keys witness`` prints them: a board is
+    shown once enough of them have cosigned it."""
+    cosignatures: int | None = None
+    """How many are enough: more than half of them. None: as few as that."""
     simulation: bool = False
     """Whether to hand out boards whose noise can be reproduced from its seed, marked as simulations."""
     metrics_port: int | None = None

@@ -120,10 +120,7 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             ),
             "board.signing_key is needed where board.enabled is true": not self.board.enabled
             or self.board.signing_key is not None,
-            "board.log needs board.enabled = true, and board.witnesses needs board.log": (
-                (self.board.log is None or self.board.enabled)
-                and (self.board.witnesses is None or self.board.log is not None)
-            ),
+            "board.witnesses needs board.enabled = true": self.board.enabled or not self.board.witnesses,
             'board.simulation must be true where board.enabled is and privacy.noise is "seeded": anybody who knows '
             "the seed can remove the noise from such boards": not self.board.enabled
             or self.board.simulation

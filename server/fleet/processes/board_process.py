@@ -5,18 +5,14 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.wire.addresses import Address
-from fedboard.server.publishing.service import (
-    RunningService,
-    ServiceSettings,
-    Signing,
-    start_board_service,
-)
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.fleet_status import fleet_families
 from fedboard.server.fleet.processes.lifeline import end_with_parent, told_in_a_sentence
 from fedboard.server.operating.metrics import start_metrics
+from fedboard.server.publishing.serving import RunningBoards, Signing, serve_boards
 
 
 def board_command(config: Path) -> list[str]:
@@ -47,32 +43,29 @@ def main() -> None:
                 signal.pause()
 
 
-def _service(settings: FleetSettings, stack: ExitStack) -> RunningService | None:
+def _service(settings: FleetSettings, stack: ExitStack) -> RunningBoards | None:
     board, state = settings.board, StateFolder.of(settings)
     if not board.enabled or board.signing_key is None:
         return None
     boards = state.run / "boards"
     boards.mkdir(parents=True, exist_ok=True)
     return stack.enter_context(
-        start_board_service(
-            ServiceSettings(
-                mirror=state.mirror,
-                signing=Signing(
-                    boards=boards,
-                    key=board.signing_key,
-                    run=settings.name,
-                    more_keys=board.more_signing_keys,
-                    roots=board.roots,
-                    days=board.manifest_days,
-                    log=board.log,
-                    witnesses=board.witnesses,
-                ),
-                simulation=board.simulation,
-                address=Address(board.listen, board.port).text,
-                certificate=settings.network.certificate,
-                private_key=settings.network.key,
-                limits=settings.board.limits,
-            )
+        serve_boards(
+            state.mirror,
+            signing=Signing(
+                boards=boards,
+                key=board.signing_key,
+                run=settings.name,
+                more_keys=board.more_signing_keys,
+                roots=board.roots,
+                days=board.manifest_days,
+                witnesses=Witnesses.of(board.witnesses, board.cosignatures),
+            ),
+            simulation=board.simulation,
+            address=Address(board.listen, board.port).text,
+            certificate=settings.network.certificate,
+            private_key=settings.network.key,
+            limits=settings.board.limits,
         )
     )
 

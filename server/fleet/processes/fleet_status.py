@@ -12,23 +12,23 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fedboard.common.errors import FedboardError
 from fedboard.common.files import stamp_of
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.publishing.log.telling import log_families, trouble
-from fedboard.server.publishing.log.telling import told as told_of_log
-from fedboard.server.publishing.upkeep.expiring import (
-    Expiry,
-    certificate_expiry,
-    manifest_expiry,
-    root_expiry,
-    roster_expiry,
-)
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.processes.work_locks import is_locked
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import Fares
+from fedboard.server.publishing.expiring import (
+    Expiry,
+    certificate_expiry,
+    manifest_expiry,
+    root_expiry,
+    roster_expiry,
+)
+from fedboard.server.publishing.mirror_files import Mirror
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -71,8 +71,8 @@ class FleetStatus:
     expiries: tuple[Expiry, ...]
     """Soonest first."""
     now: float
-    log: dict[str, Any] | None = None
-    """What there is to say of its log of boards; None: boards are not logged."""
+    waiting: str | None = None
+    """Which boards wait for the cosignatures of which witnesses; None: none does."""
 
     @property
     def left(self) -> float:
@@ -99,8 +99,8 @@ class FleetStatus:
         if self.fares.lost:
             found.append(f"{self.fares.lost} rounds are lost with their budget; rounds.jsonl says why")
         found += [one.sentence(self.now) for one in self.expiries if one.is_soon(self.now)]
-        if (doubt := trouble(self.log)) is not None:
-            found.append(doubt)
+        if self.waiting is not None:
+            found.append(f"not shown yet: {self.waiting}")
         for name in devices.presented_again:
             found.append(
                 f"the invitation of {name} was presented by another key too: somebody else has seen it"
@@ -109,7 +109,7 @@ class FleetStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json`` and the live page."""
-        fares, logged = self.fares, {} if self.log is None else {"log": self.log}
+        fares = self.fares
         return {
             "name": self.name,
             "running": self.running,
@@ -122,7 +122,7 @@ class FleetStatus:
                 for one in self.expiries
             ],
             "problems": self.problems(),
-            **logged,
+            "waiting": self.waiting,
         }
 
 
@@ -144,7 +144,7 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         devices=_devices(state, now, running=running),
         expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
         now=now,
-        log=told_of_log(settings.board.log),
+        waiting=_waiting(settings),
     )
 
 
@@ -200,6 +200,13 @@ def _online(door: Path, now: float) -> dict[str, str] | None:
         }
     except (OSError, ValueError, LookupError, TypeError):
         return None
+
+
+def _waiting(settings: FleetSettings) -> str | None:
+    try:
+        return Mirror(StateFolder.of(settings).mirror).waiting()
+    except FedboardError as error:
+        return str(error)
 
 
 def expiries_of(settings: FleetSettings) -> list[Expiry]:
@@ -277,4 +284,8 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
     for one in status.expiries:
         ends.add_metric((one.what,), one.at)
     yield ends
-    yield from log_families(status.log)
+    waiting = GaugeMetricFamily(
+        "fedboard_boards_waiting", "1 where boards wait for the cosignatures of witnesses."
+    )
+    waiting.add_metric((), float(status.waiting is not None))
+    yield waiting

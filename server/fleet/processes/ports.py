@@ -5,7 +5,6 @@ import socket
 import time
 
 from fedboard.common.errors import InputError
-from fedboard.server.publishing.limits import of_service
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.processes.proxy_process import connection_limits
 
@@ -45,8 +44,6 @@ def require_descriptors(settings: FleetSettings) -> None:
         InputError: it may not.
     """
     connection_limits(settings.network)
-    if settings.board.enabled:
-        of_service(settings.board.limits, key="board.limits.connections")
 
 
 def _places(settings: FleetSettings) -> list[tuple[str, str, int]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.board import Board
-from fedboard.common.boards.layout import manifest_name, root_name
+from fedboard.common.boards.layout import root_name
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
@@ -16,6 +16,7 @@ from fedboard.server.publication import BoardStore, require_same_history
 
 if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
     from fedboard.common.boards.board_signature import PinnedKey
+    from fedboard.common.boards.chain import Link
 
 PASSED, FAILED, OPEN = "passed", "failed", "open"
 _SHARE = 1 / 2000
@@ -130,15 +131,14 @@ class Sealing:
 
     def _signature(self, board: Board) -> Check:
         mirror = self.files.mirror
-        manifest = None if mirror is None else mirror / manifest_name(board.version)
-        if manifest is None or not manifest.exists():
+        link = None if mirror is None else _link_of(mirror, board.version)
+        if mirror is None or link is None:
             return _said("signature", OPEN, "Nobody has signed it here.")
         if self.key is None:
             return _said(
                 "signature", OPEN, "It is signed; without the public key (--key) nobody knows by whom."
             )
-        root = manifest.parents[1]
-        return _signed(manifest, self.key.followed(lambda version: root / root_name(version)), board)
+        return _signed(link, self.key.followed(lambda version: mirror / root_name(version)), board)
 
 
 def _bytes(board: Board, certificate: Certificate) -> Check:
@@ -161,11 +161,20 @@ def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Chec
     return _said("ledger", PASSED, told)
 
 
-def _signed(manifest: Path, key: "PinnedKey", board: Board) -> Check:
-    from fedboard.common.boards.board_signature import SignedManifest
+def _link_of(mirror: Path, version: int) -> "Link | None":
+    """The newest manifest of a version."""
+    from fedboard.server.publishing.mirror_files import Mirror
 
     try:
-        found = key.open(SignedManifest.from_bytes(manifest.read_bytes()))
+        chain = Mirror(mirror).chain()
+    except FedboardError:
+        return None
+    return next((link for link in reversed(chain) if link.manifest.version == version), None)
+
+
+def _signed(link: "Link", key: "PinnedKey", board: Board) -> Check:
+    try:
+        found = key.open(link.signed)
     except (FedboardError, OSError):
         return _said("signature", FAILED, "What is signed there is not signed by this key.")
     if (found.board_digest, found.version) != (board.digest, board.version):
