@@ -236,6 +236,7 @@ def signed_beyond_the_page(folder: Path) -> Path:
     def change(data: dict[str, Any]) -> None:
         carrying(data["boards"][0], content)
         again(data)
+        data["boards"][0]["earlier"] = []  # whose ledger this one does not continue
 
     return edited(signed.page, change, "signed-not-recomputed")
 

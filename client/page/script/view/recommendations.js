@@ -70,9 +70,9 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     next?.querySelectorAll("button")[1]?.focus();
   }
 
-  function similar(button, entry, item) {
+  function similar(pressed, entry, item) {
     const open = entry.querySelector(".similar");
-    button.setAttribute("aria-expanded", String(!open));
+    pressed.setAttribute("aria-expanded", String(!open));
     if (open) {
       open.remove();
       return;
