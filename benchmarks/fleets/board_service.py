@@ -56,7 +56,7 @@ from fedboard.common.tasks.adadpals.config import AdaDpalsConfig  # noqa: E402
 from fedboard.common.tasks.adadpals.task import AdaDpals  # noqa: E402
 from fedboard.server.publishing.limits import Limits  # noqa: E402
 from fedboard.server.publishing.mirror import Mirror, publish_into  # noqa: E402
-from fedboard.server.publishing.service import ServiceSettings, start_board_service  # noqa: E402
+from fedboard.server.publishing.serving import serve_boards  # noqa: E402
 from fedboard.server.publishing.signing import SigningKey, create_board_keys  # noqa: E402
 from fedboard.server.tls import make_authority, make_server_certificate  # noqa: E402
 
@@ -184,7 +184,7 @@ def newest(folder: Path, name: str) -> Manifest:
 def _serve(folder: Path, name: str, tls: bool, ports: "Queue[int]") -> None:
     pair = {"certificate": folder / "server.pem", "private_key": folder / "server.key"} if tls else {}
     no_limit = Limits(requests_per_second=1e9, requests_per_second_per_address=0)
-    with start_board_service(ServiceSettings(mirror=folder / name, limits=no_limit, **pair)) as service:
+    with serve_boards(folder / name, limits=no_limit, **pair) as service:
         ports.put(service.port)
         service.wait()
 

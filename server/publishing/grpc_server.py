@@ -24,7 +24,7 @@ _TAKES_CALLS: Final = "_server_main_loop"
 _HUNG_UP: Final = "Failed sending error status from server"
 """What it says where a caller is gone before they could be told that their call is none."""
 _BIND_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 0.01
 _OPTIONS: Final = (
     ("grpc.max_metadata_size", 8192),
     ("grpc.max_concurrent_streams", 1000),

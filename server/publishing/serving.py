@@ -152,6 +152,7 @@ class RunningBoards:
             longest_seconds=limits.stream_seconds,
             options=(("grpc.max_receive_message_length", MAX_REQUEST_BYTES),),
         )
+        await servicer.look()
         await server.start()
         self.port = server.port
         tasks = [asyncio.create_task(one) for one in (servicer.poll(settings.poll_seconds), server.run())]

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from fedboard.common.wire import direct
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.service import RunningService, ServiceSettings, start_board_service
+from fedboard.server.publishing.serving import RunningBoards, serve_boards
 from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fedboard.server.fleet.door.enrolment import Enrolment, JoinLimits
 from fedboard.server.fleet.door.mailbox import Mailbox, Message
@@ -182,7 +182,7 @@ def door() -> Door:
 
 
 @of_this_process
-def board_service() -> RunningService:
+def board_service() -> RunningBoards:
     """A service with two boards."""
     place = folder() / f"service-{os.getpid()}"
     place.mkdir()
@@ -193,7 +193,7 @@ def board_service() -> RunningService:
     key = SigningKey.read(create_board_keys(place / "keys")[0])
     publish_into(Mirror(place / "mirror"), written, key=key, run="films", simulation=False)
     limits = Limits(requests_per_second=1e9, least_bytes_per_second=0.0).behind_proxy()
-    return start_board_service(ServiceSettings(mirror=place / "mirror", limits=limits))
+    return serve_boards(place / "mirror", limits=limits)
 
 
 def status_of(answer: bytes) -> HTTPStatus | None:

@@ -20,7 +20,7 @@ from fedboard.common.certificate.record import content_of, statements_of
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
-from fedboard.server.publishing.service import ServiceSettings, start_board_service
+from fedboard.server.publishing.serving import serve_boards
 from tests.common.boards.boards import chain, keys, write_boards, write_ledger
 
 
@@ -247,14 +247,10 @@ def test_a_certificate_without_its_key_is_one_sentence(exported, fleet_keys, cer
 
 @pytest.mark.slow
 def test_a_device_fetches_from_its_fleet_s_own_service(exported, fleet_keys):
-    settings = ServiceSettings(
-        mirror=exported,
-        certificate=fleet_keys / "ours/server.pem",
-        private_key=fleet_keys / "ours/server.key",
-    )
+    pair = {"certificate": fleet_keys / "ours/server.pem", "private_key": fleet_keys / "ours/server.key"}
     assert fedboard("ratings", "init", fleet_keys / "ann").exit_code == 0
     device = fleet_keys / "ann/device.toml"
-    with start_board_service(settings) as service:
+    with serve_boards(exported, **pair) as service:
         device.write_text(
             f"""{device.read_text()}
 [server]

@@ -20,7 +20,7 @@ from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.service import ServiceSettings, Signing, start_board_service
+from fedboard.server.publishing.serving import Signing, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from tests.cli.fleet.key_drill import Drill, command, done
@@ -58,7 +58,7 @@ def test_boards_that_a_thief_signed_block_nothing_and_go_when_his_key_does(
     """Also with a version from far ahead, which he hopes nothing is ever newer than."""
     cache, thief = tmp_path / "device", copied(drill.mirror("theft"), tmp_path / "thief")
     key = SigningKey.read(drill.key("first"))
-    ahead = msgspec.structs.replace(key.public.open(Mirror(thief).signed(4)), version=900_000_000)
+    ahead = msgspec.structs.replace(key.public.open(Mirror(thief).of_version(4).signed), version=900_000_000)
     signed = signed_by_hand(ahead.to_bytes(), key=key)
     (thief / "latest.json").write_bytes(signed.to_bytes())
     assert fetch(thief, drill.pinned, cache) == "900000000"
@@ -110,8 +110,7 @@ def test_a_running_service_takes_the_new_root_and_key_without_a_restart(drill: D
     roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "board-signing.key", tmp_path / "device"
     shutil.copy(drill.key("first"), key)
     signing = Signing(boards=drill.folder / "summer" / "boards", key=key, run="summer", roots=roots)
-    settings = ServiceSettings(mirror=tmp_path / "mirror", signing=signing, poll_seconds=0.05)
-    with start_board_service(settings) as service:
+    with serve_boards(tmp_path / "mirror", signing=signing, poll_seconds=0.05) as service:
         place = f"grpc://127.0.0.1:{service.port}"
         assert fetch(place, drill.pinned, cache) == "5"
         assert not (cache / "roots").exists()

@@ -9,10 +9,10 @@ from fedboard.client.boards.sources import open_source
 from fedboard.client.device.config import Server
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
-from fedboard.server.publishing.service import ServiceSettings
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
 from fedboard.server.operating.metrics import start_metrics
+from fedboard.server.publishing.serving import serve_boards
 from fedboard.server.run_spec import HelperServer
 
 NOWHERE = Path("nowhere")
@@ -26,7 +26,7 @@ def _node(text: str) -> object:
 
 
 READERS = {
-    "board service": lambda text: ServiceSettings(mirror=NOWHERE, address=text),
+    "board service": lambda text: serve_boards(NOWHERE, address=text),
     "helper": lambda text: HelperSettings(
         state=NOWHERE, identity=NOWHERE, certificate=NOWHERE, private_key=NOWHERE, address=text
     ),
