@@ -229,11 +229,10 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
 
 
 def _of_chains(made: list[Board]) -> Iterator[Case]:
-    """What is between the manifest that was seen and the newest one, and what both say of the run and its ledger."""
-    board = made[-1]
-    contents, files = forms_of(board)
+    """What is between the manifest that was seen and the newest one, and what they say of run and ledger."""
+    packed = forms_of(made[-1])[0]["packed"]
     *_, first, between, newest = signed_chain(made[1:])
-    sound = Case(name="", signed=newest, file=contents["packed"], seen=first)
+    sound = Case(name="", signed=newest, file=packed, seen=first)
     yield replace(sound, name="after a board long ago, with all between", earlier=(between,))
     yield replace(sound, name="after a board long ago, with a gap")
     yield replace(sound, name="seen again", seen=newest)
@@ -245,23 +244,26 @@ def _of_chains(made: list[Board]) -> Iterator[Case]:
         end = linked(newest, previous_manifest=middle.digest)
         return replace(sound, name=name, signed=end, earlier=(middle,))
 
-    yield over("a renewal between", linked(between, renewal=1, previous_manifest=between.digest))
-    yield replace(
-        over("a renewal and what it renews between", renewal := linked(between, renewal=1, previous_manifest=between.digest)),
-        earlier=(between, renewal),
-    )
+    renewal = linked(between, renewal=1, previous_manifest=between.digest)
+    yield over("a renewal between", renewal)
+    both = replace(over("", renewal), earlier=(between, renewal))
+    yield replace(both, name="a renewal and what it renews between")
     yield over("a chain in which what was seen never was", linked(between, previous_manifest=None))
     yield over("another board between", linked(between, previous_digest="0" * 64))
-    yield over("another board between, which the newest does not continue", linked(between, board_digest="0" * 64))
+    yield over(
+        "another board between, which the newest does not continue", linked(between, board_digest="0" * 64)
+    )
     yield over("more releases between than at the end", linked(between, releases=10**6))
     yield over("a manifest between that is out of order", linked(between, renewal=1))
     yield over("another run between", linked(between, run="other"))
     yield replace(sound, name="another ledger under the same name", signed=linked(newest, run_id="0" * 32))
     yield replace(sound, name="fewer releases than before", signed=linked(newest, releases=1))
-    plain = Case(name="", signed=newest, file=contents["packed"])
-    yield replace(plain, name="another number of releases than the certificate has", signed=linked(newest, releases=99))
-    yield replace(plain, name="another ledger's head than the certificate has", signed=linked(newest, ledger_head="0" * 64))
-    yield replace(plain, name="no ledger's head", signed=linked(newest, ledger_head=None))
+    for name, changes in {
+        "another number of releases than the certificate has": {"releases": 99},
+        "another ledger's head than the certificate has": {"ledger_head": "0" * 64},
+        "no ledger's head": {"ledger_head": None},
+    }.items():
+        yield Case(name=name, signed=linked(newest, **changes), file=packed)
 
 
 def _of_witnesses(made: list[Board]) -> Iterator[Case]:
@@ -442,4 +444,8 @@ def cases() -> dict[str, Any]:
         for case in found
     ]
     witnesses = {"keys": [key.hex() for key in WITNESSES.keys], "cosignatures": WITNESSES.least}
-    return {"witnesses": witnesses, "cases": told, "files": [base64.b64encode(file).decode() for file in files]}
+    return {
+        "witnesses": witnesses,
+        "cases": told,
+        "files": [base64.b64encode(file).decode() for file in files],
+    }

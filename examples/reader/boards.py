@@ -143,9 +143,7 @@ def has_sound_noise(release):
     return not private or ("seed" not in release and label.removeprefix(lead) == secret)
 
 
-def taken(
-    signed, fetched, root, *, seen=None, earlier=lambda _: None, simulation=False, now=None, **choice
-):
+def taken(signed, fetched, root, *, seen=None, earlier=lambda _: None, simulation=False, now=None, **choice):
     """The board of a signed manifest, and the manifest [3 to 7.1].
 
     Args:
@@ -181,7 +179,7 @@ def taken(
 
 
 def counts(seen, root):
-    """Whether what was seen counts: enough pinned witnesses have cosigned it, or today's keys have signed it [3.1]."""
+    """Whether what was seen counts: today's keys have signed it, or the pinned witnesses cosigned it [3.1]."""
     for require in (opened,) if root["witnesses"] is None else (require_cosigned, opened):
         try:
             require(seen, root)

@@ -112,9 +112,7 @@ def require_cosigned(signed, root):
         for one in given
         if one["key"] in root["witnesses"]["keys"]
         and is_hex(one["signature"])
-        and verifies(
-            bytes.fromhex(one["key"]), bytes.fromhex(one["signature"]), under(COSIGNATURE, content)
-        )
+        and verifies(bytes.fromhex(one["key"]), bytes.fromhex(one["signature"]), under(COSIGNATURE, content))
     }
     need(len(made) >= root["witnesses"]["threshold"], "not-witnessed")
 
@@ -222,9 +220,9 @@ def require_next(before, after):
     """Refuse what is not the next manifest in a chain, whose SHA-256 fits [3.1]."""
     names = ("run", "run_id")
     need(all(before[name] == after[name] for name in names), "wrong-run")
-    need(after["version"] >= before["version"] and not contradict(before, after), "broken-chain")
     grown = after["releases"] - before["releases"]
     need(grown > 0 or (grown == 0 and after["ledger_head"] == before["ledger_head"]), "ledger-changed")
+    need(after["version"] >= before["version"] and not contradict(before, after), "broken-chain")
     renewed = after["version"] == before["version"]
     need(after["renewal"] == (before["renewal"] + 1 if renewed else 0), "broken-chain")
 

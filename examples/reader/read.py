@@ -3,9 +3,9 @@
     python read.py MIRROR board-signing.pub my-ratings.csv [--simulation] [--seen FILE] [--witness KEY ...]
 
 MIRROR is a folder, or the address of one (https://...). A root (1.root.json) will do in place of board-signing.pub.
-my-ratings.csv has the header item,rating and names items by id. FILE keeps the newest manifest that was taken, so that
-nothing older or other is taken after it. KEY is the public key of a witness, 64 digits: more than half of all that are
-named must have cosigned the board.
+my-ratings.csv has the header item,rating and names items by id. FILE keeps the newest manifest that was taken, so
+that nothing older or other is taken after it. KEY is the public key of a witness, 64 digits: more than half of
+those that are named must have cosigned the board.
 """
 
 import argparse

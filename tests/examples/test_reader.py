@@ -14,18 +14,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.certificate import Certificate
+from fedboard.common.keys.canonical_json import canonical_json
+from fedboard.common.keys.roots import Role, Root, RootError, tuf_key_id
+from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from tests.cli.fleet.key_drill import drilled
 from tests.client.page import certificates
-from tests.common.keys.test_roots import NO_ROOTS
+from tests.common.keys.test_roots import NO_ROOTS, A, B, C, document, raw
 
 ROOT = Path(__file__).parents[2]
 READER, VECTORS = ROOT / "examples" / "reader", ROOT / "docs" / "vectors"
 MODELS, REFUSALS = (json.loads((VECTORS / f"{name}.json").read_text()) for name in ("models", "refusals"))
 KEY = bytes.fromhex(MODELS["key"])
+OWN = tuple(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in (7, 8, 9))
 BOARDS = {vector["name"]: vector for vector in MODELS["boards"]}
 PARTS = ("manifests", "roots", "boards", "promise", "content", "own_model")
 
@@ -189,6 +195,47 @@ def test_roots_are_followed_as_the_package_follows_them(reader: Any, tmp_path: P
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_a_root_names_other_witnesses_only_with_enough_of_those_that_are_pinned(reader: Any) -> None:
+    """As for the package: the holders of the root alone do not choose who watches."""
+    own = Witnesses(tuple(raw(key) for key in OWN), 2)
+    pinned = reader.roots.of_witnesses([key.hex() for key in own.keys], 2)
+    first = reader.roots.of_file(document(), pinned)
+    terms = Terms(
+        holders=Role((raw(A), raw(B)), 2),
+        boards=Role((raw(C),), 1),
+        witnesses=Role((raw(A), raw(B), raw(C)), 2),
+    )
+
+    unsigned = signed_by(drafted(terms, version=2, days=30), [A, B], before=None)
+
+    def after(*more: Ed25519PrivateKey) -> list[str]:
+        plain = json.loads(unsigned)
+        for key in more:
+            signature = key.sign(canonical_json(plain["signed"])).hex()
+            plain["signatures"].append({"keyid": tuf_key_id(raw(key)), "sig": signature})
+        made = json.dumps(plain).encode()
+        theirs = PinnedKey(Root.from_bytes(document()), witnesses=own).successor(made).witnesses
+        ours = reader.roots.followed(first, lambda version: made if version == 2 else None)["witnesses"]
+        assert theirs is not None
+        assert [key.hex() for key in theirs.keys] == ours["keys"]
+        return list(ours["keys"])
+
+    same = reader.roots.followed(first, lambda version: document(2) if version == 2 else None)
+    assert same["witnesses"] == pinned
+    assert after(*OWN[:2]) == [raw(key).hex() for key in (A, B, C)]
+    for too_few in ((), OWN[:1], (A, B, C)):
+        with pytest.raises(RootError):
+            after(*too_few)
+        with pytest.raises(reader.manifests.RefusedError, match="bad-root"):
+            reader.roots.followed(first, lambda version: unsigned if version == 2 else None)
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 1), (2, 1), (3, 4), (4, 2)])
+def test_fewer_than_more_than_half_of_the_witnesses_are_no_policy(reader: Any, n: int, k: int) -> None:
+    with pytest.raises(ValueError, match="more than half"):
+        reader.roots.of_witnesses([f"{place:064x}" for place in range(n)], k)
+
+
 @pytest.mark.slow
 def test_the_vectors_are_what_the_package_says() -> None:
     ended = subprocess.run(
@@ -225,6 +272,21 @@ def test_the_command_reads_a_mirror_without_fedboard(tmp_path: Path) -> None:
     assert "epsilon 4.99999" in ended.stdout
     assert "noise: private" in ended.stdout
     assert len(re.findall(r"^ *\d\.\d{3}  Film", ended.stdout, re.MULTILINE)) == 20
+
+    def read(*options: str) -> str:
+        own = [
+            sys.executable,
+            str(READER / "read.py"),
+            *map(str, (tmp_path, tmp_path / "key.pub", tmp_path / "mine.csv")),
+        ]
+        return subprocess.run([*own, *options], check=False, capture_output=True, text=True).stderr
+
+    seen = tmp_path / "seen.json"
+    assert read("--seen", str(seen)) == ""
+    assert json.loads(seen.read_text()) == vector["signed"]
+    (tmp_path / "latest.json").write_text(json.dumps(vector["earlier"][0]))
+    assert read("--seen", str(seen)) == "not taken: rollback\n"
+    assert read("--witness", REFUSALS["witnesses"]["keys"][0]) == "not taken: not-witnessed\n"
 
 
 @pytest.mark.parametrize("kind", ["plan, some made", "disjoint", "fixed size"])

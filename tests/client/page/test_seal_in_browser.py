@@ -253,7 +253,8 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     data = page.awaited(
         "const { evidence } = fedboard.held[0];"
         "const message = new TextEncoder().encode(`fedboard-manifest-4\\0${evidence.signed.content}`);"
-        "const signature = Uint8Array.from(evidence.signed.signatures[0].match(/../g), (pair) => parseInt(pair, 16));"
+        "const [own] = evidence.signed.signatures;"
+        "const signature = Uint8Array.from(own.match(/../g), (pair) => parseInt(pair, 16));"
         "return inside.plainIsSigned(evidence.pins.keys[0], signature, message)"
     )
     assert data is True

@@ -1,4 +1,4 @@
-"""What is signed, cosigned and certified, each changed by somebody; over https, plain http, from a file and sandboxed.
+"""What is signed, cosigned and certified, each changed by somebody; over https, plain http, from a file, sandboxed.
 
 Over plain http, and sandboxed in such a page, browsers withhold their cryptography: the page's own does the same.
 """
@@ -66,7 +66,9 @@ def by_the_operator(world: Signed, content: str) -> Any:
     return msgspec.structs.replace(world.cosigned(content), cosignatures=())
 
 
-def board_of(data: dict[str, Any], world: Signed, board: Board, *, sign: Callable[[Signed, str], Any]) -> None:
+def board_of(
+    data: dict[str, Any], world: Signed, board: Board, *, sign: Callable[[Signed, str], Any]
+) -> None:
     """Another board with a manifest that is about it."""
     content = board.to_bytes()
     (file, *_) = world.link(4).manifest.files
@@ -74,9 +76,9 @@ def board_of(data: dict[str, Any], world: Signed, board: Board, *, sign: Callabl
         file, board_sha256=_sha256(content), board_size=len(content), board_digest=board.digest
     )
     certificate = board.certificate or {}
-    restated(
-        sign, board_digest=board.digest, certificate_digest=certificate["digest"], files=(file,)
-    )(data, world)
+    restated(sign, board_digest=board.digest, certificate_digest=certificate["digest"], files=(file,))(
+        data, world
+    )
     carrying(data["boards"][0], content)
 
 
