@@ -77,7 +77,8 @@ def _boards(drill: Drill, name: str) -> tuple[object, ...]:
 def _published(drill: Drill, boards: list, name: str) -> None:
     run, mirror = drill.folder / "summer", drill.folder / "mirror"
     write_boards(run / "boards", boards)
-    write_ledger(run, boards[-1])
+    if not (run / "ledger.sqlite").exists():
+        write_ledger(run, chain(4)[-1])
     options = ("--key", drill.key(name), "--roots", drill.folder / "roots")
     done("board", "export", run, "--to", mirror, *options)
     shutil.copytree(mirror, drill.mirror(name))
@@ -88,13 +89,12 @@ def _stolen(drill: Drill, boards: list) -> None:
     mirror, run = drill.mirror("theft"), drill.folder / "theft" / "summer"
     shutil.copytree(drill.mirror("first"), mirror)
     write_boards(run / "boards", [*boards[:2], another(boards[2])])
-    write_ledger(run, boards[2])
+    shutil.copy(drill.folder / "summer" / "ledger.sqlite", run / "ledger.sqlite")
     done("board", "export", run, "--to", mirror, "--key", drill.key("first"))
 
 
 def stolen_mirror(drill: Drill, mirror: Path) -> Path:
     """The thief's mirror, where he can keep the next root from nobody."""
     shutil.copytree(drill.mirror("theft"), mirror)
-    for place in ("roots", "metadata"):
-        shutil.copy(drill.folder / "roots" / "2.root.json", mirror / place)
+    shutil.copy(drill.folder / "roots" / "2.root.json", mirror / "roots")
     return mirror
