@@ -15,7 +15,6 @@ import { mapView } from "./view/map_view.js";
 import { showOdds } from "./view/odds_view.js";
 import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
-import { countRequests } from "./view/requests.js";
 import { refuse, sealView } from "./view/seal_view.js";
 import { makeTaste } from "./view/taste.js";
 
@@ -167,6 +166,23 @@ function suggestions(counts, titleOf, taste, pick) {
   };
   taste.onChange(show);
   show();
+}
+
+/** Count what the page asks of the network from now on, and show it: the browser keeps the record, not the page. */
+function countRequests() {
+  let count = 0;
+  const show = () => document.querySelectorAll(".requests").forEach((place) => (place.textContent = String(count)));
+  new PerformanceObserver((list) => {
+    count += list.getEntries().filter(({ name }) => /^(https?|wss?):/.test(name)).length;
+    show();
+  }).observe({ type: "resource" });
+  show();
+  const network = () => {
+    part("network").textContent = navigator.onLine ? "The network is on." : "The network is off, and nothing is missing.";
+  };
+  addEventListener("online", network);
+  addEventListener("offline", network);
+  network();
 }
 
 /** One message at a time, with what takes it back. */

@@ -124,11 +124,11 @@ return people.map((ratings) => {
   const rated = new Map(ratings);
   const list = inside.ownList(board, model, range, rated);
   const items = Int32Array.from([...rated.keys()].sort((one, other) => one - other));
-  const own = model.fit(items, Float64Array.from(items, (item) => rated.get(item)));
+  const own = model(items, Float64Array.from(items, (item) => rated.get(item)));
   const entries = list.entries(k, new Set());
   return {
     entries,
-    added: Array.from(model.influences(own, entries[0].item)),
+    added: Array.from(own.influences(entries[0].item)),
     all: Array.from(list.scores, list.held),
   };
 });

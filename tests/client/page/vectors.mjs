@@ -5,7 +5,7 @@ import { readFileSync } from "node:fs";
 const root = process.argv[2];
 const module = (name) => import(`file://${root}/client/page/script/${name}.js`);
 const [{ boardDigest, readBoard }, { unpacked }, { fromHex }, { modelOf }, { best }, { sealOf }, { reasonOf }] = await Promise.all(
-  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/reason"].map(module),
+  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/own_list"].map(module),
 );
 const read = (name) => JSON.parse(readFileSync(`${root}/docs/vectors/${name}.json`, "utf8"));
 const bytesOf = (text) => new Uint8Array(Buffer.from(text, "base64"));
@@ -25,7 +25,7 @@ function listOf(board, ratings) {
   const rated = Object.entries(ratings).map(([id, rating]) => [board.ids.indexOf(id), explicit ? rating : 1]);
   rated.sort(([one], [other]) => one - other);
   const model = modelOf(board);
-  const scores = model.scores(model.fit(Int32Array.from(rated, ([item]) => item), Float64Array.from(rated, ([, own]) => own)));
+  const scores = model(Int32Array.from(rated, ([item]) => item), Float64Array.from(rated, ([, own]) => own)).scores();
   const own = new Set(rated.map(([item]) => item));
   const { rating_low: low, rating_high: high } = board.description.config;
   return best(scores, 20, (item) => board.arrays.learnt.values[item] && !own.has(item)).map((item) => [

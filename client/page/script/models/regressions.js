@@ -65,26 +65,19 @@ export function residualModel(board) {
  */
 function withContent(regression, content) {
   const { width, base } = regression;
-
-  function fit(items, ratings) {
+  return (items, ratings) => {
     const targets = regression.targets(items, ratings);
     const ridge = Math.fround(regression.ridge(items.length));
-    const rows = Array.from(items, (item) => joinedRow(regression, content, item, 1, new Float64Array(width + content.width)));
+    const rowOf = (item) => joinedRow(regression, content, item, 1, new Float64Array(width + content.width));
+    const rows = Array.from(items, rowOf);
     const chosen = items.length ? contentRidge(rows, targets, width, ridge) : 1;
     const scale = Math.sqrt(ridge / chosen);
     const vectors = new Float64Array(base.length * (width + content.width));
     for (let item = 0, row = 0; item < base.length; item++, row += width + content.width) {
       joinedRow(regression, content, item, scale, vectors.subarray(row, row + width + content.width));
     }
-    const model = ridgeModel({ ...regression, vectors, width: width + content.width });
-    return { model, own: model.fit(items, ratings) };
-  }
-
-  return {
-    fit,
-    scores: ({ model, own }) => model.scores(own),
-    influences: ({ model, own }, item) => model.influences(own, item),
-    taste: ({ model, own }) => model.taste(own).subarray(0, width - 1),
+    const own = ridgeModel({ ...regression, vectors, width: width + content.width })(items, ratings);
+    return { ...own, taste: own.taste.subarray(0, width - 1) };
   };
 }
 

@@ -99,8 +99,7 @@ function checkNumbers({ claim, commitment, composition, curve, implied, releases
   }
   const same = (stated, right, where) => {
     for (const [field, value] of Object.entries(right)) {
-      const passed =
-        typeof value === "boolean" ? stated?.[field] === value : isClose(stated?.[field], value, TOLERANCE);
+      const passed = typeof value === "boolean" ? stated?.[field] === value : isClose(stated?.[field], value, TOLERANCE);
       check(passed, `${where}${field} is stated as ${Number(stated?.[field])}, recomputed ${value}`);
     }
   };
@@ -154,10 +153,8 @@ function checkPopulation(total, releases, claim, check) {
   const limits = [own, total.lineage_spent, total.spent, total.committed, total.budget];
   const ordered = limits.slice(1).every((high, n) => limits[n] <= high * (1 + TOLERANCE));
   const within = total.lineage_spent <= (total.lineage_budget ?? total.budget) * (1 + TOLERANCE);
-  check(
-    total.adjacency === claim.adjacency && ordered && within,
-    "the account of its population does not add up",
-  );
+  const same = total.adjacency === claim.adjacency;
+  check(same && ordered && within, "the account of its population does not add up");
 }
 
 function checkRecord({ releases, noise, private: isPrivate, rounds }, check) {

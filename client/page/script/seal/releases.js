@@ -46,32 +46,32 @@ export function participationProblems({ participation: stated }, adjacency) {
 
 /** Which rounds cannot be one round: other terms for some releases, or one release twice. */
 export function roundProblems(events) {
-  const rounds = new Map();
-  for (const event of events) {
-    const stated = event.participation;
-    if (stated?.kind !== "disjoint") continue;
-    rounds.set(stated.round, [...(rounds.get(stated.round) ?? []), event]);
-  }
-  return [...rounds].flatMap(([name, ofRound]) => {
+  return [...disjointRounds(events)].flatMap(([name, ofRound]) => {
     const alike = ofRound.every((event) => event.participation.cohorts === ofRound[0].participation.cohorts);
     const once = new Set(ofRound.map((event) => event.name)).size === ofRound.length;
     return alike && once ? [] : [`the releases of round ${name} do not belong together`];
   });
 }
 
-/** Sum of 1 / z^2 over the releases that the most exposed user is part of. */
+/** Sum of 1 / z^2 over the releases that the most exposed user is part of: of disjoint cohorts the costliest. */
 export function squaredMu(events) {
-  let everybody = 0;
-  const passes = new Map();
-  for (const { noise_multiplier: z, participation: stated } of events) {
-    if (stated?.kind !== "disjoint") {
-      everybody += 1 / (z * z);
-      continue;
-    }
-    const cohorts = passes.get(stated.round) ?? new Map();
-    passes.set(stated.round, cohorts.set(stated.cohort, (cohorts.get(stated.cohort) ?? 0) + 1 / (z * z)));
+  const cost = (all) => all.reduce((sum, { noise_multiplier: z }) => sum + 1 / (z * z), 0);
+  const cohort = ({ participation: stated }) => stated.cohort;
+  const costliest = (ofRound) =>
+    Math.max(...ofRound.map((one) => cost(ofRound.filter((other) => cohort(other) === cohort(one)))));
+  const rounds = [...disjointRounds(events).values()];
+  return cost(events.filter((event) => !isDisjoint(event))) + rounds.reduce((sum, each) => sum + costliest(each), 0);
+}
+
+const isDisjoint = ({ participation: stated }) => stated?.kind === "disjoint";
+
+function disjointRounds(events) {
+  const rounds = new Map();
+  for (const event of events.filter(isDisjoint)) {
+    const { round } = event.participation;
+    rounds.set(round, [...(rounds.get(round) ?? []), event]);
   }
-  return [...passes.values()].reduce((sum, cohorts) => sum + Math.max(...cohorts.values()), everybody);
+  return rounds;
 }
 
 /** Whether mu describes the releases exactly, and is no mere bound. */

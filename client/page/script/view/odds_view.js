@@ -43,9 +43,6 @@ export function showOdds(seal, boards) {
 
 /** Why no odds are told; null where they are. */
 function whyNone({ claim, numbers, steps }) {
-  if (claim === null && steps.promise.state !== FAILED && steps.noise.state !== FAILED) {
-    return "This page does not read certificates of this format: it tells no odds.";
-  }
   if (claim === null) return "The seal does not hold, so nothing is promised here.";
   if (numbers !== null || steps.signature.state === PASSED) return null;
   return "This page could not recompute what the certificate claims, and nobody signed it: it tells no odds.";

@@ -22,10 +22,8 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
     for (const item of wanted) if (!rows.has(item)) rows.set(item, ratingRow(item));
     const list = part("own");
     // Rows that stay keep their place and their focus: new ones come first.
-    wanted
-      .filter((item) => rows.get(item).parentNode !== list)
-      .reverse()
-      .forEach((item) => list.prepend(rows.get(item)));
+    const added = wanted.filter((item) => rows.get(item).parentNode !== list);
+    for (const item of added.reverse()) list.prepend(rows.get(item));
     part("own-none").hidden = wanted.length > 0;
     part("own-count").textContent = taste.ratings.size ? `(${taste.ratings.size})` : "";
     showHidden();

@@ -54,10 +54,11 @@ export function sealView(evidence, checked) {
   }
 
   function changeByte() {
+    if (changedAt !== null) return afresh();
     const { bytes } = evidence();
-    changedAt = changedAt === null ? Math.floor(bytes.length * (0.5 + Math.random() / 4)) : null;
-    const [before, after] = changedAt === null ? [0, 0] : [bytes[changedAt], bytes[changedAt] ^ 1];
-    tell(changedAt === null ? "" : `Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`);
+    changedAt = Math.floor(bytes.length * (0.5 + Math.random() / 4));
+    const [before, after] = [bytes[changedAt], bytes[changedAt] ^ 1];
+    tell(`Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`);
     return check();
   }
 
