@@ -49,11 +49,9 @@ def server_units(settings: FleetSettings, config: Path, host: Host) -> dict[str,
         "fedboard": _word(host.program),
         "config": _word(config.absolute()),
         "state": _word(settings.state.absolute()),
-        "log": "" if settings.board.log is None else f" {_word(settings.board.log.absolute())}",
         "backups": _word(host.backups.absolute()),
     }
-    logs = () if settings.board.log is None else (settings.board.log,)
-    places = (host.program, config, settings.state, host.backups, *logs)
+    places = (host.program, config, settings.state, host.backups)
     return {name: _filled(name, {**values, **_hardening(places)}) for name in SERVER_UNITS}
 
 

@@ -51,7 +51,10 @@ def test_it_is_green_for_nothing_that_must_not_be_taken(told: dict[str, Any]) ->
     refused = {case["name"] for case in cases if case["refused"] not in (None, *BY_WHAT_SHE_KNOWS)}
 
     assert len(refused) > 50
-    assert {case["refused"] for case in cases if case["name"] in refused} >= {"not-witnessed", "ledger-changed"}
+    assert {case["refused"] for case in cases if case["name"] in refused} >= {
+        "not-witnessed",
+        "ledger-changed",
+    }
     assert sorted(green & refused) == []
     taken = {case["name"] for case in cases if case["refused"] is None} - {"a simulation, wanted"}
     assert sorted(taken - green) == []

@@ -20,10 +20,10 @@ from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.keys.roster import IdentityKey, RosterAuthority
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.publishing.signing import create_board_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.publishing.signing import create_board_keys
 from tests.ports import free_ports
 from tests.server.vouched import vouched_pair
 

@@ -9,8 +9,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.common.errors import InputError
-from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.metrics import start_metrics
+from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 
 pytestmark = pytest.mark.slow
 

@@ -12,10 +12,8 @@ from typing import Any
 
 import pytest
 import yaml
-from msgspec import structs
 from prometheus_client.parser import text_string_to_metric_families
 
-from fedboard.server.publishing.log.log import STATE
 from fedboard.server.fleet.kit.kit import beside
 from fedboard.server.fleet.plan.settings import FleetSettings
 from tests.server.fleet.opened import a_fleet
@@ -39,11 +37,7 @@ def kit(fleet: FleetSettings) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def samples(fleet: FleetSettings) -> dict[str, set[str]]:
-    """Metric to its labels, of all that is served with a log of boards; ``up`` is Prometheus' own."""
-    log = fleet.state / "board-log"
-    log.mkdir()
-    (log / STATE).write_text('{"entries": 1, "suffices": true, "witnesses": {"w0": "cosigned"}}')
-    fleet = structs.replace(fleet, board=structs.replace(fleet.board, log=log))
+    """Metric to its labels, of all that is served; ``up`` is Prometheus' own."""
     found: dict[str, set[str]] = {"up": {"job"}}
     for family in text_string_to_metric_families(exposition(fleet)):
         for sample in family.samples:

@@ -148,17 +148,12 @@ def test_units_of_paths_that_systemd_would_split_are_refused(config: Path, tmp_p
 def test_what_the_server_writes_to_and_how_many_an_address_may_be_are_those_of_the_settings(
     fleet: FleetSettings, config: Path, tmp_path: Path
 ) -> None:
-    """A log of boards is written beside fleet.toml; behind a proxy the door counts no addresses, and nginx does."""
-    log = fleet.state.parent / "board-log"
-    settings = structs.replace(
-        fleet,
-        board=structs.replace(fleet.board, log=log),
-        network=structs.replace(fleet.network, connections_per_address=0),
-    )
+    """Behind a proxy the door counts no addresses, and nginx does."""
+    settings = structs.replace(fleet, network=structs.replace(fleet.network, connections_per_address=0))
     host = Host(user="fedboard", backups=tmp_path, program=Path("/usr/bin/fedboard"))
 
     unit = server_units(settings, config, host)["fedboard-server.service"]
-    assert f"ReadWritePaths={fleet.state} {log}\n" in unit
+    assert f"ReadWritePaths={fleet.state}\n" in unit
     assert "limit_conn fedboard_connections 256;" in beside(settings, config)["nginx.conf"]
 
 

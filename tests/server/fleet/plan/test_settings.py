@@ -129,24 +129,16 @@ def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjace
             made()
 
 
-@pytest.mark.parametrize(
-    ("board", "holds"),
-    [
-        ('enabled = true\nsigning_key = "k"\nlog = "board-log"\nwitnesses = "w.policy"', True),
-        ('enabled = true\nsigning_key = "k"\nwitnesses = "w.policy"', False),
-        ('log = "board-log"', False),
-    ],
-)
-def test_witnesses_need_a_log_and_a_log_needs_boards_that_are_handed_out(
-    folder: Path, board: str, holds: bool
-) -> None:
-    text = EXAMPLE.read_text(encoding="utf-8").replace("[network]", f"[board]\n{board}\n\n[network]")
+@pytest.mark.parametrize(("board", "holds"), [('enabled = true\nsigning_key = "k"\n', True), ("", False)])
+def test_witnesses_need_boards_that_are_handed_out(folder: Path, board: str, holds: bool) -> None:
+    witnesses = f'{board}witnesses = ["{"ab" * 32}"]'
+    text = EXAMPLE.read_text(encoding="utf-8").replace("[network]", f"[board]\n{witnesses}\n\n[network]")
     (folder / "fleet.toml").write_text(text, encoding="utf-8")
 
     if holds:
-        assert read_settings(folder / "fleet.toml").board.log == folder / "board-log"
+        assert read_settings(folder / "fleet.toml").board.witnesses == ("ab" * 32,)
         return
-    with pytest.raises(InputError, match=r"board\.witnesses needs board\.log"):
+    with pytest.raises(InputError, match=r"board\.witnesses needs board\.enabled"):
         read_settings(folder / "fleet.toml")
 
 

@@ -12,11 +12,9 @@ from click.testing import CliRunner
 from prometheus_client import CollectorRegistry, generate_latest
 
 from fedboard.cli.main import commands
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.server.publishing.counters import ServiceCounters
-from fedboard.server.publishing.log.link import Found
-from fedboard.server.publishing.log.telling import log_families
 from fedboard.server.fleet.members.records import Capacity
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
@@ -26,6 +24,11 @@ from fedboard.server.fleet.processes.work_locks import alone
 from fedboard.server.operating.families import run_families, service_families
 from fedboard.server.operating.live.run_files import RunFiles
 from fedboard.server.operating.live.run_source import RunSource
+from fedboard.server.publishing.counters import ServiceCounters
+from fedboard.server.publishing.mirror import publish_into
+from fedboard.server.publishing.mirror_files import Mirror
+from fedboard.server.publishing.signing import SigningKey
+from tests.common.boards.boards import RUN, chain, keys, write_boards
 from tests.server.fleet.deployed import Fleet
 from tests.server.fleet.opened import a_fleet, an_invitation
 
@@ -208,38 +211,18 @@ def test_nothing_of_a_device_is_in_the_metrics(fleet: FleetSettings) -> None:
     assert not any(f'"{node.name}"' in text for node in msgspec.structs.replace(fleet).nodes)
 
 
-def test_what_witnesses_say_of_the_log_of_boards_is_in_the_metrics(fleet: FleetSettings) -> None:
-    """Without a log there is nothing to say, and without witnesses nothing of cosignatures."""
+def test_boards_that_wait_for_witnesses_are_a_problem_and_a_metric(
+    fleet: FleetSettings, tmp_path: Path
+) -> None:
+    """Whoever is missing is named; without witnesses nothing waits."""
+    mirror = Mirror(StateFolder.of(fleet).mirror)
+    assert "fedboard_boards_waiting 0.0" in exposition(fleet)
+    key, boards = SigningKey.read(keys(tmp_path / "signing")[0]), write_boards(tmp_path / "boards", chain(1))
+    witnesses = Witnesses((b"w" * 32, b"v" * 32, b"u" * 32), 2)
 
-    def told(state: dict[str, Any] | None) -> dict[str, float]:
-        found = {}
-        for family in log_families(state):
-            for sample in family.samples:
-                found[
-                    "/".join([sample.name.removeprefix("fedboard_board_log_"), *sample.labels.values()])
-                ] = sample.value
-        return found
+    publish_into(mirror, boards, key=key, run=RUN, witnesses=witnesses)
 
-    assert told(None) == {}
-    assert told({"entries": 3, "suffices": None, "witnesses": {}}) == {"entries": 3}
-    witnesses = {
-        "a": Found.COSIGNED,
-        "b": Found.AHEAD,
-        "c": Found.REFUSED,
-        "d": Found.AWAY,
-        "e": Found.COSIGNED,
-    }
-    assert told(
-        {"entries": 3, "suffices": False, "witnesses": {name: str(one) for name, one in witnesses.items()}}
-    ) == {
-        "entries": 3,
-        "suffices": 0,
-        "witnesses/cosigned": 2,
-        "witnesses/alarming": 2,
-        "witnesses/missing": 1,
-    }
-    log = StateFolder.of(fleet).path / "board-log"
-    log.mkdir()
-    logged = msgspec.structs.replace(fleet, board=msgspec.structs.replace(fleet.board, log=log))
-    assert "fedboard_board_log_entries 0.0" in exposition(logged)
-    assert "fedboard_board_log" not in exposition(fleet)
+    (waiting,) = [one for one in status_of(fleet).problems() if "not shown yet" in one]
+    assert "version 2 of the board, signed, cosigned by 0 of 2" in waiting
+    assert (b"w" * 32).hex()[:16] in waiting
+    assert "fedboard_boards_waiting 1.0" in exposition(fleet)

@@ -13,10 +13,10 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fedboard.server.operating.live.run_files import RunFiles, run_files
 from fedboard.server.operating.live.run_source import SIMULATION_ONLY, RunSource
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.judging.live_numbers import simulation_numbers
 from fedboard.simulations.simulate import simulate
