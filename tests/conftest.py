@@ -88,6 +88,7 @@ IN_A_BROWSER = frozenset(
         "client/page/test_page_in_browser.py",
         "client/page/test_refused_in_browser.py",
         "client/page/test_seal_in_browser.py",
+        "client/page/test_tampering_in_browser.py",
         "docs/test_site.py",
     )
 )

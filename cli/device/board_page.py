@@ -65,6 +65,8 @@ def page(
 
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no such folder; make it first")
+    if key is None and witnesses is not None:
+        raise InputError("--witness goes with --key, the public key that signs the boards of a mirror")
     pinned = None if key is None else PinnedKey.read(key, witnesses=witnesses)
     boards = [held_board(place, key=pinned, authority=authority, fetch=fetch) for place in (source, *others)]
     shown = boards[0]

@@ -22,7 +22,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import is_address
 
 MOST_EARLIER = 16
-"""How many earlier boards' manifests the page carries."""
+"""How many manifests before the newest one the page carries, renewals included."""
 _WEB = ("http://", "https://")
 
 
@@ -43,19 +43,23 @@ def held_board(
 
     Args:
         place: a run directory or board file, or as for ``open_source``.
-        key: who signs, and who must cosign; needed for a mirror.
+        key: who signs, and who must have cosigned; needed for a mirror.
         authority: as for ``open_source``.
         fetch: whether the page fetches it from a web server by itself.
 
     Raises:
-        InputError: no such board, a mirror without a key, or a board to fetch that is not on a web server.
-        FeedRefusedError: the mirror's board is not one that the key signed, or not as it was signed.
+        InputError: no such board, a mirror without a key, witnesses without a mirror, or a board to fetch that is
+            not on a web server.
+        FeedRefusedError: the mirror's board is not one that the key signed, or not as it was signed; or too few
+            witnesses have cosigned it.
     """
     if fetch and not place.startswith(_WEB):
         raise InputError(
             f"{place}: a page can fetch its board from a web server alone; give https://..., or leave out --fetch"
         )
     if not is_mirror(place):
+        if key is not None and key.witnesses is not None:
+            raise InputError(f"{place}: --witness goes with boards of a mirror, which witnesses can cosign")
         path = board_file(Path(place))
         return HeldBoard(board=open_board(path), label=_label(Path(place)), file=path.read_bytes())
     if key is None:
@@ -71,11 +75,12 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         keys = Trust(key).follow(source)
         cache = BoardCache(Path(folder))
         fetched = BoardFeed(source, key, cache, simulation=True).fetch()
-        signed = SignedManifest.from_bytes((cache.folder / SEEN).read_bytes())
+        newest = Link.of(SignedManifest.from_bytes((cache.folder / SEEN).read_bytes()))
+        earlier = [*islice(back_from(newest, source.manifest), MOST_EARLIER)]
         open_board(fetched.path)  # refuses one that has learnt nothing yet
         content = fetched.path.read_bytes()
     board = Board.from_bytes(np.frombuffer(content, dtype=np.uint8))  # the file is gone
-    manifest, earlier = fetched.manifest, back_from(Link(signed, fetched.manifest), source.manifest)
+    manifest = newest.manifest
     file = manifest.file(Encoding.PACKED) or manifest.file(Encoding.EXACT)
     if fetch and file is None:
         raise InputError(f"{place}: this mirror offers no file of the board that a page can read")
@@ -83,8 +88,8 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         board=board,
         label=manifest.run,
         file=content,
-        signed=signed,
-        earlier=tuple(link.signed for link in islice(earlier, MOST_EARLIER)),
+        signed=newest.signed,
+        earlier=tuple(link.signed for link in earlier),
         signers=keys,
         address=f"{place.rstrip('/')}/{file_name(file.sha256)}" if fetch and file is not None else None,
         form=file.encoding if fetch and file is not None else Encoding.PACKED,

@@ -12,6 +12,7 @@ from fedboard.client.page.own_script import known_tasks
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
+from fedboard.common.boards.chain import Link
 from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.packing import pack
 from fedboard.common.errors import InputError
@@ -33,7 +34,7 @@ class HeldBoard:
     signed: SignedManifest | None = None
     """None: nobody signed it."""
     earlier: tuple[SignedManifest, ...] = ()
-    """The manifests before it in the chain, newest first, renewals included."""
+    """The manifests before it in the chain, newest first."""
     address: str | None = None
     """Where the page fetches the file from; None: it is in the page."""
     form: Encoding = Encoding.PACKED
@@ -41,7 +42,7 @@ class HeldBoard:
     published: str | None = None
     """When it was signed."""
     signers: PinnedKey | None = None
-    """Who may sign, after the roots that its source has; None: as was pinned."""
+    """Who may sign and who must cosign, after the roots that its source has; None: as was pinned."""
 
     @property
     def epsilon(self) -> float:
@@ -57,10 +58,18 @@ class HeldBoard:
             "size": len(self.file),
             "file": _packed(self) if self.address is None else None,
             "address": self.address,
-            "signed": _as_it_came(self.signed),
-            "earlier": [_as_it_came(signed) for signed in self.earlier],
+            "signed": None if self.signed is None else msgspec.to_builtins(self.signed),
+            "earlier": [{"content": signed.content} for signed in self.earlier],
+            "oldest": self._oldest(),
             "projection": directions(self.board),
         }
+
+    def _oldest(self) -> dict[str, Any] | None:
+        """The run and the place in it before which the page takes no manifest; None where nothing is signed."""
+        if self.signed is None:
+            return None
+        manifest = Link.of(self.signed).manifest
+        return {name: getattr(manifest, name) for name in ("run_id", "version", "renewal")}
 
 
 def require_shown(held: HeldBoard) -> None:
@@ -128,38 +137,36 @@ def _packed(held: HeldBoard) -> bytes:
     return pack(content, Encoding.PACKED, approximates=held.board.digest).content
 
 
-def signers_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:
-    """Whose signatures and cosignatures count, as the page reads it.
+def pins_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:
+    """What the page pins: whose signatures and cosignatures count.
 
     Args:
         boards: of one page.
         key: as it was pinned.
 
     Returns:
-        ``key`` (None where nothing is signed), ``more`` keys and ``threshold``; ``witnesses``, public keys of 64
-        hexadecimal digits each, and how many ``cosignatures`` there must be.
+        ``keys``, none where nothing is signed, of which ``threshold`` must have signed; ``witnesses``, of whom
+        ``cosignatures`` must have cosigned.
 
     Raises:
         InputError: they are of mirrors with different roots.
     """
     signers = next((held.signers for held in boards if held.signers), key)
-    if any(held.signers and signers and held.signers.keys != signers.keys for held in boards):
+    if any(held.signers and signers and _pinned(held.signers) != _pinned(signers) for held in boards):
         raise InputError(
             "these mirrors have different root documents, so that other keys may sign; publish the newest roots "
             "into all of them, or write a page for each"
         )
     if signers is None:
-        return {"key": None, "more": [], "threshold": 1, "witnesses": [], "cosignatures": 0}
-    first, *more = (one.hex() for one in signers.keys)
+        return {"keys": [], "threshold": 1, "witnesses": [], "cosignatures": 0}
+    return _pinned(signers)
+
+
+def _pinned(signers: PinnedKey) -> dict[str, Any]:
     witnesses = signers.witnesses
     return {
-        "key": first,
-        "more": more,
+        "keys": [key.hex() for key in signers.keys],
         "threshold": signers.threshold,
         "witnesses": [] if witnesses is None else [key.hex() for key in witnesses.keys],
         "cosignatures": 0 if witnesses is None else witnesses.least,
     }
-
-
-def _as_it_came(signed: SignedManifest | None) -> dict[str, Any] | None:
-    return None if signed is None else msgspec.to_builtins(signed)

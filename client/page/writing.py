@@ -13,7 +13,7 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fedboard.client.page.contents import HeldBoard, require_alike, require_shown, signers_of
+from fedboard.client.page.contents import HeldBoard, pins_of, require_alike, require_shown
 from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
 from fedboard.client.page.own_script import script_folder
 from fedboard.common.boards.board_signature import PinnedKey
@@ -51,7 +51,7 @@ def write_page(
         path: the HTML file, replaced where it is there.
         boards: at least one; shown in this order. Public.
         chosen: which of them is shown first.
-        key: who signed, and who must have cosigned, where somebody did; the page checks that too.
+        key: who signed and who cosigned, where somebody did; the page pins them.
         installable: whether to write a manifest and a worker beside it, for a page on a web server.
 
     Returns:
@@ -86,7 +86,7 @@ def page_of(
     data = {
         "boards": [board.entry() for board in boards],
         "chosen": chosen,
-        **signers_of(boards, key),
+        "pins": pins_of(boards, key),
     }
     slots = {
         "policy": _policy(script, style, origins, installable=beside is not None),

@@ -56,7 +56,7 @@ class Reason:
 
 
 def reason_of(base: float, added: Sequence[float], rating_range: tuple[float, float] | None) -> Reason:
-    """Say what own ratings do to one item. The board page says the same (``script/taste/reason.js``).
+    """Say what own ratings do to one item. The board page says the same (``script/taste/own_list.js``).
 
     Args:
         base: score for somebody without ratings. Public.

@@ -10,19 +10,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from making import KEY, PRIVATE, boards, forms_of, manifest_of, plain, signed
+from making import (
+    KEY,
+    PRIVATE,
+    WITNESS_KEYS,
+    WITNESSES,
+    boards,
+    forms_of,
+    manifest_of,
+    plain,
+    signed_chain,
+    with_witnesses,
+)
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.common.board import Board
-from fedboard.common.boards.board_signature import SignedManifest, message_to_sign
-from fedboard.common.boards.manifest import (
-    BoardFile,
-    Manifest,
-)
+from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.boards.manifest import BoardFile, Cosignature, Manifest
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.record import statements_of
 from fedboard.common.keys.validity import utc_seconds
@@ -51,6 +61,10 @@ class Case:
     max_bytes: int = 1 << 20
     now: str | None = None
     """What time it is; None: it does not matter."""
+    earlier: tuple[SignedManifest, ...] = ()
+    """Manifests that the mirror has beside the newest."""
+    witnessed: bool = False
+    """Whether the reader has pinned the witnesses, 2 of 3."""
 
 
 class OneBoard:
@@ -59,9 +73,14 @@ class OneBoard:
     def __init__(self, case: Case) -> None:
         self._case = case
 
-    def manifest(self, version: int | None = None) -> SignedManifest:
-        """Whatever is asked."""
-        return self._case.signed
+    def manifest(self, digest: str | None = None) -> SignedManifest:
+        """The newest, or one of those beside it."""
+        if digest is None:
+            return self._case.signed
+        for signed in self._case.earlier:
+            if signed.digest == digest:
+                return signed
+        raise FeedRefusedError(FeedCode.NOT_FOUND)
 
     def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
         """The rest of the file; one that ends early is at its end for good."""
@@ -87,7 +106,7 @@ def said(case: Case) -> str | None:
         clock = time.time if case.now is None else lambda: utc_seconds(case.now or "")
         feed = BoardFeed(
             OneBoard(case),
-            KEY.public,
+            PinnedKey(KEY.public.root, witnesses=WITNESSES if case.witnessed else None),
             cache,
             simulation=case.simulation,
             max_bytes=case.max_bytes,
@@ -106,7 +125,7 @@ def by_hand(
 ) -> SignedManifest:
     """Signed by somebody who does not look at what it is."""
     signature = key.sign(message_to_sign(content) if message is None else message)
-    return SignedManifest(content=content.decode(), signature=signature.hex())
+    return SignedManifest(content=content.decode(), signatures=(signature.hex(),))
 
 
 def rewritten(told: SignedManifest, change: Callable[[dict[str, Any]], Any]) -> SignedManifest:
@@ -141,35 +160,43 @@ def flipped(content: bytes, place: int) -> bytes:
 def _of_manifests(made: list[Board]) -> Iterator[Case]:
     board = made[-1]
     contents, files = forms_of(board)
-    told, packed = signed(board), contents["packed"]
+    *_, before, told = signed_chain(made[1:])
+    packed = contents["packed"]
     sound = Case(name="sound, packed", signed=told, file=packed)
     yield sound
     yield replace(
         sound, name="sound, exact", form="exact", file=contents["exact"], signed=_only(board, "exact")
     )
-    yield replace(sound, name="sound, after an earlier board", seen=signed(made[-2]))
-    broken = f"{int(told.signature[:2], 16) ^ 1:02x}{told.signature[2:]}"
-    yield replace(
-        sound, name="a bit of the signature", signed=SignedManifest(content=told.content, signature=broken)
-    )
+    yield replace(sound, name="sound, after an earlier board", seen=before)
+    (own,) = told.signatures
+    broken = f"{int(own[:2], 16) ^ 1:02x}{own[2:]}"
+    for name, given in {
+        "a bit of the signature": (broken,),
+        "no signature": (),
+        "a signature that is none": (own, "not hexadecimal"),
+        "a signature after another": (broken, own),
+    }.items():
+        yield replace(sound, name=name, signed=msgspec.structs.replace(told, signatures=given))
     later = told.content.replace(f'"version":{board.version}', f'"version":{board.version + 1}')
     yield replace(
         sound,
         name="another version, not signed again",
-        signed=SignedManifest(content=later, signature=told.signature),
+        signed=msgspec.structs.replace(told, content=later),
     )
     content = told.content.encode()
     yield replace(sound, name="another key", signed=by_hand(content, key=OTHER))
     yield replace(
         sound, name="signed without the name of the format", signed=by_hand(content, message=content)
     )
-    other = b"fedboard-manifest-4\0" + content
+    other = b"fedboard-manifest-3\0" + content
     yield replace(sound, name="signed as another format", signed=by_hand(content, message=other))
-    named = rewritten(told, lambda plain: plain.update(format="fedboard-manifest-4"))
+    named = rewritten(told, lambda plain: plain.update(format="fedboard-manifest-3"))
     yield replace(sound, name="a name of another format", signed=named)
     changes: Mapping[str, Callable[[dict[str, Any]], Any]] = {
         "an unknown member": lambda plain: plain.update(note="hello"),
         "a missing member": lambda plain: plain.pop("protection"),
+        "a run without an id": lambda plain: plain.update(run_id=""),
+        "a count of releases that is none": lambda plain: plain.update(releases=-1),
         "a member of another type": lambda plain: plain.update(version="4"),
         "a digest that is none": lambda plain: plain.update(board_digest="../../etc/passwd"),
         "a file of no bytes": lambda plain: plain["files"][0].update(size=0),
@@ -190,7 +217,7 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
         yield replace(sound, name=name, signed=short, now=now)
     seen = by_hand(manifest_of(board, files, run="other").to_bytes())
     yield replace(sound, name="another run than before", seen=seen)
-    newer = by_hand(manifest_of(board, files, version=board.version + 1).to_bytes())
+    newer = by_hand(manifest_of(board, files, version=board.version + 2).to_bytes())
     yield replace(sound, name="an older board than before", seen=newer)
     renewed = by_hand(manifest_of(board, files, renewal=2).to_bytes())
     yield replace(sound, name="an older signature than before", seen=renewed)
@@ -201,10 +228,86 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
     yield replace(sound, name="a board that does not continue the one before", seen=forked)
 
 
+def _of_chains(made: list[Board]) -> Iterator[Case]:
+    """What is between the manifest that was seen and the newest one, and what they say of run and ledger."""
+    packed = forms_of(made[-1])[0]["packed"]
+    *_, first, between, newest = signed_chain(made[1:])
+    sound = Case(name="", signed=newest, file=packed, seen=first)
+    yield replace(sound, name="after a board long ago, with all between", earlier=(between,))
+    yield replace(sound, name="after a board long ago, with a gap")
+    yield replace(sound, name="seen again", seen=newest)
+
+    def linked(told: SignedManifest, **changes: Any) -> SignedManifest:
+        return rewritten(told, lambda plain: plain.update(changes))
+
+    def over(name: str, middle: SignedManifest) -> Case:
+        end = linked(newest, previous_manifest=middle.digest)
+        return replace(sound, name=name, signed=end, earlier=(middle,))
+
+    renewal = linked(between, renewal=1, previous_manifest=between.digest)
+    yield over("a renewal between", renewal)
+    both = replace(over("", renewal), earlier=(between, renewal))
+    yield replace(both, name="a renewal and what it renews between")
+    yield over("a chain in which what was seen never was", linked(between, previous_manifest=None))
+    yield over("another board between", linked(between, previous_digest="0" * 64))
+    yield over(
+        "another board between, which the newest does not continue", linked(between, board_digest="0" * 64)
+    )
+    yield over("more releases between than at the end", linked(between, releases=10**6))
+    yield over("a manifest between that is out of order", linked(between, renewal=1))
+    yield over("another run between", linked(between, run="other"))
+    yield replace(sound, name="another ledger under the same name", signed=linked(newest, run_id="0" * 32))
+    yield replace(sound, name="fewer releases than before", signed=linked(newest, releases=1))
+    for name, changes in {
+        "another number of releases than the certificate has": {"releases": 99},
+        "another ledger's head than the certificate has": {"ledger_head": "0" * 64},
+        "no ledger's head": {"ledger_head": None},
+    }.items():
+        yield Case(name=name, signed=linked(newest, **changes), file=packed)
+
+
+def _of_witnesses(made: list[Board]) -> Iterator[Case]:
+    board = made[-1]
+    *_, before, told = signed_chain(made[1:])
+    sound = Case(name="", signed=told, file=forms_of(board)[0]["packed"], witnessed=True)
+    two = with_witnesses(told, 0, 2)
+    own, second = two.cosignatures
+    bit = msgspec.structs.replace(own, signature=flipped_digits(own.signature))
+    stranger = cosigned(OTHER, told.content.encode())
+    renamed = msgspec.structs.replace(stranger, key=second.key)
+    content = told.content.encode()
+    plainly = tuple(
+        Cosignature(key=key.public_key().public_bytes_raw().hex(), signature=key.sign(message).hex())
+        for key, message in zip(WITNESS_KEYS, (content, message_to_sign(content), content), strict=True)
+    )
+    for name, given in {
+        "cosigned by two witnesses of three": two.cosignatures,
+        "cosigned by all three": with_witnesses(told, 0, 1, 2).cosignatures,
+        "cosigned by one witness": (own,),
+        "cosigned by nobody": (),
+        "cosigned by one witness, twice": (own, own),
+        "a bit of a cosignature": (bit, second),
+        "a bit of a cosignature, and the same one whole": (bit, own, second),
+        "a cosignature of another key": (own, stranger),
+        "a cosignature of another key under a witness's name": (own, renamed),
+        "cosignatures without the name of their format": plainly,
+        "cosignatures of another manifest": with_witnesses(before, 0, 1, 2).cosignatures,
+        "a cosignature that is none": (own, msgspec.structs.replace(second, signature="not hexadecimal")),
+        "cosignatures behind 32 of a stranger": (*[stranger] * 32, own, second),
+    }.items():
+        yield replace(sound, name=name, signed=msgspec.structs.replace(told, cosignatures=given))
+    yield replace(sound, name="cosigned by witnesses whom nobody pinned", signed=two, witnessed=False)
+
+
+def flipped_digits(digits: str) -> str:
+    """With one bit changed."""
+    return f"{int(digits[0], 16) ^ 1:x}{digits[1:]}"
+
+
 def _of_files(made: list[Board]) -> Iterator[Case]:
     board = made[-1]
     contents, files = forms_of(board)
-    packed, told = contents["packed"], signed(board)
+    packed, told = contents["packed"], signed_chain(made[1:])[-1]
     sound = Case(name="", signed=told, file=packed)
     yield replace(sound, name="a bit of the file", file=flipped(packed, len(packed) // 2))
     yield replace(sound, name="a byte less", file=packed[:-1])
@@ -321,7 +424,8 @@ def _no_board(board: Board) -> dict[str, Any]:
 def cases() -> dict[str, Any]:
     """All of them, each with what the package says of it, and the files that they name."""
     made, seeded = boards("residual"), boards("simulation")[-1]
-    found = [*_of_manifests(made), *_of_files(made), *_of_certificates(made, seeded)]
+    found = [*_of_manifests(made), *_of_chains(made), *_of_witnesses(made), *_of_files(made)]
+    found += _of_certificates(made, seeded)
     files = list(dict.fromkeys(case.file for case in found))
     told = [
         {
@@ -333,8 +437,15 @@ def cases() -> dict[str, Any]:
             "simulation": case.simulation,
             "max_bytes": case.max_bytes,
             "now": case.now,
+            "earlier": list(map(plain, case.earlier)),
+            "witnessed": case.witnessed,
             "refused": said(case),
         }
         for case in found
     ]
-    return {"cases": told, "files": [base64.b64encode(file).decode() for file in files]}
+    witnesses = {"keys": [key.hex() for key in WITNESSES.keys], "cosignatures": WITNESSES.least}
+    return {
+        "witnesses": witnesses,
+        "cases": told,
+        "files": [base64.b64encode(file).decode() for file in files],
+    }

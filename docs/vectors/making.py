@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
@@ -13,6 +15,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.boards.packing import pack
+from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
@@ -27,6 +30,14 @@ from fedboard.server.publishing.signing import CheckedBoard, SigningKey
 RUN, PUBLISHED, EXPIRES = "vectors", "2026-01-02T03:04:05Z", "2126-01-02T03:04:05Z"
 PRIVATE = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"fedboard test vectors").digest())
 KEY = SigningKey(PRIVATE)
+WITNESS_KEYS = tuple(
+    Ed25519PrivateKey.from_private_bytes(
+        hashlib.sha256(f"a witness of test vectors, {name}".encode()).digest()
+    )
+    for name in ("ann", "ben", "cleo")
+)
+WITNESSES = Witnesses(tuple(key.public_key().public_bytes_raw() for key in WITNESS_KEYS), 2)
+RUN_ID = hashlib.sha256(b"the ledger of test vectors").hexdigest()[:32]
 N_ITEMS, RANK = 40, 3
 FEATURES = CatalogueFeatures(
     number_names=("year",),
@@ -73,6 +84,7 @@ def boards(name: str) -> list[Board]:
             assumptions=(),
             dataset="a test vector: nobody's ratings, é ☃",
             board_digest=board.digest,
+            ledger_head=hashlib.sha256(f"{len(booked)} rows".encode()).hexdigest(),
             rounds=RoundsMade(planned=len(releases), made=number, lost=0),
         )
         made.append(board.with_certificate(certificate.to_dict()))
@@ -108,12 +120,17 @@ def arrays_of(algorithm: str, feedback: str, number: int, *, last: bool) -> dict
 
 def manifest_of(board: Board, files: tuple[BoardFile, ...], **changes: Any) -> Manifest:
     """What is signed of a board."""
+    certificate = board.certificate or {}
     stated = {
         "run": RUN,
+        "run_id": RUN_ID,
+        "releases": len(certificate.get("releases", ())),
+        "ledger_head": certificate.get("ledger_head"),
+        "previous_manifest": None,
         "version": board.version,
         "board_digest": board.digest,
         "previous_digest": board.previous_digest,
-        "certificate_digest": (board.certificate or {}).get("digest"),
+        "certificate_digest": certificate.get("digest"),
         "protection": protection_of_board(board),
         "published": PUBLISHED,
         "signed": PUBLISHED,
@@ -142,11 +159,23 @@ def forms_of(board: Board) -> tuple[dict[str, bytes], tuple[BoardFile, ...]]:
     )
 
 
-def signed(board: Board) -> SignedManifest:
-    """A board's manifest, signed as a server does."""
-    return KEY.sign(manifest_of(board, forms_of(board)[1]), CheckedBoard(board=board, simulation=True))
+def signed_chain(made: Sequence[Board]) -> list[SignedManifest]:
+    """The manifests of boards that continue each other, signed as a server does, each naming the one before it."""
+    chain = list[SignedManifest]()
+    for board in made:
+        before = chain[-1].digest if chain else None
+        manifest = manifest_of(board, forms_of(board)[1], previous_manifest=before)
+        chain.append(KEY.sign(manifest, CheckedBoard(board=board, simulation=True)))
+    return chain
 
 
-def plain(told: SignedManifest) -> dict[str, str]:
+def with_witnesses(told: SignedManifest, *who: int) -> SignedManifest:
+    """The same, cosigned by some of the witnesses, by their places."""
+    each = tuple(cosigned(WITNESS_KEYS[place], told.content.encode()) for place in who)
+    return msgspec.structs.replace(told, cosignatures=each)
+
+
+def plain(told: SignedManifest) -> dict[str, Any]:
     """As it travels."""
-    return {"content": told.content, "signature": told.signature}
+    read: dict[str, Any] = json.loads(told.to_bytes())
+    return read

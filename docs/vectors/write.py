@@ -1,6 +1,6 @@
 """Write the test vectors of ``docs/reader-specification.md`` into this folder, from the package itself.
 
-usage: python docs/vectors/write.py           # writes models.json, refusals.json, logs.json and reasons.json
+usage: python docs/vectors/write.py           # writes models.json, refusals.json and reasons.json
        python docs/vectors/write.py --check   # exit code 1 if they are not what would be written
 
 Boards are made up from a fixed stream of random numbers: nobody's ratings are behind them, and no noise. They are
@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 from cases import cases
-from logged import logs
-from making import CONFIGURATIONS, KEY, SIMULATION, boards, forms_of, plain, signed
+from making import CONFIGURATIONS, KEY, SIMULATION, boards, forms_of, plain, signed_chain
 
 from fedboard.client.ratings.own_file import own_ratings
 from fedboard.client.recommending.explain import reason_of
@@ -44,8 +43,7 @@ _HASHED = (
     "size",
     "board_size",
     "files",
-    "proof",
-    "seen_proof",
+    "previous_manifest",
 )
 
 PEOPLE: Mapping[str, Mapping[str, float]] = {
@@ -89,11 +87,12 @@ def model_vector(name: str) -> dict[str, Any]:
     made = boards(name)
     board, certificate = made[-1], made[-1].certificate or {}
     contents, _ = forms_of(board)
+    *earlier, newest = signed_chain(made[1:])
     simulation = name == SIMULATION
     return {
         "name": name,
-        "signed": plain(signed(board)),
-        "earlier": [plain(signed(before)) for before in reversed(made[1:-1])],
+        "signed": plain(newest),
+        "earlier": [plain(before) for before in reversed(earlier)],
         **{form: base64.b64encode(content).decode() for form, content in contents.items()},
         "expected": {
             "task": board.task,
@@ -138,7 +137,6 @@ def written() -> dict[str, Any]:
     return {
         "models.json": {"key": key, "boards": models},
         "refusals.json": {"key": key, **cases()},
-        "logs.json": {"key": key, **logs()},
         "reasons.json": {"cases": [reason_vector(*moved) for moved in MOVED]},
     }
 

@@ -8,7 +8,7 @@ import json
 import zlib
 
 import numpy as np
-from manifests import RefusedError, chosen, need, opened, require_current, require_place
+from manifests import RefusedError, chosen, need, opened, require_cosigned, require_current, require_place
 
 LARGEST_HEADER = 2**26
 DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1"}
@@ -143,15 +143,27 @@ def has_sound_noise(release):
     return not private or ("seed" not in release and label.removeprefix(lead) == secret)
 
 
-def taken(signed, fetched, key, *, seen=None, simulation=False, now=None, **choice):
-    """The board of a signed manifest, and the manifest; ``fetched`` gives the bytes of a file [3 to 7.1].
+def taken(signed, fetched, root, *, seen=None, earlier=lambda _: None, simulation=False, now=None, **choice):
+    """The board of a signed manifest, and the manifest [3 to 7.1].
+
+    Args:
+        signed: offered as the newest one.
+        fetched: gives the bytes of a file.
+        root: who must have signed and cosigned.
+        seen: the newest signed manifest that was taken before, or None.
+        earlier: gives a signed manifest of the mirror by its SHA-256, or None.
+        simulation: whether simulations are taken.
+        now: seconds since 1970; None for this machine's clock.
+        choice: as for ``chosen``.
 
     Raises:
         RefusedError: with the code.
     """
-    manifest = opened(signed, key)
+    manifest = opened(signed, root)
+    require_cosigned(signed, root)
     require_current(manifest, now)
-    require_place(manifest, None if seen is None else opened(seen, key), simulation=simulation)
+    seen = seen if seen is not None and counts(seen, root) else None
+    require_place(signed, manifest, seen, earlier=earlier, simulation=simulation)
     file = chosen(manifest, **choice)
     content = board_file(fetched(file), file)
     try:
@@ -161,5 +173,23 @@ def taken(signed, fetched, key, *, seen=None, simulation=False, now=None, **choi
     except NOT_A_BOARD as error:
         raise RefusedError("wrong-digest") from error
     need(found == manifest["protection"] and certified == manifest["board_digest"], "not-as-stated")
+    need(certificate is None or has_ledger(certificate, manifest), "ledger-changed")
     need(board["digest"] == file["board_digest"] == manifest["board_digest"], "wrong-digest")
     return {**board, "manifest": manifest}
+
+
+def counts(seen, root):
+    """Whether what was seen counts: today's keys have signed it, or the pinned witnesses cosigned it [3.1]."""
+    for require in (opened,) if root["witnesses"] is None else (require_cosigned, opened):
+        try:
+            require(seen, root)
+        except RefusedError:
+            continue
+        return True
+    return False
+
+
+def has_ledger(certificate, manifest):
+    """Whether a certificate states the ledger that was signed [7.1]."""
+    stated = len(certificate["releases"]), certificate.get("ledger_head")
+    return stated == (manifest["releases"], manifest["ledger_head"])

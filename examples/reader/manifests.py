@@ -3,6 +3,7 @@
 Written from docs/reader-specification.md alone, whose sections stand in brackets; nothing of fedboard is imported.
 """
 
+import hashlib
 import json
 import time
 from datetime import UTC, datetime
@@ -10,17 +11,18 @@ from datetime import UTC, datetime
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-FORMAT = "fedboard-manifest-3"
-LARGEST_MANIFEST, MOST_SIGNATURES = 2**18, 16
+FORMAT, COSIGNATURE = "fedboard-manifest-4", "fedboard-cosignature-1"
+LARGEST_MANIFEST, MOST_SIGNATURES, MOST_COSIGNATURES = 2**18, 16, 32
 CLOCKS = 300
+HEX = set("0123456789abcdef")
 RULES = {
     "text": lambda value: isinstance(value, str),
+    "run": lambda value: isinstance(value, str) and 0 < len(value) <= 256,
+    "run_id": lambda value: isinstance(value, str) and len(value) == 32 and set(value) <= HEX,
     "list": lambda value: isinstance(value, list),
     "count": lambda value: type(value) is int and value > 0,
     "version": lambda value: type(value) is int and 0 <= value < 2**31,
-    "digest": lambda value: (
-        isinstance(value, str) and len(value) == 64 and set(value) <= set("0123456789abcdef")
-    ),
+    "digest": lambda value: isinstance(value, str) and len(value) == 64 and set(value) <= HEX,
     "digest?": lambda value: value is None or RULES["digest"](value),
     "object?": lambda value: value is None or isinstance(value, dict),
     "format": lambda value: value == FORMAT,
@@ -30,7 +32,11 @@ RULES = {
 }
 MANIFEST = {
     "format": "format",
-    "run": "text",
+    "run": "run",
+    "run_id": "run_id",
+    "releases": "version",
+    "ledger_head": "digest?",
+    "previous_manifest": "digest?",
     "version": "version",
     "board_digest": "digest",
     "previous_digest": "digest?",
@@ -53,6 +59,12 @@ FILE = {
     "board_digest": "digest",
     "deviation": "object?",
 }
+OF_A_VERSION = (
+    *("releases", "ledger_head", "board_digest"),
+    *("previous_digest", "certificate_digest", "protection"),
+)
+SIGNED = {"content": "text", "signatures": "list", "cosignatures": "list"}
+COSIGNED = {"key": "text", "signature": "text"}
 
 
 class RefusedError(Exception):
@@ -65,28 +77,49 @@ def need(holds, code):
         raise RefusedError(code)
 
 
-def opened(signed, pinned):
-    """The manifest that was signed by a key (32 bytes), or by enough keys of a root [3, 3.3]."""
-    role = {"keys": [pinned], "threshold": 1} if isinstance(pinned, bytes) else pinned["roles"]["targets"]
-    pair = isinstance(signed, dict) and set(signed) - {"more"} == {"content", "signature"}
-    need(pair and all(RULES["text"](signed[name]) for name in ("content", "signature")), "malformed")
-    content = signed["content"].encode()
+def opened(signed, root):
+    """The manifest that enough keys of a root have signed [3, 3.3]."""
+    need(fits(SIGNED, {"cosignatures": []} | signed if isinstance(signed, dict) else {}), "malformed")
+    need(all(fits(COSIGNED, one) for one in signed.get("cosignatures", [])), "malformed")
+    need(all(isinstance(one, str) for one in signed["signatures"]), "malformed")
+    content, signatures = signed["content"].encode(), signed["signatures"]
     need(len(content) <= LARGEST_MANIFEST, "too-large")
-    signatures = [signed["signature"], *signed.get("more", [])]
-    need(signs(role, signatures, FORMAT, content), "bad-signature")
-    manifest = {"format": FORMAT, "renewal": 0} | json.loads(content)
-    need(fits(MANIFEST, manifest), "malformed")
-    need(all(fits(FILE, {"bases": [], "deviation": None} | file) for file in manifest["files"]), "malformed")
+    role = root["roles"]["targets"]
+    given = list(map(bytes.fromhex, signatures[:MOST_SIGNATURES])) if all(map(is_hex, signatures)) else []
+    made = sum(any(verifies(key, one, under(FORMAT, content)) for one in given) for key in role["keys"])
+    need(made >= role["threshold"], "bad-signature")
+    return read_manifest(signed)
+
+
+def read_manifest(signed):
+    """What a manifest says; its signatures are not looked at [3]."""
+    try:
+        manifest = {"format": FORMAT, "renewal": 0} | json.loads(signed["content"])
+        files = [{"bases": [], "deviation": None} | file for file in manifest["files"]]
+    except (ValueError, TypeError, KeyError) as error:
+        raise RefusedError("malformed") from error
+    need(fits(MANIFEST, manifest) and all(fits(FILE, file) for file in files), "malformed")
     return manifest
 
 
-def signs(role, signatures, form, content):
-    """Whether enough keys of a role have signed content as of a format; each counts once."""
-    if not all(map(is_hex, signatures)):
-        return False
-    message, found = form.encode() + b"\0" + content, list(map(bytes.fromhex, signatures[:MOST_SIGNATURES]))
-    made = sum(any(verifies(key, one, message) for one in found) for key in role["keys"])
-    return made >= role["threshold"]
+def require_cosigned(signed, root):
+    """Refuse what too few of the witnesses have cosigned who are pinned [3.4]."""
+    if root["witnesses"] is None:
+        return
+    content, given = signed["content"].encode(), signed.get("cosignatures", [])[:MOST_COSIGNATURES]
+    made = {
+        one["key"]
+        for one in given
+        if one["key"] in root["witnesses"]["keys"]
+        and is_hex(one["signature"])
+        and verifies(bytes.fromhex(one["key"]), bytes.fromhex(one["signature"]), under(COSIGNATURE, content))
+    }
+    need(len(made) >= root["witnesses"]["threshold"], "not-witnessed")
+
+
+def under(form, content):
+    """What is signed: the name of the format, a zero byte, and the content."""
+    return form.encode() + b"\0" + content
 
 
 def is_hex(text):
@@ -127,17 +160,71 @@ def fits(rules, value):
     return set(value) == set(rules) and all(RULES[rule](value[name]) for name, rule in rules.items())
 
 
-def require_place(manifest, seen, *, simulation):
-    """Refuse what does not continue the newest manifest that was seen [3.1]."""
+def require_place(signed, manifest, seen, *, earlier, simulation):
+    """Refuse what does not continue the newest manifest that was seen [3.1].
+
+    Args:
+        signed: as it came, and enough have signed and cosigned it.
+        manifest: what it says.
+        seen: the signed manifest that was seen, or None.
+        earlier: gives the signed manifest whose content has a SHA-256, or None.
+        simulation: whether simulations are taken.
+    """
     need(simulation or manifest["protection"] != "simulation", "simulation")
     if seen is None:
         return
-    need(manifest["run"] == seen["run"], "wrong-run")
-    places = [(one["version"], one["renewal"]) for one in (manifest, seen)]
-    need(places[0] >= places[1], "rollback")
-    before = {0: manifest["board_digest"], 1: manifest["previous_digest"]}
-    steps = manifest["version"] - seen["version"]
-    need(before.get(steps, seen["board_digest"]) == seen["board_digest"], "broken-chain")
+    known, last = read_manifest(seen), digest_of(seen)
+    need(manifest["run"] == known["run"], "wrong-run")
+    need(not contradict(known, manifest), "split-view")
+    need(place(manifest) >= place(known), "rollback")
+    after, digest = manifest, digest_of(signed)
+    while after["version"] > known["version"] and digest != last:
+        digest = after["previous_manifest"]
+        if digest == last:
+            require_next(known, after)
+            return
+        need(digest is not None, "split-view")
+        found = earlier(digest)
+        need(found is not None, "broken-chain")
+        need(digest_of(found) == digest, "wrong-digest")
+        before = read_manifest(found)
+        require_next(before, after)
+        need(before["version"] >= known["version"] and not contradict(known, before), "split-view")
+        after = before
+
+
+def digest_of(signed):
+    """How the next manifest names this one."""
+    return hashlib.sha256(signed["content"].encode()).hexdigest()
+
+
+def place(manifest):
+    """In the order of all manifests of a run."""
+    return manifest["version"], manifest["renewal"]
+
+
+def contradict(one, other):
+    """Whether nobody honest can have signed both [3.1]."""
+    first, second = sorted((one, other), key=place)
+    if first["run"] != second["run"]:
+        return False
+    if first["run_id"] != second["run_id"] or second["releases"] < first["releases"]:
+        return True
+    if first["version"] == second["version"]:
+        return any(first[name] != second[name] for name in OF_A_VERSION)
+    steps = second["version"] - first["version"]
+    return steps == 1 and second["previous_digest"] != first["board_digest"]
+
+
+def require_next(before, after):
+    """Refuse what is not the next manifest in a chain, whose SHA-256 fits [3.1]."""
+    names = ("run", "run_id")
+    need(all(before[name] == after[name] for name in names), "wrong-run")
+    grown = after["releases"] - before["releases"]
+    need(grown > 0 or (grown == 0 and after["ledger_head"] == before["ledger_head"]), "ledger-changed")
+    need(after["version"] >= before["version"] and not contradict(before, after), "broken-chain")
+    renewed = after["version"] == before["version"]
+    need(after["renewal"] == (before["renewal"] + 1 if renewed else 0), "broken-chain")
 
 
 def chosen(manifest, *, forms=("exact", "packed"), max_bytes=2**30):

@@ -13,17 +13,25 @@ LARGEST_ROOT, MOST_ROOTS, MOST_KEYS = 2**16, 1024, 16
 ROLES = {"root", "targets", "snapshot", "timestamp"}
 
 
-def of_key(key):
-    """The root of whoever has pinned one key (32 bytes) [3.3, 1]."""
+def of_key(key, witnesses=None):
+    """The root of whoever has pinned one key (32 bytes), and maybe witnesses [3.3, 1]."""
     role = {"keys": [key], "threshold": 1}
-    return {"version": 1, "expires": None, "document": False, "roles": dict.fromkeys(ROLES, role)}
+    return {"version": 1, "expires": None, "roles": dict.fromkeys(ROLES, role), "witnesses": witnesses}
 
 
-def of_file(content):
-    """A root that is pinned [3.3, 1]."""
+def of_file(content, witnesses=None):
+    """A root that is pinned, and maybe witnesses, whatever it says of them [3.3, 1]."""
     root = read_root(content)
-    need(has_signed(root, root), "bad-root")
-    return root
+    need(has_signed(root["roles"]["root"], root), "bad-root")
+    return {**root, "witnesses": witnesses}
+
+
+def of_witnesses(keys, least=None):
+    """Witnesses to pin: keys of 64 digits, and how many of them must have cosigned [3.4]."""
+    least = len(keys) // 2 + 1 if least is None else least
+    if not len(keys) < 2 * least <= 2 * len(keys) or len(set(keys)) != len(keys) or len(keys) > MOST_KEYS:
+        raise ValueError("more than half of the witnesses must cosign, each with a key of its own")
+    return {"keys": list(keys), "threshold": least}
 
 
 def read_root(content):
@@ -42,14 +50,13 @@ def read_root(content):
             and 1 <= signed["version"] < 2**31
             and seconds(signed["expires"]) is not None
             and set(signed["roles"]) == ROLES
-            and set(roles) <= ROLES | {"questions"}
+            and set(roles) <= ROLES | {"questions", "witnesses"}
             and len(signatures) == len(found)
         )
         need(sound, "bad-root")
         return {
             "version": signed["version"],
             "expires": signed["expires"],
-            "document": True,
             "roles": {name: role_of(role, keys) for name, role in roles.items()},
             "signatures": signatures,
             "message": canonical(signed),
@@ -72,14 +79,12 @@ def role_of(role, keys):
     names, threshold = role["keyids"], role["threshold"]
     need(len(set(names)) == len(names) <= MOST_KEYS and type(threshold) is int, "bad-root")
     need(1 <= threshold <= len(names), "bad-root")
-    return {"names": names, "keys": [keys[name] for name in names], "threshold": threshold}
+    return {"keys": [keys[name] for name in names], "threshold": threshold}
 
 
-def has_signed(root, document):
-    """Whether enough keys of a root's role ``root`` have signed a document, each under its own name."""
-    role = root["roles"]["root"]
-    names = role.get("names") or [name_of(key) for key in role["keys"]]
-    pairs = [(key, document["signatures"].get(name)) for name, key in zip(names, role["keys"], strict=True)]
+def has_signed(role, document):
+    """Whether enough keys of a role have signed a document, each under its own name."""
+    pairs = [(key, document["signatures"].get(name_of(key))) for key in role["keys"]]
     made = sum(one is not None and verifies(key, one, document["message"]) for key, one in pairs)
     return made >= role["threshold"]
 
@@ -98,11 +103,25 @@ def followed(root, fetched, now=None):
             break
         new = read_root(content)
         need(new["version"] == root["version"] + 1, "bad-root")
-        need(has_signed(root, new) and has_signed(new, new), "bad-root")
-        root = new
+        need(all(has_signed(one["roles"]["root"], new) for one in (root, new)), "bad-root")
+        root = {**new, "witnesses": successors(root["witnesses"], new)}
     late = (time.time() if now is None else now) - CLOCKS
     need(root["expires"] is None or late <= seconds(root["expires"]), "root-expired")
     return root
+
+
+def successors(pinned, new):
+    """Who must cosign under the next root: others than are pinned only if enough of these have signed it [3.4]."""
+    named = new["roles"].get("witnesses")
+    if pinned is None or named is None:
+        return pinned
+    raw = {"keys": [bytes.fromhex(key) for key in pinned["keys"]], "threshold": pinned["threshold"]}
+    same = set(named["keys"]) == set(raw["keys"]) and named["threshold"] == raw["threshold"]
+    need(same or has_signed(raw, new), "bad-root")
+    try:
+        return of_witnesses([key.hex() for key in named["keys"]], named["threshold"])
+    except ValueError as error:
+        raise RefusedError("bad-root") from error
 
 
 def canonical(value):

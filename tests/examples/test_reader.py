@@ -1,6 +1,7 @@
 """The reader that was written from the specification alone, held to the test vectors, which the package writes."""
 
 import base64
+import hashlib
 import importlib
 import json
 import re
@@ -13,22 +14,26 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.certificate import Certificate
+from fedboard.common.keys.canonical_json import canonical_json
+from fedboard.common.keys.roots import Role, Root, RootError, tuf_key_id
+from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from tests.cli.fleet.key_drill import drilled
 from tests.client.page import certificates
-from tests.common.keys.test_roots import NO_ROOTS
+from tests.common.keys.test_roots import NO_ROOTS, A, B, C, document, raw
 
 ROOT = Path(__file__).parents[2]
 READER, VECTORS = ROOT / "examples" / "reader", ROOT / "docs" / "vectors"
-MODELS, REFUSALS, LOGS = (
-    json.loads((VECTORS / f"{name}.json").read_text()) for name in ("models", "refusals", "logs")
-)
+MODELS, REFUSALS = (json.loads((VECTORS / f"{name}.json").read_text()) for name in ("models", "refusals"))
 KEY = bytes.fromhex(MODELS["key"])
+OWN = tuple(Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in (7, 8, 9))
 BOARDS = {vector["name"]: vector for vector in MODELS["boards"]}
-PARTS = ("manifests", "roots", "boards", "promise", "content", "own_model", "witnessed")
+PARTS = ("manifests", "roots", "boards", "promise", "content", "own_model")
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +52,19 @@ def reader() -> Any:
 def board_of(reader: Any, vector: dict[str, Any], form: str = "packed", **known: Any) -> dict[str, Any]:
     content = base64.b64decode(vector[form])
     return reader.boards.taken(
-        vector["signed"], lambda _: content, KEY, forms=(form,), **{"simulation": True, **known}
+        vector["signed"],
+        lambda _: content,
+        reader.roots.of_key(KEY),
+        forms=(form,),
+        earlier=lambda digest: found_in(vector["earlier"], digest),
+        **{"simulation": True, **known},
     )
+
+
+def found_in(manifests: list[dict[str, Any]], digest: str) -> dict[str, Any] | None:
+    """What a mirror has under this SHA-256."""
+    named = {hashlib.sha256(one["content"].encode()).hexdigest(): one for one in manifests}
+    return named.get(digest)
 
 
 @pytest.mark.parametrize("form", ["exact", "packed"])
@@ -56,7 +72,7 @@ def board_of(reader: Any, vector: dict[str, Any], form: str = "packed", **known:
 def test_a_board_is_read_as_it_was_written(reader: Any, name: str, form: str) -> None:
     vector, wanted = BOARDS[name], BOARDS[name]["expected"]
 
-    board = board_of(reader, vector, form, seen=vector["earlier"][0] if vector["earlier"] else None)
+    board = board_of(reader, vector, form, seen=vector["earlier"][-1] if vector["earlier"] else None)
 
     assert {key: board[key] for key in ("task", "version", "digest")} == {
         key: wanted[key] for key in ("task", "version", "digest")
@@ -100,14 +116,16 @@ def test_a_person_gets_her_vector_and_her_twenty_best(reader: Any, name: str, wh
 @pytest.mark.parametrize("case", REFUSALS["cases"], ids=lambda case: case["name"])
 def test_what_must_not_be_taken_is_refused_with_its_code(reader: Any, case: dict[str, Any]) -> None:
     content = base64.b64decode(REFUSALS["files"][case["file"]])
-    refused = None
+    pinned = REFUSALS["witnesses"]
+    witnesses, refused = reader.roots.of_witnesses(pinned["keys"], pinned["cosignatures"]), None
 
     try:
         board = reader.boards.taken(
             case["signed"],
             lambda _: content,
-            KEY,
+            reader.roots.of_key(KEY, witnesses if case["witnessed"] else None),
             seen=case["seen"],
+            earlier=lambda digest: found_in(case["earlier"], digest),
             simulation=case["simulation"],
             forms=(case["form"],),
             max_bytes=case["max_bytes"],
@@ -120,29 +138,9 @@ def test_what_must_not_be_taken_is_refused_with_its_code(reader: Any, case: dict
     assert refused == case["refused"]
 
 
-@pytest.mark.parametrize("case", LOGS["cases"], ids=lambda case: case["name"])
-def test_a_board_is_taken_only_from_a_log_that_enough_witnesses_have_seen(
-    reader: Any, case: dict[str, Any]
-) -> None:
-    content, policy = base64.b64decode(LOGS["packed"]), reader.witnessed.Policy(LOGS["policy"])
-    proof, seen = (case[name] and base64.b64decode(case[name]) for name in ("proof", "seen_proof"))
-    board = reader.boards.taken(LOGS["signed"], lambda _: content, KEY)
-    refused = None
-
-    try:
-        entries = reader.witnessed.logged(
-            proof, policy, manifest=board["manifest"], content=LOGS["signed"]["content"], seen=seen
-        )
-        reader.witnessed.require_ledger(entries, board)
-    except reader.manifests.RefusedError as error:
-        refused = str(error)
-
-    assert refused == case["refused"]
-
-
 def test_every_code_that_a_file_or_manifest_can_be_refused_with_has_a_case() -> None:
     specification = (ROOT / "docs" / "reader-specification.md").read_text(encoding="utf-8")
-    told = {case["refused"] for case in (*REFUSALS["cases"], *LOGS["cases"])} - {None}
+    told = {case["refused"] for case in REFUSALS["cases"]} - {None}
 
     assert sorted(code for code in told if f"`{code}`" not in specification) == []
     assert told == {
@@ -197,6 +195,47 @@ def test_roots_are_followed_as_the_package_follows_them(reader: Any, tmp_path: P
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
+def test_a_root_names_other_witnesses_only_with_enough_of_those_that_are_pinned(reader: Any) -> None:
+    """As for the package: the holders of the root alone do not choose who watches."""
+    own = Witnesses(tuple(raw(key) for key in OWN), 2)
+    pinned = reader.roots.of_witnesses([key.hex() for key in own.keys], 2)
+    first = reader.roots.of_file(document(), pinned)
+    terms = Terms(
+        holders=Role((raw(A), raw(B)), 2),
+        boards=Role((raw(C),), 1),
+        witnesses=Role((raw(A), raw(B), raw(C)), 2),
+    )
+
+    unsigned = signed_by(drafted(terms, version=2, days=30), [A, B], before=None)
+
+    def after(*more: Ed25519PrivateKey) -> list[str]:
+        plain = json.loads(unsigned)
+        for key in more:
+            signature = key.sign(canonical_json(plain["signed"])).hex()
+            plain["signatures"].append({"keyid": tuf_key_id(raw(key)), "sig": signature})
+        made = json.dumps(plain).encode()
+        theirs = PinnedKey(Root.from_bytes(document()), witnesses=own).successor(made).witnesses
+        ours = reader.roots.followed(first, lambda version: made if version == 2 else None)["witnesses"]
+        assert theirs is not None
+        assert [key.hex() for key in theirs.keys] == ours["keys"]
+        return list(ours["keys"])
+
+    same = reader.roots.followed(first, lambda version: document(2) if version == 2 else None)
+    assert same["witnesses"] == pinned
+    assert after(*OWN[:2]) == [raw(key).hex() for key in (A, B, C)]
+    for too_few in ((), OWN[:1], (A, B, C)):
+        with pytest.raises(RootError):
+            after(*too_few)
+        with pytest.raises(reader.manifests.RefusedError, match="bad-root"):
+            reader.roots.followed(first, lambda version: unsigned if version == 2 else None)
+
+
+@pytest.mark.parametrize(("n", "k"), [(3, 1), (2, 1), (3, 4), (4, 2)])
+def test_fewer_than_more_than_half_of_the_witnesses_are_no_policy(reader: Any, n: int, k: int) -> None:
+    with pytest.raises(ValueError, match="more than half"):
+        reader.roots.of_witnesses([f"{place:064x}" for place in range(n)], k)
+
+
 @pytest.mark.slow
 def test_the_vectors_are_what_the_package_says() -> None:
     ended = subprocess.run(
@@ -233,6 +272,21 @@ def test_the_command_reads_a_mirror_without_fedboard(tmp_path: Path) -> None:
     assert "epsilon 4.99999" in ended.stdout
     assert "noise: private" in ended.stdout
     assert len(re.findall(r"^ *\d\.\d{3}  Film", ended.stdout, re.MULTILINE)) == 20
+
+    def read(*options: str) -> str:
+        own = [
+            sys.executable,
+            str(READER / "read.py"),
+            *map(str, (tmp_path, tmp_path / "key.pub", tmp_path / "mine.csv")),
+        ]
+        return subprocess.run([*own, *options], check=False, capture_output=True, text=True).stderr
+
+    seen = tmp_path / "seen.json"
+    assert read("--seen", str(seen)) == ""
+    assert json.loads(seen.read_text()) == vector["signed"]
+    (tmp_path / "latest.json").write_text(json.dumps(vector["earlier"][0]))
+    assert read("--seen", str(seen)) == "not taken: rollback\n"
+    assert read("--witness", REFUSALS["witnesses"]["keys"][0]) == "not taken: not-witnessed\n"
 
 
 @pytest.mark.parametrize("kind", ["plan, some made", "disjoint", "fixed size"])

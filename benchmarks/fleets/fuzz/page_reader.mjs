@@ -12,16 +12,18 @@ const { key, boards } = JSON.parse(readFileSync(`${root}/docs/vectors/models.jso
 const { signed, earlier, packed } = boards[0];
 const transported = new Uint8Array(Buffer.from(packed, "base64"));
 
+const oldest = { run_id: JSON.parse(signed.content).run_id, version: 0, renewal: 0 };
+const pins = { keys: [fromHex(key)], threshold: 1, witnesses: [], cosignatures: 0, oldest };
+
 async function seal(given) {
-  const evidence = { earlier, key: fromHex(key), keys: [fromHex(key)], threshold: 1, transported, signed, ...given };
+  const evidence = { earlier, pins, transported, signed, ...given };
   return (await sealOf(evidence)).state;
 }
 
 const readers = {
   async board(bytes) {
     const board = readBoard(bytes);
-    const model = modelOf(board);
-    model.scores(model.fit(Int32Array.of(0), Float64Array.of(1)));
+    modelOf(board)(Int32Array.of(0), Float64Array.of(1)).scores();
     return boardDigest(board);
   },
   packed: async (bytes, size) => (await unpacked(bytes, size)).length,

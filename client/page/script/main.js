@@ -1,30 +1,21 @@
 // The board page: recommendations from a private board, made where they are read.
 
-import { fromBase64, fromHex, textOf, toHex, utf8 } from "./board/bytes.js";
-import { boardDigest, readBoard } from "./board/board_file.js";
+import { fromBase64, fromHex, toHex, utf8 } from "./board/bytes.js";
+import { readBoard } from "./board/board_file.js";
 import { unpacked } from "./board/packed.js";
-import { MODELS, modelOf } from "./models/registry.js";
+import { modelOf } from "./models/registry.js";
 import { isExplicit, setting } from "./models/settings.js";
-import { checkedCertificate } from "./seal/certificate.js";
-import { plainIsSigned } from "./seal/ed25519.js";
-import { deltaOf, epsilonOf, muFor } from "./seal/gaussian.js";
-import { erfc } from "./seal/normal.js";
-import { isUsable, sealOf, shortNumber } from "./seal/seal.js";
-import { plainSha256, plainSha512, sha256 } from "./seal/sha2.js";
+import { isUsable, shortNumber } from "./seal/seal.js";
+import { sha256 } from "./seal/sha2.js";
 import { ownList } from "./taste/own_list.js";
-import { neighbours } from "./taste/ranking.js";
-import { reasonOf } from "./taste/reason.js";
-import { readRatings, writtenRatings } from "./taste/ratings_csv.js";
 import { titleSearch } from "./taste/search.js";
-import { part, el } from "./shared/dom.js";
+import { button, chip, el, part } from "./shared/dom.js";
 import { finder } from "./view/finder.js";
 import { mapView } from "./view/map_view.js";
-import { betsInHundred, showOdds } from "./view/odds_view.js";
+import { showOdds } from "./view/odds_view.js";
 import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
-import { countRequests } from "./view/requests.js";
 import { refuse, sealView } from "./view/seal_view.js";
-import { ratingSteps } from "./view/stars.js";
 import { makeTaste } from "./view/taste.js";
 
 const SUGGESTED = 6;
@@ -32,12 +23,12 @@ const COMPARED = 10;
 const TOAST_MILLISECONDS = 9000;
 
 /** The boards that the page carries, or names: `label`, `form`, `size`, `file` or `address`, and what was signed. */
-async function evidenceOf(entry, signers) {
-  const transported = entry.address === null ? fromBase64(entry.file) : await fetched(entry.address);
-  const bytes = entry.form === "packed" ? await unpacked(transported, entry.size) : transported;
+async function evidenceOf({ address, file, form, size, signed, earlier, oldest }, pins) {
+  const transported = address === null ? fromBase64(file) : await fetched(address);
+  const bytes = form === "packed" ? await unpacked(transported, size) : transported;
   // What the page itself holds it packed anew: its bytes on the way are the publisher's only where they were fetched.
-  const came = entry.signed !== null && entry.address !== null ? transported : null;
-  return { bytes, transported: came, signed: entry.signed, earlier: entry.earlier, proof: entry.proof, ...signers };
+  const came = signed !== null && address !== null ? transported : null;
+  return { bytes, transported: came, signed, earlier, pins: oldest === null ? null : { ...pins, oldest } };
 }
 
 async function fetched(address) {
@@ -56,16 +47,14 @@ function prepared(evidence, entry) {
 
 async function start() {
   const data = JSON.parse(part("data").textContent);
-  const key = data.key === null ? null : fromHex(data.key);
-  const signers = { key, more: data.more.map(fromHex), threshold: data.threshold, witnesses: data.witnesses };
-  const evidence = await Promise.all(data.boards.map((entry) => evidenceOf(entry, signers)));
+  const [keys, witnesses] = [data.pins.keys, data.pins.witnesses].map((all) => all.map(fromHex));
+  const pins = { ...data.pins, keys, witnesses };
+  const evidence = await Promise.all(data.boards.map((entry) => evidenceOf(entry, pins)));
   const chosen = data.boards[data.chosen] === undefined ? 0 : data.chosen;
-  const seals = new Map();
   let [at, built] = [0, false];
   const seal = sealView(
     () => evidence[at],
     (found) => {
-      seals.set(at, found);
       showOdds(found, evidence.length);
       part("app").hidden = !built || !isUsable(found);
     },
@@ -94,11 +83,8 @@ async function start() {
     const made = ownList(current.board, current.model, current.range, taste.ratings);
     const entries = list.show({ ...current, list: made });
     tellPrice(made);
-    map.draw(
-      Array.from(made.taste),
-      entries.map(({ item }) => item),
-      [...taste.ratings.keys()],
-    );
+    const listed = entries.map(({ item }) => item);
+    map.draw(Array.from(made.taste), listed, [...taste.ratings.keys()]);
   }
 
   /** How much of the list is there with the least noise too. */
@@ -121,28 +107,29 @@ async function start() {
     show();
   }
 
-  function choose(n) {
+  const choose = (n) => {
     use(n);
     return seal.check();
-  }
+  };
 
   install();
   compared(held, chosen, choose);
   taste.onChange(show);
-  await own.recalled();
+  own.recall();
   countRequests();
   part("app").hidden = false;
   use(chosen);
   built = true;
   part("change").disabled = false;
   performance.mark("first-recommendation");
-  globalThis.fedboard = Object.freeze({ ...INSIDE, held, own, taste, seals, choose, seal, show });
+  globalThis.fedboard = Object.freeze({ held, taste, choose, seal });
 }
 
 /** Keep the page for when there is no network, where it lies on a web server and brought a worker. */
 function install() {
   const beside = document.querySelector("meta[name=beside]");
-  if (beside === null || !location.protocol.startsWith("http")) return;
+  // What is sandboxed, as in a WebView, has no origin to keep anything for.
+  if (beside === null || origin === "null" || !location.protocol.startsWith("http")) return;
   document.head.append(el("link", { rel: "manifest", href: beside.dataset.manifest }));
   navigator.serviceWorker?.register(beside.dataset.worker).catch(() => {});
 }
@@ -175,14 +162,27 @@ function suggestions(counts, titleOf, taste, pick) {
   const known = [...counts.keys()].sort((one, other) => counts[other] - counts[one]);
   const show = () => {
     const left = known.filter((item) => !taste.ratings.has(item) && !taste.waiting.has(item)).slice(0, SUGGESTED);
-    part("known").replaceChildren(
-      ...left.map((item) =>
-        el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item))),
-      ),
-    );
+    part("known").replaceChildren(...left.map((item) => chip(titleOf(item), () => pick(item))));
   };
   taste.onChange(show);
   show();
+}
+
+/** Count what the page asks of the network from now on, and show it: the browser keeps the record, not the page. */
+function countRequests() {
+  let count = 0;
+  const show = () => document.querySelectorAll(".requests").forEach((place) => (place.textContent = String(count)));
+  new PerformanceObserver((list) => {
+    count += list.getEntries().filter(({ name }) => /^(https?|wss?):/.test(name)).length;
+    show();
+  }).observe({ type: "resource" });
+  show();
+  const network = () => {
+    part("network").textContent = navigator.onLine ? "The network is on." : "The network is off, and nothing is missing.";
+  };
+  addEventListener("online", network);
+  addEventListener("offline", network);
+  network();
 }
 
 /** One message at a time, with what takes it back. */
@@ -190,59 +190,15 @@ function toasts() {
   let timer = null;
   return (sentence, word = null, back = null) => {
     const close = () => part("toast").replaceChildren();
+    const undo = () => {
+      close();
+      back();
+    };
     clearTimeout(timer);
-    part("toast").replaceChildren(
-      el(
-        "p",
-        {},
-        sentence,
-        back === null
-          ? null
-          : el(
-              "button",
-              {
-                type: "button",
-                onclick: () => {
-                  close();
-                  back();
-                },
-              },
-              word,
-            ),
-      ),
-    );
+    part("toast").replaceChildren(el("p", {}, sentence, back === null ? null : button(word, undo)));
     timer = setTimeout(close, TOAST_MILLISECONDS);
   };
 }
-
-/** For the console, and for tests: what the page computes with. */
-const INSIDE = {
-  MODELS,
-  betsInHundred,
-  boardDigest,
-  checkedCertificate,
-  deltaOf,
-  epsilonOf,
-  erfc,
-  evidenceOf,
-  modelOf,
-  muFor,
-  neighbours,
-  ownList,
-  plainIsSigned,
-  plainSha256,
-  plainSha512,
-  ratingSteps,
-  readBoard,
-  readRatings,
-  reasonOf,
-  sealOf,
-  sha256,
-  shortNumber,
-  textOf,
-  titleSearch,
-  writtenRatings,
-};
 
 start()
   .catch((error) => refuse(`${error.message}.`, "No board"))

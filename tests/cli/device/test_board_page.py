@@ -43,7 +43,7 @@ def test_a_run_becomes_one_file_that_names_no_other(fedboard: Command, run: Path
     assert [(board["label"], board["signed"], board["address"]) for board in data["boards"]] == [
         ("films", None, None)
     ]
-    assert data["key"] is None
+    assert data["pins"] == {"keys": [], "threshold": 1, "witnesses": [], "cosignatures": 0}
 
 
 def test_of_a_mirror_the_page_has_what_was_signed(fedboard: Command, tmp_path: Path) -> None:
@@ -56,9 +56,9 @@ def test_of_a_mirror_the_page_has_what_was_signed(fedboard: Command, tmp_path: P
     assert result.exit_code == 0, result.output
     data = data_of(page)
     entry = data["boards"][0]
-    assert entry["signed"]["content"] == mirror.of_version(4).signed.content
+    assert entry["signed"]["content"] == mirror.published()[-1].signed.content
     assert [json.loads(signed["content"])["version"] for signed in entry["earlier"]] == [3, 2]
-    assert data["key"] == SigningKey.read(private).public.raw.hex()
+    assert data["pins"]["keys"] == [SigningKey.read(private).public.raw.hex()]
 
 
 def test_boards_to_compare_stand_in_the_order_of_their_epsilon(fedboard: Command, tmp_path: Path) -> None:
@@ -97,6 +97,8 @@ def test_what_cannot_be_a_page_is_refused_and_nothing_is_written(
     refused = {
         (mirror,): "boards of a mirror are signed; give --key",
         (mirror, "--key", other): "not signed by the pinned key",
+        (run, "--witness", "ab" * 32): "--witness goes with --key",
+        (run, "--key", other, "--witness", "ab" * 32): "--witness goes with boards of a mirror",
         (run, "--fetch"): "a page can fetch its board from a web server alone",
         (run, "--compare", elsewhere): "this board has another catalogue than",
         (own,): "the page does not know the own model of boards that the task 'somebodys-own' made",

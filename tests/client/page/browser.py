@@ -23,6 +23,8 @@ SILENT = (
     "--disable-component-update",
     "--disable-sync",
     "--force-prefers-reduced-motion",
+    "--host-resolver-rules=MAP plain.test 127.0.0.1",  # a name that is no secure context over plain HTTP
+    "--ignore-certificate-errors",
 )
 SECONDS = 60.0
 """How long anything may take; a busy machine is slow, a page that waits for ever is wrong."""

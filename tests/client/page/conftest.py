@@ -1,10 +1,20 @@
-"""One signed mirror for all tests of pages."""
+"""Signed mirrors for all tests of pages, whose script lets tests ask its modules."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.client.page.pages import Signed
+from fedboard.client.page import writing
+from fedboard.common.wire.pages.joining import joined_script
+from tests.client.page.pages import Signed, with_inside
+
+
+@pytest.fixture(scope="session", autouse=True)
+def inside() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writing, "joined_script", lambda folder: with_inside(joined_script(folder)))
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -13,5 +23,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def signed(folder: Path) -> Signed:
+def signed(folder: Path, inside: None) -> Signed:
     return Signed(folder / "signed")
+
+
+@pytest.fixture(scope="session")
+def witnessed(folder: Path, inside: None) -> Signed:
+    return Signed(folder / "witnessed", witnessed=True)

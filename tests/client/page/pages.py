@@ -10,13 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.client.page.boards import held_board
 from fedboard.client.page.contents import HeldBoard
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.boards.manifest import Encoding
+from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
+from fedboard.common.boards.chain import Link
+from fedboard.common.boards.layout import LATEST
+from fedboard.common.boards.manifest import Encoding, SignedManifest
 from fedboard.common.boards.packing import pack
+from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.mirror import Mirror
@@ -26,20 +31,49 @@ from tests.common.boards.boards import chain, keys, signed_mirror, write_boards
 _DATA = re.compile(r'(<script type="application/json" id="data">)(.*?)(</script>)', re.DOTALL)
 
 
-class Signed:
-    """A mirror with boards 2, 3 and 4 that one key signed, and the page of it."""
+INSIDE = """
+boardDigest betsInHundred checkedCertificate deltaOf epsilonOf erfc modelOf muFor neighbours ownList plainIsSigned
+plainSha256 plainSha512 ratingSteps readBoard readRatings shortNumber titleSearch writtenRatings
+"""
+"""What tests ask of the page's own modules; as ``inside`` in the pages of these tests."""
 
-    def __init__(self, folder: Path, *, seeded: bool = False, titles: tuple[str, ...] | None = None) -> None:
+
+def with_inside(script: str) -> str:
+    """The page's script, and what of it tests ask by name."""
+    return f"{script}\nglobalThis.inside = {{ {', '.join(INSIDE.split())} }};\n"
+
+
+class Signed:
+    """A mirror with boards 2, 3 and 4 that one key signed, and the page of it; with witnesses, 2 of 3 of them."""
+
+    def __init__(self, folder: Path, *, seeded: bool = False, witnessed: bool = False) -> None:
         self.folder = folder
         self.private, self.public = keys(folder / "keys")
         self.key = SigningKey.read(self.private)
+        self.witness_keys = [Ed25519PrivateKey.generate() for _ in range(3 if witnessed else 0)]
+        raw = tuple(key.public_key().public_bytes_raw() for key in self.witness_keys)
+        self.pinned = PinnedKey.read(self.public, witnesses=Witnesses(raw, 2) if witnessed else None)
         noise = {"noise": (SeededNoise(0),)} if seeded else {}
         boards = chain(3, **noise)
         self.mirror: Mirror = signed_mirror(folder, boards, key=self.key, simulation=seeded)
         self.newest = boards[-1]
+        for link in self.mirror.chain():
+            content = self.cosigned(link.signed.content).to_bytes()
+            self.mirror.manifest(link.digest).write_bytes(content)
+            (self.mirror.folder / LATEST).write_bytes(content)
         self.page = folder / "page.html"
-        held = held_board(str(self.mirror.folder), key=self.key.public)
-        write_page(self.page, [held], key=self.key.public)
+        held = held_board(str(self.mirror.folder), key=self.pinned)
+        write_page(self.page, [held], key=self.pinned)
+
+    def link(self, version: int) -> Link:
+        """The manifest of a version, as it lies in the mirror."""
+        return next(link for link in self.mirror.chain() if link.manifest.version == version)
+
+    def cosigned(self, content: str, *, signer: SigningKey | None = None) -> SignedManifest:
+        """Any manifest, signed by the key (or another one) and cosigned by all witnesses."""
+        signature = (signer or self.key)._key.sign(message_to_sign(content.encode())).hex()
+        each = tuple(cosigned(key, content.encode()) for key in self.witness_keys)
+        return SignedManifest(content=content, signatures=(signature,), cosignatures=each)
 
 
 def edited(page: Path, change: Callable[[dict[str, Any]], None], name: str) -> Path:

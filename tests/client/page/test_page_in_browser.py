@@ -118,17 +118,17 @@ def people(board: Board) -> list[Cohort]:
 
 LISTS = """
 const [content, range, people, k] = arguments;
-const board = fedboard.readBoard(Uint8Array.from(atob(content), (sign) => sign.charCodeAt(0)));
-const model = fedboard.modelOf(board);
+const board = inside.readBoard(Uint8Array.from(atob(content), (sign) => sign.charCodeAt(0)));
+const model = inside.modelOf(board);
 return people.map((ratings) => {
   const rated = new Map(ratings);
-  const list = fedboard.ownList(board, model, range, rated);
+  const list = inside.ownList(board, model, range, rated);
   const items = Int32Array.from([...rated.keys()].sort((one, other) => one - other));
-  const own = model.fit(items, Float64Array.from(items, (item) => rated.get(item)));
+  const own = model(items, Float64Array.from(items, (item) => rated.get(item)));
   const entries = list.entries(k, new Set());
   return {
     entries,
-    added: Array.from(model.influences(own, entries[0].item)),
+    added: Array.from(own.influences(entries[0].item)),
     all: Array.from(list.scores, list.held),
   };
 });
@@ -182,7 +182,7 @@ def test_the_digest_of_a_board_with_features_is_the_servers(page: Page, signed: 
 
     found = page.awaited(
         "const bytes = Uint8Array.from(atob(given[0]), (sign) => sign.charCodeAt(0));"
-        "return await fedboard.boardDigest(fedboard.readBoard(bytes))",
+        "return await inside.boardDigest(inside.readBoard(bytes))",
         content,
     )
 
@@ -194,7 +194,7 @@ def test_neighbours_are_those_of_the_command(page: Page, signed: Signed) -> None
 
     found = page.js(
         "const { values, shape } = fedboard.held[0].board.arrays.item_factors;"
-        "return fedboard.neighbours(values, shape[1], 5, 6)"
+        "return inside.neighbours(values, shape[1], 5, 6)"
     )
 
     wanted = nearest_items(signed.newest, 5, k=6)
@@ -206,7 +206,7 @@ def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Sig
     other = certified(replace(signed.newest, task="somebodys-own", certificate=None, _digest=[]))
 
     def unsigned(data: dict[str, Any]) -> None:
-        data["boards"][0] |= {"signed": None, "earlier": []}
+        data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
         carrying(data["boards"][0], other.to_bytes())
 
     page.open(edited(signed.page, unsigned, "unknown"))
@@ -405,7 +405,7 @@ def test_titles_are_found_whatever_their_accents_and_the_order_of_words(page: Pa
 
     found = page.js(
         "const ids = arguments[0].map((_, n) => `${n}`);"
-        "const search = fedboard.titleSearch(arguments[0], ids, [1, 1, 1, 9, 1, 1, 1, 1]);"
+        "const search = inside.titleSearch(arguments[0], ids, [1, 1, 1, 9, 1, 1, 1, 1]);"
         "return arguments[1].map((typed) => search(typed, 3))",
         titles,
         asked,
@@ -423,7 +423,7 @@ def test_ratings_go_out_and_in_as_the_commands_read_and_write_them(
 
     written = page.js(
         "const { ids, titles } = fedboard.held[0].board;"
-        "return fedboard.writtenRatings(new Map(arguments[0]), ids, titles)",
+        "return inside.writtenRatings(new Map(arguments[0]), ids, titles)",
         list(given.items()),
     )
 
@@ -439,7 +439,7 @@ def test_ratings_go_out_and_in_as_the_commands_read_and_write_them(
     more = f'{text.getvalue()}"Title of item 20 (1920)",4\nnot there,3\n30,9\n'
     found = page.js(
         "const { ids, titles } = fedboard.held[0].board;"
-        "const { ratings, left } = fedboard.readRatings(arguments[0], ids, titles, [1, 5]);"
+        "const { ratings, left } = inside.readRatings(arguments[0], ids, titles, [1, 5]);"
         "return [[...ratings], left]",
         more,
     )
@@ -451,7 +451,6 @@ def test_ratings_are_kept_only_where_that_is_asked_for_and_erased_for_good(
     page: Page, signed: Signed
 ) -> None:
     def kept() -> list[Any]:
-        page.awaited("await fedboard.own.written()")
         page.open(signed.page)
         return page.js("return [...fedboard.taste.ratings]")
 
@@ -542,7 +541,7 @@ def test_stars_are_on_the_range_of_the_set(page: Page, signed: Signed) -> None:
         (-10, 10): list(range(-10, 11, 2)),
     }
 
-    assert page.js("return arguments[0].map(fedboard.ratingSteps)", list(steps)) == list(steps.values())
+    assert page.js("return arguments[0].map(inside.ratingSteps)", list(steps)) == list(steps.values())
 
 
 def test_presence_is_told_and_not_rated(page: Page, folder: Path) -> None:

@@ -62,10 +62,8 @@ def signed_again(signed: Signed, /, **stated: Any) -> Callable[[dict[str, Any]],
     """By whoever has the key, and states something else."""
 
     def change(data: dict[str, Any]) -> None:
-        manifest = signed.key.public.open(signed.mirror.of_version(4).signed)
-        content = msgspec.structs.replace(manifest, **stated).to_bytes()
-        signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
-        data["boards"][0]["signed"] = {"content": content.decode(), "signature": signature.hex()}
+        content = msgspec.structs.replace(signed.link(4).manifest, **stated).to_bytes().decode()
+        data["boards"][0]["signed"] = msgspec.to_builtins(signed.cosigned(content))
 
     return change
 
@@ -82,7 +80,7 @@ def forged_and_certified(data: dict[str, Any], signed: Signed) -> None:
 
 def forged_signature(data: dict[str, Any], signed: Signed) -> None:
     forged_and_certified(data, signed)
-    data["boards"][0]["signed"]["signature"] = "0" * 128
+    data["boards"][0]["signed"]["signatures"] = ["0" * 128]
 
 
 def forged_certificate(data: dict[str, Any], signed: Signed) -> None:
@@ -91,7 +89,7 @@ def forged_certificate(data: dict[str, Any], signed: Signed) -> None:
     plain = json.loads(json.dumps(board.certificate))
     plain["claim"]["epsilon"] = 0.1
     plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
-    data["boards"][0] |= {"signed": None, "earlier": []}
+    data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
     carrying(data["boards"][0], board.with_certificate(plain).to_bytes())
 
 
@@ -225,17 +223,20 @@ def signed_beyond_the_page(folder: Path) -> Path:
     signed = Signed(folder / "signed-not-recomputed")
     board = not_recomputed(signed.newest)
     content = board.to_bytes()
-    (file, *_) = signed.key.public.open(signed.mirror.of_version(4).signed).files
+    (file, *_) = signed.link(4).manifest.files
     held = {"board_sha256": sha256(content).hexdigest(), "board_size": len(content)}
     again = signed_again(
         signed,
         certificate_digest=board.certificate["digest"],
+        releases=len(board.certificate["releases"]),
+        ledger_head=board.certificate["ledger_head"],
         files=(msgspec.structs.replace(file, **held),),
     )
 
     def change(data: dict[str, Any]) -> None:
         carrying(data["boards"][0], content)
         again(data)
+        data["boards"][0]["earlier"] = []  # whose ledger this one does not continue
 
     return edited(signed.page, change, "signed-not-recomputed")
 

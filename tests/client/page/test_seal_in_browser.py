@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from scipy.special import ndtr
@@ -57,12 +58,13 @@ def flipped(data: dict[str, Any], signed: Signed) -> None:
 
 
 def other_key(data: dict[str, Any], _: Signed) -> None:
-    data["key"] = "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"
+    data["pins"]["keys"] = ["d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"]
 
 
 def other_signature(data: dict[str, Any], _: Signed) -> None:
     held = data["boards"][0]["signed"]
-    held["signature"] = held["signature"][:-2] + format(int(held["signature"][-2:], 16) ^ 1, "02x")
+    (own,) = held["signatures"]
+    held["signatures"] = [own[:-2] + format(int(own[-2:], 16) ^ 1, "02x")]
 
 
 def other_manifest(data: dict[str, Any], _: Signed) -> None:
@@ -76,23 +78,14 @@ def older_board(data: dict[str, Any], signed: Signed) -> None:
 
 def broken_chain(data: dict[str, Any], signed: Signed) -> None:
     """The holder of the key signed two stories."""
-    before = signed.key.public.open(signed.mirror.of_version(3).signed)
-    other = replace_manifest(before, board_digest="0" * 64)
-    content = other.to_bytes()
-    signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
-    data["boards"][0]["earlier"][0] = {"content": content.decode(), "signature": signature.hex()}
+    other = msgspec.structs.replace(signed.link(3).manifest, board_digest="0" * 64)
+    data["boards"][0]["earlier"][0] = {"content": other.to_bytes().decode()}
 
 
 def less_claimed(data: dict[str, Any], signed: Signed) -> None:
     """Whoever signs nothing and writes a smaller epsilon, digests and all."""
-    data["boards"][0] |= {"signed": None, "earlier": []}
+    data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
     carrying(data["boards"][0], claiming(signed.newest, 0.1).to_bytes())
-
-
-def replace_manifest(manifest: Any, **changes: Any) -> Any:
-    import msgspec
-
-    return msgspec.structs.replace(manifest, **changes)
 
 
 @pytest.mark.parametrize(
@@ -123,19 +116,18 @@ def test_what_somebody_changed_in_the_file_turns_its_step_red(
 
 def test_a_page_counts_the_keys_that_a_root_asks_for(page: Page, signed: Signed) -> None:
     """Two of two: one signature is not enough, and neither is the same one twice."""
-    import msgspec
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     second = Ed25519PrivateKey.generate()
-    message = b"fedboard-manifest-3\0" + signed.mirror.of_version(4).signed.content.encode()
-    own = signed.mirror.of_version(4).signed.signature
+    message = b"fedboard-manifest-4\0" + signed.link(4).signed.content.encode()
+    (own,) = signed.link(4).signed.signatures
 
     def two_of_two(more: list[str]) -> Any:
         def change(data: dict[str, Any]) -> None:
-            data |= {"more": [second.public_key().public_bytes_raw().hex()], "threshold": 2}
-            for entry in data["boards"]:
-                entry["signed"] = msgspec.to_builtins(signed.mirror.of_version(4).signed) | {"more": more}
-                entry["earlier"] = []
+            data["pins"]["keys"].append(second.public_key().public_bytes_raw().hex())
+            data["pins"]["threshold"] = 2
+            data["boards"][0]["signed"]["signatures"] = [own, *more]
+            data["boards"][0]["earlier"] = []
 
         return change
 
@@ -178,13 +170,13 @@ def test_accounting_is_that_of_python(page: Page, signed: Signed) -> None:
     page.open(signed.page)
     grid = [(float(mu), delta) for mu in np.geomspace(0.01, 20, 40) for delta in (1e-3, 1e-5, 1e-7, 1e-9)]
 
-    found = page.js("return arguments[0].map(([mu, delta]) => fedboard.epsilonOf(delta, mu))", grid)
+    found = page.js("return arguments[0].map(([mu, delta]) => inside.epsilonOf(delta, mu))", grid)
     np.testing.assert_allclose(found, [epsilon_of(delta, mu=mu) for mu, delta in grid], rtol=1e-9)
     points = [(epsilon_of(delta, mu=mu) * part, mu) for mu, delta in grid for part in (0.5, 1.0)]
-    found = page.js("return arguments[0].map(([epsilon, mu]) => fedboard.deltaOf(epsilon, mu))", points)
+    found = page.js("return arguments[0].map(([epsilon, mu]) => inside.deltaOf(epsilon, mu))", points)
     np.testing.assert_allclose(found, [delta_of(epsilon, mu=mu) for epsilon, mu in points], rtol=1e-9)
     budgets = [(epsilon, delta) for epsilon in (0.1, 1.0, 8.0, 50.0) for delta in (1e-4, 1e-8)]
-    found = page.js("return arguments[0].map(([epsilon, delta]) => fedboard.muFor(epsilon, delta))", budgets)
+    found = page.js("return arguments[0].map(([epsilon, delta]) => inside.muFor(epsilon, delta))", budgets)
     np.testing.assert_allclose(found, [mu_for(epsilon, delta) for epsilon, delta in budgets], rtol=1e-9)
 
 
@@ -195,15 +187,15 @@ def test_odds_and_numbers_are_those_of_a_label(page: Page, signed: Signed) -> No
     claims = [(epsilon, delta) for epsilon in (0.0, 0.1, 1.0, 5.0, 30.0) for delta in (1e-3, 1e-5, 1e-9)]
     numbers = [5.0, 4.9999999, 5.0000001, 9.99991, 9.99996, 1e-5, 0.95133543, 1234.5678, 0.0, 2.5e-7, *grid]
 
-    exact = "fedboard.betsInHundred({ numbers: { exact: true, mu } })"
-    claimed = "fedboard.betsInHundred({ claim: { epsilon, delta }, numbers: null })"
+    exact = "inside.betsInHundred({ numbers: { exact: true, mu } })"
+    claimed = "inside.betsInHundred({ claim: { epsilon, delta }, numbers: null })"
     assert page.js(f"return arguments[0].map((mu) => {exact})", grid) == [
         in_hundred(right_bets_of_mu(mu)) for mu in grid
     ]
     assert page.js(f"return arguments[0].map(([epsilon, delta]) => {claimed})", claims) == [
         in_hundred(right_bets_of_epsilon(epsilon, delta)) for epsilon, delta in claims
     ]
-    shown = page.js("return arguments[0].map((number) => Number(fedboard.shortNumber(number)))", numbers)
+    shown = page.js("return arguments[0].map((number) => Number(inside.shortNumber(number)))", numbers)
     assert shown == [float(shown_number(number)) for number in numbers]
 
 
@@ -215,7 +207,7 @@ def test_erfc_keeps_its_digits_from_one_tail_to_the_other(page: Page, signed: Si
         [np.linspace(-6, 6, 241), np.linspace(6, 26, 81), [0.5, 0.4999999, 6.2831, 6.2832]]
     )
 
-    found = page.js("return arguments[0].map(fedboard.erfc)", points.tolist())
+    found = page.js("return arguments[0].map(inside.erfc)", points.tolist())
 
     np.testing.assert_allclose(found, erfc(points), rtol=2e-13)
 
@@ -237,7 +229,7 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     check = (
         "const bytes = (hex) => Uint8Array.from(hex.match(/../g) ?? [], (pair) => parseInt(pair, 16));"
         "return arguments[0].map(([key, message, signature]) =>"
-        " fedboard.plainIsSigned(bytes(key), bytes(signature), bytes(message)))"
+        " inside.plainIsSigned(bytes(key), bytes(signature), bytes(message)))"
     )
     sound = [list(vector) for vector in RFC_8032[:3]]
     order = 2**252 + 27742317777372353535851937790883648493
@@ -260,16 +252,17 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     # The board's own signature, and hashes of every padding.
     data = page.awaited(
         "const { evidence } = fedboard.held[0];"
-        "const message = new TextEncoder().encode(`fedboard-manifest-3\\0${evidence.signed.content}`);"
-        "const signature = Uint8Array.from(evidence.signed.signature.match(/../g), (pair) => parseInt(pair, 16));"
-        "return fedboard.plainIsSigned(evidence.key, signature, message)"
+        "const message = new TextEncoder().encode(`fedboard-manifest-4\\0${evidence.signed.content}`);"
+        "const [own] = evidence.signed.signatures;"
+        "const signature = Uint8Array.from(own.match(/../g), (pair) => parseInt(pair, 16));"
+        "return inside.plainIsSigned(evidence.pins.keys[0], signature, message)"
     )
     assert data is True
     sizes = [0, 1, 55, 56, 63, 64, 65, 111, 112, 119, 127, 128, 129, 1000]
     hashes = page.js(
         "const hex = (bytes) => Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('');"
         "return arguments[0].map((size) => { const bytes = new Uint8Array(size).fill(size % 251);"
-        " return [hex(fedboard.plainSha256(bytes)), hex(fedboard.plainSha512(bytes))]; })",
+        " return [hex(inside.plainSha256(bytes)), hex(inside.plainSha512(bytes))]; })",
         sizes,
     )
     contents = [bytes([size % 251]) * size for size in sizes]
@@ -280,7 +273,7 @@ CHECKED = """
 const found = [];
 for (const raw of given[0]) {
   const refused = (error) => ({ failed: [String(error)] });
-  const one = await fedboard.checkedCertificate(JSON.parse(raw), raw).catch(refused);
+  const one = await inside.checkedCertificate(JSON.parse(raw), raw).catch(refused);
   found.push(one.beyond == null && one.failed.length === 0);
 }
 return found;
@@ -309,7 +302,7 @@ def test_what_takes_loss_distributions_is_said_to_be_beyond_the_page(page: Page,
     plain = json.loads(questions().to_json())
 
     found = page.awaited(
-        "return await fedboard.checkedCertificate(JSON.parse(given[0]), given[0])",
+        "return await inside.checkedCertificate(JSON.parse(given[0]), given[0])",
         certificates.on_a_board(plain),
     )
 

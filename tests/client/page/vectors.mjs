@@ -5,14 +5,17 @@ import { readFileSync } from "node:fs";
 const root = process.argv[2];
 const module = (name) => import(`file://${root}/client/page/script/${name}.js`);
 const [{ boardDigest, readBoard }, { unpacked }, { fromHex }, { modelOf }, { best }, { sealOf }, { reasonOf }] = await Promise.all(
-  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/reason"].map(module),
+  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/own_list"].map(module),
 );
 const read = (name) => JSON.parse(readFileSync(`${root}/docs/vectors/${name}.json`, "utf8"));
 const bytesOf = (text) => new Uint8Array(Buffer.from(text, "base64"));
-const [{ key, boards }, { cases, files }] = ["models", "refusals"].map(read);
+const [{ key, boards }, { cases, files, witnesses: pinned }] = ["models", "refusals"].map(read);
+const oldest = { run_id: JSON.parse(boards[0].signed.content).run_id, version: 0, renewal: 0 };
+const nobody = { keys: [], cosignatures: 0 };
 
-async function sealed(bytes, transported, signed, earlier) {
-  const evidence = { bytes, transported, signed, earlier, key: fromHex(key), keys: [fromHex(key)], threshold: 1 };
+async function sealed(bytes, transported, signed, earlier, { keys, cosignatures } = nobody) {
+  const pins = { keys: [fromHex(key)], threshold: 1, witnesses: keys.map(fromHex), cosignatures, oldest };
+  const evidence = { bytes, transported, signed, earlier, pins };
   const { state, steps } = await sealOf(evidence);
   return { state, steps: Object.fromEntries(Object.entries(steps).map(([name, step]) => [name, step.state])) };
 }
@@ -22,7 +25,7 @@ function listOf(board, ratings) {
   const rated = Object.entries(ratings).map(([id, rating]) => [board.ids.indexOf(id), explicit ? rating : 1]);
   rated.sort(([one], [other]) => one - other);
   const model = modelOf(board);
-  const scores = model.scores(model.fit(Int32Array.from(rated, ([item]) => item), Float64Array.from(rated, ([, own]) => own)));
+  const scores = model(Int32Array.from(rated, ([item]) => item), Float64Array.from(rated, ([, own]) => own)).scores();
   const own = new Set(rated.map(([item]) => item));
   const { rating_low: low, rating_high: high } = board.description.config;
   return best(scores, 20, (item) => board.arrays.learnt.values[item] && !own.has(item)).map((item) => [
@@ -44,7 +47,7 @@ for (const { name, signed, earlier, exact, packed, people } of boards) {
   };
 }
 const clock = Date.now;
-for (const { name, signed, form, file, now } of cases) {
+for (const { name, signed, form, file, now, earlier, witnessed } of cases) {
   Date.now = now === null ? clock : () => Date.parse(now);
   const content = bytesOf(files[file]);
   let bytes = content;
@@ -52,7 +55,7 @@ for (const { name, signed, form, file, now } of cases) {
     const { files: listed } = JSON.parse(signed.content);
     const { board_size: size } = listed.find(({ encoding }) => encoding === form) ?? {};
     if (form === "packed") bytes = await unpacked(content, size);
-    told.cases[name] = (await sealed(bytes, content, signed, [])).state;
+    told.cases[name] = (await sealed(bytes, content, signed, earlier.reverse(), witnessed ? pinned : nobody)).state;
   } catch (error) {
     told.cases[name] = "failed";
   }

@@ -25,22 +25,6 @@ export function rawMembers(text) {
   return members;
 }
 
-/** The texts of the values of a JSON array, each as it stands there; throws where the text is none. */
-export function rawElements(text) {
-  JSON.parse(text);
-  const found = [];
-  let place = afterSpace(text, 0);
-  if (text[place] !== "[") throw new Error("not a JSON array");
-  place = afterSpace(text, place + 1);
-  while (text[place] !== "]") {
-    const end = afterValue(text, place);
-    found.push(text.slice(place, end));
-    place = afterSpace(text, end);
-    if (text[place] === ",") place = afterSpace(text, place + 1);
-  }
-  return found;
-}
-
 /** The same object without some members, each other one as it was written. */
 export function without(members, names) {
   const kept = [...members].filter(([name]) => !names.includes(name));

@@ -6,7 +6,7 @@
 // (common/kernels/reference/ridge.py): vectors, targets and ridge are 32-bit numbers, sums are 64-bit ones.
 
 /**
- * What all such models have, from what is particular to one.
+ * The own model of a person, as a function of her items (row numbers, in ascending order) and ratings.
  *
  * `regression` has `vectors` (Float32Array, n_items rows), `width`, `targets(items, ratings)` (Float32Array), `ridge(n)`
  * for n ratings, `gram` (Float64Array, width x width, or null), `base` (Float64Array, n_items), `local(solution)` (the
@@ -15,10 +15,8 @@
  */
 export function ridgeModel(regression) {
   const { vectors, width, base } = regression;
-  const nItems = base.length;
 
-  /** Fit: items are row numbers, in ascending order. */
-  function fit(items, ratings) {
+  return (items, ratings) => {
     const targets = regression.targets(items, ratings);
     const factor = cholesky(system(items), width);
     const moment = new Float64Array(width);
@@ -26,8 +24,13 @@ export function ridgeModel(regression) {
       for (let d = 0; d < width; d++) moment[d] += vectors[item * width + d] * targets[k];
     });
     const solution = items.length ? solved(factor, moment, width) : new Float64Array(width);
-    return { items, ratings, targets, factor, local: regression.local(Float32Array.from(solution)) };
-  }
+    const scoring = regression.scoring(regression.local(Float32Array.from(solution)));
+    return {
+      scores: () => scoresOf(scoring),
+      influences: (item) => influencesOf(items, targets, factor, item),
+      taste: scoring.weights,
+    };
+  };
 
   function system(items) {
     const matrix = regression.gram === null ? new Float64Array(width * width) : regression.gram.slice();
@@ -43,11 +46,9 @@ export function ridgeModel(regression) {
     return matrix;
   }
 
-  /** The scores of all items, before they are held to the range of ratings. */
-  function scores({ local }) {
-    const { constant, offset, weights } = regression.scoring(local);
-    const found = new Float64Array(nItems);
-    for (let item = 0, row = offset; item < nItems; item++, row += width) {
+  function scoresOf({ constant, offset, weights }) {
+    const found = new Float64Array(base.length);
+    for (let item = 0, row = offset; item < base.length; item++, row += width) {
       let sum = 0;
       for (let d = 0; d < weights.length; d++) sum += vectors[row + d] * weights[d];
       found[item] = constant + base[item] + sum;
@@ -55,8 +56,7 @@ export function ridgeModel(regression) {
     return found;
   }
 
-  /** What each own rating adds to the score of one item: it sums, with `base`, to that score. */
-  function influences({ items, targets, factor }, item) {
+  function influencesOf(items, targets, factor, item) {
     const pull = solved(factor, vectors.subarray(item * width, (item + 1) * width), width);
     return Array.from(items, (rated, k) => {
       let sum = 0;
@@ -64,8 +64,6 @@ export function ridgeModel(regression) {
       return sum * targets[k];
     });
   }
-
-  return { fit, scores, influences, taste: ({ local }) => regression.scoring(local).weights };
 }
 
 /** sum_i x_i x_i^T over all items, times a weight: what unrated items say where feedback is presence. */

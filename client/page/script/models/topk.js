@@ -11,27 +11,22 @@ export function topkModel(board) {
   const learnt = "learnt" in board.arrays ? arrayOf(board, "learnt", [nItems]) : new Uint8Array(nItems);
   const { base, vectors } = itemVectors(board, factors, nItems, width);
 
-  function fit(items) {
-    const own = new Float64Array(width);
-    for (const item of items) {
-      if (!learnt[item]) continue;
-      for (let d = 0; d < width; d++) own[d] += factors[item * width + d];
-    }
-    return { items, own: Float32Array.from(own) };
-  }
-
   function product(item, other, place = 0) {
     let sum = 0;
     for (let d = 0; d < width; d++) sum += vectors[item * width + d] * other[place + d];
     return sum;
   }
 
-  return {
-    fit,
-    scores: ({ own }) => Float64Array.from(base, (bias, item) => bias + product(item, own)),
-    influences: ({ items }, item) =>
-      Array.from(items, (rated) => (learnt[rated] ? product(item, factors, rated * width) : 0)),
-    taste: ({ own }) => own,
+  return (items) => {
+    const sums = new Float64Array(width);
+    for (const item of items) {
+      if (!learnt[item]) continue;
+      for (let d = 0; d < width; d++) sums[d] += factors[item * width + d];
+    }
+    const taste = Float32Array.from(sums);
+    const scores = () => Float64Array.from(base, (bias, item) => bias + product(item, taste));
+    const added = (item, rated) => (learnt[rated] ? product(item, factors, rated * width) : 0);
+    return { scores, influences: (item) => Array.from(items, (rated) => added(item, rated)), taste };
   };
 }
 

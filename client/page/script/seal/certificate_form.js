@@ -1,5 +1,5 @@
-// The form of a certificate (see common/certificate/record.py): every member there, each of its type, and no other. What
-// nothing is computed from is held to it too, so that this page refuses what the package refuses.
+// The form of a certificate (see common/certificate/record.py): every member there, each of its type and in its range, and
+// no other. What nothing is computed from is held to it too, so that this page refuses what the package refuses.
 
 const [INTEGER, FRACTION] = ["integer", "fraction"];
 const TOKEN = /"(?:[^"\\]|\\.)*"|-?\d+(\.\d+)?([eE][-+]?\d+)?/g;
@@ -10,9 +10,17 @@ const string = (value) => typeof value === "string";
 const flag = (value) => typeof value === "boolean";
 const number = (value) => typeof value === "number";
 const whole = (value, written) => number(value) && written === INTEGER;
-const real = (value, written) => number(value) && written === FRACTION;
+const real = (value, written) => number(value) && value < Infinity && written === FRACTION;
+const text = (value) => string(value) && value.trim() !== "";
+const one = (...names) => (value) => names.includes(value);
+const count = (value, written) => whole(value, written) && value > 0 && value < 2 ** 63;
+const natural = (value, written) => whole(value, written) && value >= 0;
+const positive = (value) => number(value) && value > 0 && value < Infinity;
+const atLeastZero = (value, written) => real(value, written) && value >= 0;
+const share = (value, written) => real(value, written) && value > 0 && value < 1;
+const adjacency = one("add-remove", "replace", "replace-values", "replace-labels");
 const orNone = (form) => (value, written) => value === null || form(value, written);
-const listOf = (form) => (value, written) => Array.isArray(value) && value.every((one, n) => form(one, written[n]));
+const listOf = (form) => (value, written) => Array.isArray(value) && value.every((each, n) => form(each, written[n]));
 const isTable = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 const tableOf = (form) => (value, written) =>
   isTable(value) && Object.keys(value).every((name) => form(value[name], written[name]));
@@ -27,16 +35,17 @@ const by = (member, forms) => (value, written) =>
   isTable(value) && Object.hasOwn(forms, value[member]) && forms[value[member]](value, written);
 
 const POINT = { epsilon: real, epsilon_rdp: real, epsilon_zcdp: real };
-const OF_ROUND = { kind: string, round: string };
+const OF_ROUND = { kind: string, round: text };
+const ofCohort = table({ ...OF_ROUND, cohort: natural, cohorts: count });
 const participationForm = by("kind", {
   poisson: table({ ...OF_ROUND, probability: number }),
-  "fixed-size": table({ ...OF_ROUND, size: whole }),
-  "shuffled-cohorts": table({ ...OF_ROUND, cohorts: whole }),
-  disjoint: table({ ...OF_ROUND, cohort: whole, cohorts: whole }),
+  "fixed-size": table({ ...OF_ROUND, size: count }),
+  "shuffled-cohorts": table({ ...OF_ROUND, cohorts: count }),
+  disjoint: (value, written) => ofCohort(value, written) && value.cohort < value.cohorts,
 });
-const BOOKED = { mechanism: string, name: string, covers: string, adjacency: string, noise_multiplier: number };
+const BOOKED = { mechanism: string, name: text, covers: text, adjacency: string, noise_multiplier: positive };
 const OF_NOISE = { noise: string, private: flag };
-const OPTIONAL = { seed: anything, participation: participationForm, shares: table({ least: whole }) };
+const OPTIONAL = { seed: anything, participation: participationForm, shares: table({ least: count }) };
 const LAPLACE = { ...BOOKED, ...OF_NOISE, l1_sensitivity: number, noise_scale: number };
 const onGrid = table({ ...LAPLACE, width: whole, grid_step: number, l1_bound: whole }, OPTIONAL);
 const releaseForm = by("mechanism", {
@@ -44,8 +53,8 @@ const releaseForm = by("mechanism", {
     {
       ...BOOKED,
       ...OF_NOISE,
-      ...{ rows: whole, width: whole, layout: string, grid_step: number, l2_bound: whole, same_sign: flag },
-      ...{ l2_sensitivity: number, noise_stddev: number, release_shift: whole },
+      ...{ rows: count, width: count, layout: one("vector", "symmetric"), grid_step: positive, l2_bound: count },
+      ...{ same_sign: flag, l2_sensitivity: number, noise_stddev: number, release_shift: whole },
     },
     OPTIONAL,
   ),
@@ -56,14 +65,14 @@ const releaseForm = by("mechanism", {
   ),
 });
 const plannedForm = (value, written) =>
-  number(value) || table({ noise_multiplier: number }, { participation: orNone(participationForm) })(value, written);
+  positive(value) || table({ noise_multiplier: positive }, { participation: orNone(participationForm) })(value, written);
 
 const populationForm = table({
   ...{ population: string, head: string, adjacency: string, lineage: string, private: flag, runs: whole, releases: whole },
-  ...{ delta: real, budget: real, spent: real, committed: real, lineage_spent: real, lineage_budget: orNone(real) },
+  ...{ delta: share, budget: real, spent: real, committed: real, lineage_spent: real, lineage_budget: orNone(real) },
 });
 const certificateForm = table({
-  claim: table({ epsilon: real, delta: real, adjacency: string, unit: string }),
+  claim: table({ epsilon: atLeastZero, delta: share, adjacency, unit: one("user") }),
   releases: listOf(releaseForm),
   composition: table({ mu: real, rho: real, exact: flag, ...POINT }),
   curve: listOf(table({ delta: real, ...POINT })),
@@ -71,9 +80,12 @@ const certificateForm = table({
   ...{ noise: string, private: flag, dataset: string, software: string, digest: string, planned: flag },
   ...{ trust: listOf(string), assumptions: listOf(string), statements: listOf(string) },
   ...{ board_digest: orNone(string), ledger_head: orNone(string), format: whole },
-  commitment: table({ rule: string, epsilon: real, delta: real, adjacency: string, plan: orNone(tableOf(plannedForm)) }),
+  commitment: table({
+    ...{ rule: one("plan", "budget-filter"), adjacency, delta: share, plan: orNone(tableOf(plannedForm)) },
+    epsilon: (value, written) => atLeastZero(value, written) && value > 0,
+  }),
   population: orNone(populationForm),
-  rounds: orNone(table({ planned: whole, made: whole, lost: whole })),
+  rounds: orNone(table({ planned: natural, made: natural, lost: natural })),
 });
 
 /** Whether this has the form of a certificate; `raw` is its text, without spaces and with each member once. */

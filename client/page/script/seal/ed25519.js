@@ -6,6 +6,7 @@ import { plainSha512 } from "./sha2.js";
 
 const FIELD = 2n ** 255n - 19n;
 const ORDER = 2n ** 252n + 27742317777372353535851937790883648493n;
+const CURVE_D = mod(-121665n * power(121666n, FIELD - 2n));
 
 /** Whether 64 bytes are this key's signature of a message. */
 export async function isSigned(key, signature, message) {
@@ -36,7 +37,7 @@ function basePoint() {
 
 function plus([X1, Y1, Z1, T1], [X2, Y2, Z2, T2]) {
   const [A, B] = [mod((Y1 - X1) * (Y2 - X2)), mod((Y1 + X1) * (Y2 + X2))];
-  const [C, D] = [mod(mod(2n * T1 * T2) * curveD()), mod(2n * Z1 * Z2)];
+  const [C, D] = [mod(mod(2n * T1 * T2) * CURVE_D), mod(2n * Z1 * Z2)];
   const [E, F, G, H] = [B - A, D - C, D + C, B + A];
   return [mod(E * F), mod(G * H), mod(F * G), mod(E * H)];
 }
@@ -58,7 +59,7 @@ function decompressed(bytes) {
   const whole = littleEndian(bytes);
   const [y, odd] = [whole & (2n ** 255n - 1n), whole >> 255n];
   if (y >= FIELD) return null;
-  const [u, v] = [mod(y * y - 1n), mod(curveD() * y * y + 1n)];
+  const [u, v] = [mod(y * y - 1n), mod(CURVE_D * y * y + 1n)];
   let x = mod(u * mod(v ** 3n) * power(mod(u * mod(v ** 7n)), (FIELD - 5n) / 8n));
   const square = mod(v * x * x);
   if (square === mod(-u)) x = mod(x * power(2n, (FIELD - 1n) / 4n));
@@ -66,13 +67,6 @@ function decompressed(bytes) {
   if (x === 0n && odd) return null;
   if ((x & 1n) !== odd) x = FIELD - x;
   return [x, y, 1n, mod(x * y)];
-}
-
-let heldD = null;
-
-function curveD() {
-  heldD ??= mod(-121665n * power(121666n, FIELD - 2n));
-  return heldD;
 }
 
 function power(base, exponent) {

@@ -1,9 +1,7 @@
 // Releases as a certificate lists them: whether each is sound, and what they cost together. The rules are those of
 // common/privacy/events.py and grouping.py, for the releases whose cost has a closed form: Gaussian ones of everybody,
-// or of disjoint cohorts. Of others this page says that it cannot recompute them.
+// or of disjoint cohorts. Of others this page says that it cannot recompute them. All of them have their form already.
 
-const ADJACENCIES = ["add-remove", "replace", "replace-values", "replace-labels"];
-const UNSAMPLED = ["fixed-size", "shuffled-cohorts", "disjoint"];
 const PRODUCT_TOLERANCE = 1e-12;
 const KEPT_BITS = 20;
 const SECURE = "secure: AES-256 in counter mode, keys from the operating system";
@@ -15,11 +13,6 @@ export function isClose(one, other, tolerance) {
   return Math.abs(one - other) <= tolerance * Math.max(Math.abs(one), Math.abs(other));
 }
 
-/** Whether this is an adjacency that has a meaning. */
-export function isAdjacency(name) {
-  return ADJACENCIES.includes(name);
-}
-
 /** Why the cost of a release has no closed form here; null where it has one. */
 export function beyondThisPage(event) {
   if (event.mechanism !== "gaussian") return `${event.mechanism} noise`;
@@ -29,39 +22,56 @@ export function beyondThisPage(event) {
 
 /** What is wrong with a Gaussian release of this adjacency; empty for a sound one. */
 export function releaseProblems(event, adjacency) {
-  const problems = [...statedProblems(event), ...participationProblems(event)];
-  if (event.adjacency !== adjacency) problems.push(`its adjacency is ${event.adjacency}, the claim's ${adjacency}`);
-  return problems.length ? problems : [...derivedProblems(event), ...noiseProblems(event)];
+  const factor = adjacency === "add-remove" ? 1 : event.same_sign ? Math.SQRT2 : 2;
+  const sensitivity = event.l2_bound * factor;
+  const stddev = event.noise_multiplier * sensitivity;
+  const shift = Math.max(0, Math.floor(Math.log2(event.noise_stddev)) - KEPT_BITS);
+  const rank = (Math.sqrt(8 * event.width + 1) - 1) / 2;
+  const rules = {
+    [`its adjacency is ${event.adjacency}, the claim's ${adjacency}`]: event.adjacency === adjacency,
+    "its width is that of no symmetric matrix": event.layout === "vector" || Number.isInteger(rank),
+    "its sensitivity does not follow from its bound": isClose(event.l2_sensitivity, sensitivity, PRODUCT_TOLERANCE),
+    "its noise does not follow from its sensitivity": isClose(event.noise_stddev, stddev, PRODUCT_TOLERANCE),
+    "its rounding does not follow from its noise": event.release_shift === shift,
+  };
+  const broken = Object.keys(rules).filter((problem) => !rules[problem]);
+  return [...participationProblems(event, adjacency), ...broken, ...noiseProblems(event)];
+}
+
+/** What is wrong with who takes part in a release; all do where it does not say. */
+export function participationProblems({ participation: stated }, adjacency) {
+  const counted = !stated || stated.kind === "disjoint" || adjacency !== "add-remove";
+  return counted ? [] : [`participation ${stated.kind} is not accounted under add-remove`];
 }
 
 /** Which rounds cannot be one round: other terms for some releases, or one release twice. */
 export function roundProblems(events) {
-  const rounds = new Map();
-  for (const event of events) {
-    const stated = event.participation;
-    if (stated?.kind !== "disjoint") continue;
-    rounds.set(stated.round, [...(rounds.get(stated.round) ?? []), event]);
-  }
-  return [...rounds].flatMap(([name, ofRound]) => {
+  return [...disjointRounds(events)].flatMap(([name, ofRound]) => {
     const alike = ofRound.every((event) => event.participation.cohorts === ofRound[0].participation.cohorts);
     const once = new Set(ofRound.map((event) => event.name)).size === ofRound.length;
     return alike && once ? [] : [`the releases of round ${name} do not belong together`];
   });
 }
 
-/** Sum of 1 / z^2 over the releases that the most exposed user is part of. */
+/** Sum of 1 / z^2 over the releases that the most exposed user is part of: of disjoint cohorts the costliest. */
 export function squaredMu(events) {
-  let everybody = 0;
-  const passes = new Map();
-  for (const { noise_multiplier: z, participation: stated } of events) {
-    if (stated?.kind !== "disjoint") {
-      everybody += 1 / (z * z);
-      continue;
-    }
-    const cohorts = passes.get(stated.round) ?? new Map();
-    passes.set(stated.round, cohorts.set(stated.cohort, (cohorts.get(stated.cohort) ?? 0) + 1 / (z * z)));
+  const cost = (all) => all.reduce((sum, { noise_multiplier: z }) => sum + 1 / (z * z), 0);
+  const cohort = ({ participation: stated }) => stated.cohort;
+  const costliest = (ofRound) =>
+    Math.max(...ofRound.map((one) => cost(ofRound.filter((other) => cohort(other) === cohort(one)))));
+  const rounds = [...disjointRounds(events).values()];
+  return cost(events.filter((event) => !isDisjoint(event))) + rounds.reduce((sum, each) => sum + costliest(each), 0);
+}
+
+const isDisjoint = ({ participation: stated }) => stated?.kind === "disjoint";
+
+function disjointRounds(events) {
+  const rounds = new Map();
+  for (const event of events.filter(isDisjoint)) {
+    const { round } = event.participation;
+    rounds.set(round, [...(rounds.get(round) ?? []), event]);
   }
-  return [...passes.values()].reduce((sum, cohorts) => sum + Math.max(...cohorts.values()), everybody);
+  return rounds;
 }
 
 /** Whether mu describes the releases exactly, and is no mere bound. */
@@ -72,7 +82,6 @@ export function isExact(events) {
 /** What is wrong with what a release states about its noise: only a source that is known, and no seed, is private. */
 export function noiseProblems(event) {
   const { noise, private: isPrivate, shares } = event;
-  if (typeof noise !== "string" || typeof isPrivate !== "boolean") return ["its noise source is not stated"];
   const ofShares = "shares of the clients";
   let label = noise;
   if (shares !== undefined) {
@@ -89,69 +98,4 @@ export function noiseProblems(event) {
 /** Whether the noise of every release is such that no seed reproduces it. */
 export function isPrivateNoise(events) {
   return events.length > 0 && events.every((event) => event.private === true && !noiseProblems(event).length);
-}
-
-function statedProblems(event) {
-  const rules = {
-    name: isText,
-    covers: isText,
-    adjacency: isAdjacency,
-    noise_multiplier: isPositive,
-    rows: isCount,
-    width: isCount,
-    layout: (value) => value === "vector" || value === "symmetric",
-    grid_step: isPositive,
-    l2_bound: isCount,
-    same_sign: (value) => typeof value === "boolean",
-  };
-  const { shares } = event;
-  const sharesSound = shares === undefined || (isCount(shares?.least) && Object.keys(shares).length === 1);
-  const wrong = Object.keys(rules).filter((field) => !rules[field](event[field]));
-  if (!sharesSound) wrong.push("shares");
-  if (event.layout === "symmetric" && !wrong.length) {
-    const rank = (Math.sqrt(8 * event.width + 1) - 1) / 2;
-    if (!Number.isInteger(rank)) wrong.push("width");
-  }
-  return wrong.map((field) => `${field} is out of range`);
-}
-
-/** What is wrong with who takes part in a release; all do where it does not say. */
-export function participationProblems({ participation: stated, adjacency }) {
-  if (stated === undefined) return [];
-  if (stated === null || !UNSAMPLED.includes(stated.kind) || !isText(stated.round))
-    return ["who takes part is not stated"];
-  if (stated.kind === "disjoint") {
-    const inside = Number.isInteger(stated.cohort) && stated.cohort >= 0 && stated.cohort < stated.cohorts;
-    return inside && isCount(stated.cohorts) ? [] : ["its cohort is out of range"];
-  }
-  if (!isCount(stated.kind === "fixed-size" ? stated.size : stated.cohorts))
-    return ["who takes part is out of range"];
-  return adjacency === "add-remove" ? [`participation ${stated.kind} is not accounted under add-remove`] : [];
-}
-
-function derivedProblems(event) {
-  const factor = event.adjacency === "add-remove" ? 1 : event.same_sign ? Math.SQRT2 : 2;
-  const sensitivity = event.l2_bound * factor;
-  const stddev = event.noise_multiplier * sensitivity;
-  const shift = Math.max(0, Math.floor(Math.log2(event.noise_stddev)) - KEPT_BITS);
-  const problems = [];
-  if (!isClose(event.l2_sensitivity, sensitivity, PRODUCT_TOLERANCE))
-    problems.push("its sensitivity does not follow from its bound");
-  if (!isClose(event.noise_stddev, stddev, PRODUCT_TOLERANCE))
-    problems.push("its noise does not follow from its sensitivity");
-  if (!problems.length && event.release_shift !== shift)
-    problems.push("its rounding does not follow from its noise");
-  return problems;
-}
-
-function isText(value) {
-  return typeof value === "string" && value.trim() !== "";
-}
-
-function isCount(value) {
-  return Number.isInteger(value) && value > 0 && value < 2 ** 63;
-}
-
-function isPositive(value) {
-  return typeof value === "number" && value > 0 && value < Infinity;
 }

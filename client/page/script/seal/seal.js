@@ -3,10 +3,9 @@
 import { toHex } from "../board/bytes.js";
 import { boardDigest, readBoard } from "../board/board_file.js";
 import { checkedCertificate } from "./certificate.js";
-import { chainOf, isCurrent, keyId, openedManifest } from "./manifests.js";
+import { continuedManifests, cosigners, isCurrent, keyId, openedManifest } from "./manifests.js";
 import { isPrivateNoise } from "./releases.js";
 import { sha256 } from "./sha2.js";
-import { witnessedBoard } from "./witnesses.js";
 
 export const PASSED = "passed";
 export const FAILED = "failed";
@@ -17,81 +16,65 @@ const MOST_OF_A_NAME = 40;
 /** Whether a board with this seal may be used: no check failed, or one alone, and that says that it is a simulation. */
 export const isUsable = ({ state, simulation }) => state !== FAILED || simulation;
 
-/** What the steps are called, in their order. */
-export const STEPS = ["signature", "bytes", "chain", "promise", "noise"];
+/** What is checked, in this order. Each gives what passed as a sentence, or `{ open: sentence }`, or throws why not. */
+const STEPS = {
+  signature: signatureStep,
+  bytes: bytesStep,
+  chain: chainStep,
+  witnesses: witnessesStep,
+  promise: promiseStep,
+  noise: noiseStep,
+};
 
-/** Those of a page that has a policy of witnesses: one more. */
-export function stepsOf({ witnesses = null }) {
-  return witnesses === null ? STEPS : [...STEPS.slice(0, 3), "witnesses", ...STEPS.slice(3)];
+/** The names of the steps; that of witnesses only where some are pinned. */
+export function stepsOf({ pins }) {
+  return Object.keys(STEPS).filter((name) => name !== "witnesses" || pins?.witnesses.length);
 }
 
 /**
  * Check a board.
  *
- * `evidence` has `bytes` (of the board file), `transported` (bytes and description of the file that it came as, or
- * null), `signed` and `earlier` (manifests as they came, newest first; null and empty where nothing was signed), `key`
- * (32 bytes, or null) and, where a root names several, `more` keys and their `threshold`. `told` is called with (step, state, sentence) as each step is done. Gives the seal: `state`,
- * With a policy of `witnesses`, `proof` (text) has to show the board to enough of them. `steps`, and of the certificate `claim` and `numbers` where they hold.
+ * `evidence` has `bytes` (of the board file), `transported` (bytes of the file that it came as, or null), `signed` and
+ * `earlier` (manifests as they came, newest first; null and empty where nothing was signed) and `pins`, null where
+ * nothing was: `keys` (32 bytes each) of which `threshold` must have signed, `witnesses` of whom `cosignatures` must
+ * have cosigned, and `oldest`, the run and the place in it below which no manifest is taken. `told` is called with
+ * (step, state, sentence) as each step is done. Gives the seal: `state`, `steps`, and of the certificate `claim` and
+ * `numbers` where they hold.
  */
 export async function sealOf(evidence, told = () => {}) {
-  const seal = {
-    steps: {},
-    claim: null,
-    numbers: null,
-    population: null,
-    manifest: null,
-    board: null,
-    simulation: false,
-    outdated: null,
-  };
-  const step = (name, state, sentence) => {
-    seal.steps[name] = { state, sentence };
-    return told(name, state, sentence);
-  };
-  const guarded = async (name, work) => {
-    try {
-      await work();
-    } catch (error) {
-      await step(name, FAILED, `${error.message}.`);
-    }
-  };
-  await guarded("signature", () => signatureStep(evidence, seal, step));
-  await guarded("bytes", () => bytesStep(evidence, seal, step));
-  await guarded("chain", () => chainStep(evidence, seal, step));
-  if (stepsOf(evidence).includes("witnesses")) await guarded("witnesses", () => witnessStep(evidence, seal, step));
-  await guarded("promise", () => promiseStep(seal, step));
-  await guarded("noise", () => noiseStep(seal, step));
-  seal.state = overall(Object.values(seal.steps).map(({ state }) => state), stepsOf(evidence).length);
+  const none = { claim: null, numbers: null, population: null, manifest: null, board: null, outdated: null };
+  const seal = { ...none, steps: {}, simulation: false };
+  const names = stepsOf(evidence);
+  for (const name of names) {
+    const found = await STEPS[name](evidence, seal).then(
+      (words) => (words.open ? { state: OPEN, sentence: words.open } : { state: PASSED, sentence: words }),
+      (error) => ({ state: FAILED, sentence: `${error.message}.` }),
+    );
+    seal.steps[name] = found;
+    told(name, found.state, found.sentence);
+  }
+  const states = names.map((name) => seal.steps[name].state);
+  seal.state = [FAILED, OPEN].find((state) => states.includes(state)) ?? PASSED;
   // Only what is sound but for its noise is called a simulation, of which it is told what it would promise.
-  seal.simulation &&= stepsOf(evidence).every((name) => name === "noise" || seal.steps[name].state !== FAILED);
-  if (seal.state === FAILED && !seal.simulation) seal.claim = seal.numbers = null;
+  seal.simulation &&= names.every((name) => name === "noise" || seal.steps[name].state !== FAILED);
+  if (!isUsable(seal)) seal.claim = seal.numbers = null;
   return seal;
 }
 
-function overall(states, count) {
-  if (states.includes(FAILED)) return FAILED;
-  return states.length === count && states.every((state) => state === PASSED) ? PASSED : OPEN;
-}
-
-/** Whose signatures count: the keys and how many of them. */
-const signersOf = ({ key, more = [], threshold = 1 }) => ({ keys: [key, ...more], threshold });
-
-async function signatureStep(evidence, seal, step) {
-  const { signed, key } = evidence;
-  if (signed === null || key === null) {
-    return step(
-      "signature",
-      OPEN,
-      "No signature is in this page: it was made from a folder of boards, not from a mirror.",
-    );
+async function signatureStep({ signed, pins }, seal) {
+  if (pins === null) {
+    return { open: "No signature is in this page: it was made from a folder of boards, not from a mirror." };
   }
-  const signers = signersOf(evidence);
-  seal.manifest = await openedManifest(signed, signers);
-  const { version, run, expires, signed: since } = seal.manifest;
-  const names = await Promise.all(signers.keys.map(keyId));
-  const by =
-    names.length === 1 ? `the key ${names[0]}` : `${signers.threshold} of the keys ${names.join(", ")}`;
+  if (signed === null) throw new Error("This page was made of a signed board, and its signature is gone");
+  seal.manifest = await openedManifest(signed, pins);
+  const { version, run, run_id: runId, renewal, expires, signed: since } = seal.manifest;
+  const names = await Promise.all(pins.keys.map(keyId));
+  const by = names.length === 1 ? `the key ${names[0]}` : `${pins.threshold} of the keys ${names.join(", ")}`;
   const told = `Signed as version ${Number(version)} of “${shortName(run)}” with ${by} (Ed25519). `;
+  const [least, same] = [pins.oldest, runId === pins.oldest.run_id];
+  if (!same || version < least.version || (version === least.version && renewal < least.renewal)) {
+    throw new Error(`${told}It is ${same ? "older than" : "of another run than"} what this page was made of`);
+  }
   if (!isCurrent(seal.manifest)) {
     const clock = `the clock of this device says ${new Date(Date.now()).toJSON().slice(0, 10)}`;
     const early = Date.now() < Date.parse(since);
@@ -103,120 +86,89 @@ async function signatureStep(evidence, seal, step) {
           "publisher; an installed one renews itself when it is opened twice with the network on",
     );
   }
-  return step(
-    "signature",
-    PASSED,
-    `${told}Whose key that is this page cannot know: compare it with what the publisher says elsewhere.`,
-  );
+  return `${told}Whose key that is this page cannot know: compare it with what the publisher says elsewhere.`;
 }
 
-async function bytesStep({ bytes, transported }, seal, step) {
-  const { manifest } = seal;
+async function bytesStep({ bytes, transported }, seal) {
   seal.board = readBoard(bytes);
-  if (manifest === null) {
-    return step(
-      "bytes",
-      OPEN,
-      `All ${bytes.length} bytes are here; without a signature nothing says which they should be.`,
-    );
+  if (seal.manifest === null) {
+    return { open: `All ${bytes.length} bytes are here; without a signature nothing says which they should be.` };
   }
   const digest = toHex(await sha256(bytes));
-  const listed = manifest.files.filter((file) => file.board_sha256 === digest && file.board_size === bytes.length);
+  const listed = seal.manifest.files.filter((file) => file.board_sha256 === digest && file.board_size === bytes.length);
   if (!listed.length) throw new Error(`These ${bytes.length} bytes are not those that were signed`);
-  if (transported !== null) {
-    const sha = toHex(await sha256(transported));
-    if (!listed.some((file) => file.sha256 === sha))
-      throw new Error("The file that it came in is not one that was signed");
+  const sha = transported === null ? null : toHex(await sha256(transported));
+  if (sha !== null && !listed.some((file) => file.sha256 === sha)) {
+    throw new Error("The file that it came in is not one that was signed");
   }
-  return step(
-    "bytes",
-    PASSED,
-    `All ${bytes.length} bytes are the ones that were signed (SHA-256 ${digest.slice(0, 16)}…).`,
-  );
+  return `All ${bytes.length} bytes are the ones that were signed (SHA-256 ${digest.slice(0, 16)}…).`;
 }
 
-async function chainStep(evidence, seal, step) {
-  const { board, manifest } = seal;
+async function chainStep({ earlier }, { board, manifest }) {
   if (board === null) throw new Error("There is no board to look at");
   const digest = await boardDigest(board);
-  const certified = board.description.certificate?.board_digest;
-  if (board.approximates !== null) {
-    if (certified !== board.approximates) throw new Error("Its certificate is for another board");
-    return step("chain", OPEN, "These are rounded numbers. The certificate is that of the exact board.");
-  }
-  if (certified !== digest) throw new Error("Its certificate is for another board than this");
-  if (manifest === null) {
-    return step("chain", OPEN, "The certificate is for this very board. Earlier boards are not here to compare.");
-  }
   const { version, previous_digest: previous, certificate } = board.description;
+  if (board.approximates !== null) {
+    if (certificate?.board_digest !== board.approximates) throw new Error("Its certificate is for another board");
+    return { open: "These are rounded numbers. The certificate is that of the exact board." };
+  }
+  if (certificate?.board_digest !== digest) throw new Error("Its certificate is for another board than this");
+  if (manifest === null) {
+    return { open: "The certificate is for this very board. Earlier boards are not here to compare." };
+  }
   const same =
     manifest.board_digest === digest &&
     manifest.version === version &&
     manifest.previous_digest === previous &&
     manifest.certificate_digest === certificate.digest;
   if (!same) throw new Error("The signature is for another board or certificate than this");
-  const { problem, continued } = await chainOf(manifest, evidence.earlier, signersOf(evidence));
-  if (problem !== null) throw new Error(`The chain of boards is broken: ${problem}`);
-  const before = continued ? `continues the ${continued} signed before it` : "no earlier one is here to compare";
-  return step(
-    "chain",
-    PASSED,
-    `The certificate is for this very board, and it ${continued ? before : `is signed; ${before}`}.`,
-  );
+  const { releases, ledger_head: head = null } = certificate;
+  if (manifest.releases !== releases?.length || manifest.ledger_head !== head) {
+    throw new Error("The signature states another ledger than the certificate");
+  }
+  const continued = await continuedManifests(manifest, earlier);
+  return continued
+    ? `The certificate is for this very board, and it continues the ${continued} signed before it.`
+    : "The certificate is for this very board, and it is signed; no earlier one is here to compare.";
 }
 
-async function witnessStep({ witnesses, proof, signed }, seal, step) {
-  const { manifest, board } = seal;
-  if (manifest === null || board === null) throw new Error("Nothing is signed here that a log could show");
-  if ((proof ?? null) === null) throw new Error("No log shows this board to any witness");
-  const { entries, names } = await witnessedBoard(proof, witnesses, { signed, manifest, board });
-  const lie = witnesses.bears === 0 ? "none of them may lie" : `${witnesses.bears} of them may lie`;
-  return step(
-    "witnesses",
-    PASSED,
-    `The log “${shortName(witnesses.log.split("+")[0])}” has ${entries} entries, this board among them, one board for ` +
-      `each version, and a ledger that only grew. ${names.map((each) => shortName(each)).join(", ")} saw it, of ` +
-      `${witnesses.witnesses.length} witnesses; ${lie}.`,
-  );
+async function witnessesStep({ signed, pins }, { manifest }) {
+  const [n, k] = [pins.witnesses.length, pins.cosignatures];
+  if (!(n < 2 * k && k <= n)) throw new Error(`${k} of ${n} witnesses would not keep anybody from showing two boards`);
+  if (manifest === null) throw new Error("Nothing is signed here that witnesses could have seen");
+  const found = await cosigners(signed, pins);
+  if (found.length < k) throw new Error(`Only ${found.length} of ${n} witnesses have cosigned this, and ${k} must`);
+  const names = (await Promise.all(found.map(keyId))).join(", ");
+  const lie = 2 * k - n - 1 ? `${2 * k - n - 1} of them may lie` : "none of them may lie";
+  return `${found.length} of ${n} witnesses have cosigned it (${names}), and ${k} must; ${lie}.`;
 }
 
-async function promiseStep(seal, step) {
-  const { board } = seal;
-  const certificate = board?.description.certificate;
+async function promiseStep(_, seal) {
+  const certificate = seal.board?.description.certificate;
   if (!certificate) throw new Error("The board carries no certificate, so nothing is promised");
-  const raw = board.raw.get("certificate").value;
+  const raw = seal.board.raw.get("certificate").value;
   const { failed, checks, beyond, claim, numbers } = await checkedCertificate(certificate, raw);
   if (failed.length) throw new Error(`The certificate does not hold: ${shortName(failed[0], 4 * MOST_OF_A_NAME)}`);
-  seal.claim = claim;
-  seal.population = beyond === null ? certificate.population : null;
-  seal.numbers = numbers;
-  if (beyond !== null) {
-    return step("promise", OPEN, `Not recomputed here: ${beyond}. \`fedboard certificate verify\` does.`);
-  }
-  const { epsilon, delta } = claim;
-  return step(
-    "promise",
-    PASSED,
-    `${checks} checks passed: the noise of ${certificate.releases.length} releases was composed ` +
-      `anew, and covers epsilon ${shortNumber(epsilon)} at delta ${shortNumber(delta)}.`,
+  [seal.claim, seal.numbers, seal.population] = [claim, numbers, beyond === null ? certificate.population : null];
+  if (beyond !== null) return { open: `Not recomputed here: ${beyond}. \`fedboard certificate verify\` does.` };
+  return (
+    `${checks} checks passed: the noise of ${certificate.releases.length} releases was composed anew, and covers ` +
+    `epsilon ${shortNumber(claim.epsilon)} at delta ${shortNumber(claim.delta)}.`
   );
 }
 
-async function noiseStep(seal, step) {
+async function noiseStep(_, seal) {
   const releases = seal.board?.description.certificate?.releases ?? [];
   if (!releases.length) throw new Error("No certificate says which noise is in it");
   const isPrivate = isPrivateNoise(releases);
-  const stated = seal.manifest?.protection ?? null;
-  if (stated !== null && stated !== (isPrivate ? "private" : "simulation")) {
+  if (seal.manifest !== null && seal.manifest.protection !== (isPrivate ? "private" : "simulation")) {
     throw new Error("The signature says something else of its noise than its releases do");
   }
   seal.simulation = !isPrivate && seal.steps.promise.state !== FAILED;
   if (!isPrivate) {
-    throw new Error(
-      "NOT PRIVATE: the noise can be reproduced from its seed. This is a simulation and protects nobody",
-    );
+    throw new Error("NOT PRIVATE: the noise can be reproduced from its seed. This is a simulation and protects nobody");
   }
-  return step("noise", PASSED, "No seed reproduces the noise of any of its releases, so the certificate says.");
+  return "No seed reproduces the noise of any of its releases, so the certificate says.";
 }
 
 /** A name that somebody else chose, so that it cannot pass for a sentence of ours. */

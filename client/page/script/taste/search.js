@@ -1,16 +1,12 @@
 // Type-ahead over titles: accents and case do not matter, nor does the order of the words.
 
+const SPELLED = { ß: "ss", ø: "o", ł: "l", æ: "ae" };
+
 /** Words of a text as they are compared. */
 export function searchWords(text) {
   const plain = text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-  return (
-    plain
-      .replace(/ß/g, "ss")
-      .replace(/ø/g, "o")
-      .replace(/ł/g, "l")
-      .replace(/æ/g, "ae")
-      .match(/[\p{L}\p{N}]+/gu) ?? []
-  );
+  const spelled = Object.entries(SPELLED).reduce((text, [sign, letters]) => text.replaceAll(sign, letters), plain);
+  return spelled.match(/[\p{L}\p{N}]+/gu) ?? [];
 }
 
 /**
@@ -32,9 +28,7 @@ export function titleSearch(titles, ids, weight) {
       const rank = ids[item] === typed.trim() ? 0 : start.startsWith(phrase) ? 1 : start.includes(phrase) ? 2 : 3;
       found.push({ item, rank });
     });
-    found.sort(
-      (one, other) => one.rank - other.rank || weight[other.item] - weight[one.item] || one.item - other.item,
-    );
+    found.sort((one, other) => one.rank - other.rank || weight[other.item] - weight[one.item] || one.item - other.item);
     return found.slice(0, most).map(({ item }) => item);
   };
 }

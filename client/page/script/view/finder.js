@@ -13,25 +13,13 @@ export function finder(search, titleOf, chosen) {
     items = search(field.value, MOST_SHOWN);
     active = items.length ? 0 : -1;
     list.replaceChildren(
-      ...items.map((item, n) =>
-        el(
-          "li",
-          {
-            id: `found-${n}`,
-            role: "option",
-            onpointerdown: (event) => event.preventDefault(), // the field keeps the focus
-            onclick: () => take(n),
-          },
-          titleOf(item),
-        ),
-      ),
+      ...items.map((item, n) => {
+        const onpointerdown = (event) => event.preventDefault(); // the field keeps the focus
+        return el("li", { id: `found-${n}`, role: "option", onpointerdown, onclick: () => take(n) }, titleOf(item));
+      }),
     );
-    const words = field.value.trim() !== "";
-    told.textContent = !words
-      ? ""
-      : items.length
-        ? `${items.length} found`
-        : "Nothing of that name is on this board.";
+    const words = items.length ? `${items.length} found` : "Nothing of that name is on this board.";
+    told.textContent = field.value.trim() === "" ? "" : words;
     mark();
   }
 

@@ -1,6 +1,6 @@
 // The map: every item at its place on two directions of the board, and the point where one's own taste is.
 
-import { el, part } from "../shared/dom.js";
+import { chip, el, part } from "../shared/dom.js";
 
 const REACH = 14;
 const MARGIN = 22;
@@ -20,10 +20,8 @@ export function mapView({ titleOf, pick }) {
   let [scene, now, places] = [null, null, null];
 
   function useBoard(board, { basis, centre }) {
-    const {
-      values,
-      shape: [nItems, rank],
-    } = board.arrays.item_factors;
+    const { values, shape } = board.arrays.item_factors;
+    const [nItems, rank] = shape;
     const learnt = board.arrays.learnt?.values;
     const flat = new Float64Array(2 * nItems).fill(NaN);
     const reach = [0, 0];
@@ -41,18 +39,10 @@ export function mapView({ titleOf, pick }) {
       norms += square;
     }
     const counts = board.arrays.item_counts?.values ?? new Float64Array(nItems).fill(1);
-    scene = {
-      flat,
-      reach: reach.map((most) => most || 1),
-      counts,
-      basis,
-      centre,
-      length: 1.5 * Math.sqrt(norms / nItems),
-    };
+    scene = { flat, reach: reach.map((most) => most || 1), counts, basis, length: 1.5 * Math.sqrt(norms / nItems) };
     scene.box = boxOf(flat, scene.reach);
-    scene.known = [...counts.keys()]
-      .filter((item) => !Number.isNaN(flat[2 * item]))
-      .sort((a, b) => counts[b] - counts[a]);
+    const isLearnt = (item) => !Number.isNaN(flat[2 * item]);
+    scene.known = [...counts.keys()].filter(isLearnt).sort((a, b) => counts[b] - counts[a]);
   }
 
   /** Where a taste points: the place of an item of a usual length in that direction. */
@@ -73,15 +63,13 @@ export function mapView({ titleOf, pick }) {
     const pen = canvas.getContext("2d");
     pen.setTransform(density, 0, 0, density, 0, 0);
     const colour = coloursOf(canvas);
-    const place = placing(width, height);
-    places = place;
+    const place = (places = placing(width, height));
     pen.clearRect(0, 0, width, height);
     const dots = dotLayer(width, height, density, place, colour);
     pen.drawImage(dots, 0, 0, width, height);
     pen.font = `12px ${getComputedStyle(canvas).fontFamily}`;
-    const taken = [];
     const [ownX, ownY] = place(ownPlace(own));
-    taken.push([ownX - 26, ownY - 26, ownX + 26, ownY + 14]);
+    const taken = [[ownX - 26, ownY - 26, ownX + 26, ownY + 14]];
     for (const item of rated) ring(pen, place(at(item)), colour.rated);
     for (const item of listed) dot(pen, place(at(item)), 4.2, colour.listed);
     const [some, many] = [listed.slice(0, width > 700 ? 8 : 4), scene.known.slice(0, 60)];
@@ -114,15 +102,16 @@ export function mapView({ titleOf, pick }) {
   }
 
   function dotLayer(width, height, density, place, colour) {
-    const key = `${width} ${height} ${density} ${colour.dot}`;
+    const key = `${width} ${height} ${density} ${colour.muted}`;
     if (scene.layer?.key === key) return scene.layer.canvas;
     const layer = el("canvas", { width: Math.round(width * density), height: Math.round(height * density) });
     const pen = layer.getContext("2d");
     pen.scale(density, density);
     const most = Math.max(...scene.known.slice(0, 1).map((item) => scene.counts[item]), 1);
     for (const item of scene.known) {
-      pen.globalAlpha = 0.25 + 0.6 * Math.sqrt(Math.max(scene.counts[item], 0) / most);
-      dot(pen, place(at(item)), 1.1 + 1.6 * Math.sqrt(Math.max(scene.counts[item], 0) / most), colour.dot);
+      const share = Math.sqrt(Math.max(scene.counts[item], 0) / most);
+      pen.globalAlpha = 0.25 + 0.6 * share;
+      dot(pen, place(at(item)), 1.1 + 1.6 * share, colour.muted);
     }
     scene.layer = { key, canvas: layer };
     return layer;
@@ -138,11 +127,7 @@ export function mapView({ titleOf, pick }) {
     part("map-told").textContent = rated.length
       ? "Nearest to your point:"
       : "Your point is in the middle until you rate. Near it:";
-    part("map-near").replaceChildren(
-      ...near.map(({ item }) =>
-        el("li", {}, el("button", { type: "button", class: "chip", onclick: () => pick(item) }, titleOf(item))),
-      ),
-    );
+    part("map-near").replaceChildren(...near.map(({ item }) => chip(titleOf(item), () => pick(item))));
   }
 
   canvas.addEventListener("pointermove", (event) => {
@@ -179,10 +164,7 @@ function drawnNearer(point, reach) {
 
 /** Lowest and highest of all items, on each side. */
 function boxOf(flat, reach) {
-  const box = [
-    [0, 0],
-    [0, 0],
-  ];
+  const box = [1, 2].map(() => [0, 0]);
   for (let place = 0; place < flat.length; place += 2) {
     if (Number.isNaN(flat[place])) continue;
     drawnNearer([flat[place], flat[place + 1]], reach).forEach((value, side) => {
@@ -194,15 +176,8 @@ function boxOf(flat, reach) {
 
 function coloursOf(canvas) {
   const style = getComputedStyle(canvas);
-  const of = (name) => style.getPropertyValue(name).trim();
-  return {
-    dot: of("--muted"),
-    muted: of("--muted"),
-    listed: of("--accent"),
-    rated: of("--warm"),
-    ink: of("--ink"),
-    surface: of("--card"),
-  };
+  const of = (name) => style.getPropertyValue(`--${name}`).trim();
+  return { muted: of("muted"), listed: of("accent"), rated: of("warm"), surface: of("card") };
 }
 
 function dot(pen, [x, y], radius, colour) {
@@ -213,11 +188,17 @@ function dot(pen, [x, y], radius, colour) {
 }
 
 function ring(pen, [x, y], colour) {
-  pen.strokeStyle = colour;
-  pen.lineWidth = 2;
+  [pen.strokeStyle, pen.lineWidth] = [colour, 2];
   pen.beginPath();
   pen.arc(x, y, 4.5, 0, 2 * Math.PI);
   pen.stroke();
+}
+
+/** Words with a rim in the colour of the ground, so that they can be read above anything. */
+function rimmed(pen, words, x, y, ink, colour) {
+  [pen.lineWidth, pen.strokeStyle, pen.fillStyle] = [3, colour.surface, ink];
+  pen.strokeText(words, x, y);
+  pen.fillText(words, x, y);
 }
 
 function label(pen, [x, y], text, ink, taken, width, colour) {
@@ -229,23 +210,14 @@ function label(pen, [x, y], text, ink, taken, width, colour) {
   if (left < 4 || taken.some(([x1, y1, x2, y2]) => box[0] < x2 && box[2] > x1 && box[1] < y2 && box[3] > y1))
     return false;
   taken.push(box);
-  pen.lineWidth = 3;
-  pen.strokeStyle = colour.surface;
-  pen.strokeText(short, left, y + 4);
-  pen.fillStyle = ink;
-  pen.fillText(short, left, y + 4);
+  rimmed(pen, short, left, y + 4, ink, colour);
   return true;
 }
 
 function you(pen, x, y, colour) {
-  pen.lineWidth = 3;
-  pen.strokeStyle = colour.surface;
-  pen.fillStyle = colour.warm ?? colour.rated;
-  pen.beginPath();
-  pen.arc(x, y, 8, 0, 2 * Math.PI);
-  pen.fill();
+  [pen.lineWidth, pen.strokeStyle] = [3, colour.surface];
+  dot(pen, [x, y], 8, colour.rated);
   pen.stroke();
   pen.font = `bold ${pen.font}`;
-  pen.strokeText("you", x - 11, y - 13);
-  pen.fillText("you", x - 11, y - 13);
+  rimmed(pen, "you", x - 11, y - 13, colour.rated, colour);
 }

@@ -43,9 +43,6 @@ export function showOdds(seal, boards) {
 
 /** Why no odds are told; null where they are. */
 function whyNone({ claim, numbers, steps }) {
-  if (claim === null && steps.promise.state !== FAILED && steps.noise.state !== FAILED) {
-    return "This page does not read certificates of this format: it tells no odds.";
-  }
   if (claim === null) return "The seal does not hold, so nothing is promised here.";
   if (numbers !== null || steps.signature.state === PASSED) return null;
   return "This page could not recompute what the certificate claims, and nobody signed it: it tells no odds.";
@@ -55,18 +52,14 @@ function whyNone({ claim, numbers, steps }) {
 function hedge({ numbers, population, steps }, boards) {
   const sentences = [];
   if (numbers === null) sentences.push("Not recomputed here: who signed the board vouches for it.");
-  else if (steps.signature.state !== PASSED)
-    sentences.push("Nobody signed this board: it is what its own certificate says.");
+  else if (steps.signature.state !== PASSED) sentences.push("Nobody signed this board: it is what its own certificate says.");
   if (population !== null) {
-    sentences.push(
-      `All runs on these people together are promised epsilon ${shortNumber(population.budget)} at delta ` +
-        `${shortNumber(population.delta)}.`,
-    );
+    const [budget, delta] = [population.budget, population.delta].map(shortNumber);
+    sentences.push(`All runs on these people together are promised epsilon ${budget} at delta ${delta}.`);
   }
-  if (boards > 1)
-    sentences.push(
-      "That is for this board alone: who sees several boards of the same people knows more than from one.",
-    );
+  if (boards > 1) {
+    sentences.push("That is for this board alone: who sees several boards of the same people knows more than from one.");
+  }
   return sentences.map((sentence) => ` ${sentence}`).join("");
 }
 
@@ -77,10 +70,7 @@ function kindOf(n, bets) {
 
 function figure(n, kind) {
   const [x, y] = [(n % 20) * 16, Math.floor(n / 20) * 22];
-  return svgEl(
-    "g",
-    { class: kind, transform: `translate(${x} ${y})` },
-    svgEl("circle", { cx: 8, cy: 5, r: 3.6 }),
-    svgEl("path", { d: "M2.5 19v-4.2a4.3 4.3 0 0 1 4.3-4.3h2.4a4.3 4.3 0 0 1 4.3 4.3V19z" }),
-  );
+  const head = svgEl("circle", { cx: 8, cy: 5, r: 3.6 });
+  const body = svgEl("path", { d: "M2.5 19v-4.2a4.3 4.3 0 0 1 4.3-4.3h2.4a4.3 4.3 0 0 1 4.3 4.3V19z" });
+  return svgEl("g", { class: kind, transform: `translate(${x} ${y})` }, head, body);
 }

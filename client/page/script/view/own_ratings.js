@@ -1,14 +1,13 @@
 // The person's own ratings: rated, waiting for a rating, and dismissed; kept, written, read and erased as she says.
 
-import { forgetRatings, keepRatings, keptRatings } from "../taste/keeping.js";
 import { readRatings, writtenRatings } from "../taste/ratings_csv.js";
-import { el, part } from "../shared/dom.js";
+import { button, el, part } from "../shared/dom.js";
 import { counted } from "./recommendations.js";
 import { starInput } from "./stars.js";
 
 const MOST_BYTES = 1 << 24;
 
-/** Make the list of own ratings work. `name` is what they are kept under. */
+/** Make the list of own ratings work. `name` is what they are kept under in this browser, if the person asks for it. */
 export function ownRatings({ taste, titleOf, board, range, name, say }) {
   const rows = new Map();
 
@@ -23,10 +22,8 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
     for (const item of wanted) if (!rows.has(item)) rows.set(item, ratingRow(item));
     const list = part("own");
     // Rows that stay keep their place and their focus: new ones come first.
-    wanted
-      .filter((item) => rows.get(item).parentNode !== list)
-      .reverse()
-      .forEach((item) => list.prepend(rows.get(item)));
+    const added = wanted.filter((item) => rows.get(item).parentNode !== list);
+    for (const item of added.reverse()) list.prepend(rows.get(item));
     part("own-none").hidden = wanted.length > 0;
     part("own-count").textContent = taste.ratings.size ? `(${taste.ratings.size})` : "";
     showHidden();
@@ -36,18 +33,8 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
     const title = titleOf(item);
     const given = taste.ratings.get(item) ?? null;
     const input = range === null ? null : starInput(title, range, given, (rating) => taste.rate(item, rating));
-    return el(
-      "li",
-      { "data-item": item },
-      el("span", { class: "own-title" }, title),
-      input,
-      el(
-        "button",
-        { type: "button", class: "quiet remove", onclick: () => removed(item, title) },
-        "×",
-        el("span", { class: "unseen" }, `Remove ${title}`),
-      ),
-    );
+    const remove = button("×", () => removed(item, title), { class: "quiet remove", more: `Remove ${title}` });
+    return el("li", { "data-item": item }, el("span", { class: "own-title" }, title), input, remove);
   }
 
   function removed(item, title) {
@@ -62,19 +49,10 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
   function showHidden() {
     part("hidden-part").hidden = !taste.hidden.size;
     part("hidden-list").replaceChildren(
-      ...[...taste.hidden].map((item) =>
-        el(
-          "li",
-          {},
-          el("span", {}, titleOf(item)),
-          el(
-            "button",
-            { type: "button", class: "quiet", onclick: () => taste.show(item) },
-            "Back in the list",
-            el("span", { class: "unseen" }, `: ${titleOf(item)}`),
-          ),
-        ),
-      ),
+      ...[...taste.hidden].map((item) => {
+        const back = { class: "quiet", more: `: ${titleOf(item)}` };
+        return el("li", {}, el("span", {}, titleOf(item)), button("Back in the list", () => taste.show(item), back));
+      }),
     );
   }
 
@@ -88,29 +66,32 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
   }
 
   const keep = part("keep");
-  let written = Promise.resolve(); // one thing after the other: what is erased stays so
 
-  function afterwards(work) {
-    written = written.then(work).catch(() => {
+  /** What the browser keeps, changed by `work`; some keep nothing for pages like this one, or not so much. */
+  function kept(work) {
+    try {
+      return work(localStorage);
+    } catch {
+      if (keep.checked) say("This browser does not keep this for pages like this one. Export your ratings instead.");
       keep.checked = false;
-      say("This browser keeps nothing for pages like this one. Export your ratings instead.");
-    });
+      return null;
+    }
   }
 
-  function kept() {
+  function keepAll() {
     if (!keep.checked) return;
     const ratings = [...taste.ratings].map(([item, rating]) => [board.ids[item], rating]);
     const hidden = [...taste.hidden].map((item) => board.ids[item]);
-    afterwards(() => keepRatings(name, { ratings, hidden }));
+    kept((store) => store.setItem(name, JSON.stringify({ ratings, hidden })));
   }
 
-  function forgotten() {
+  function forget() {
     keep.checked = false;
-    afterwards(() => forgetRatings(name));
+    kept((store) => store.removeItem(name));
   }
 
-  async function recalled() {
-    const held = await keptRatings(name).catch(() => null);
+  function recall() {
+    const held = kept((store) => JSON.parse(store.getItem(name)));
     if (held === null) return;
     keep.checked = true;
     const numbers = new Map(board.ids.map((id, item) => [id, item]));
@@ -144,17 +125,17 @@ export function ownRatings({ taste, titleOf, board, range, name, say }) {
 
   function erased() {
     const held = { ratings: [...taste.ratings], hidden: [...taste.hidden] };
-    forgotten();
+    forget();
     taste.replace({ ratings: [], hidden: [] });
     say("Everything of yours is erased, here and in this browser.", "Undo", () => taste.replace(held));
   }
 
   taste.onChange(show);
-  taste.onChange(kept);
-  keep.addEventListener("change", () => (keep.checked ? kept() : forgotten()));
+  taste.onChange(keepAll);
+  keep.addEventListener("change", () => (keep.checked ? keepAll() : forget()));
   part("import").addEventListener("change", imported);
   part("export").addEventListener("click", exported);
   part("erase").addEventListener("click", erased);
   show();
-  return { pick, recalled, written: () => written };
+  return { pick, recall };
 }

@@ -1,7 +1,7 @@
 // The list, with the reason for each entry.
 
 import { neighbours } from "../taste/ranking.js";
-import { el, part } from "../shared/dom.js";
+import { aside, button, el, part } from "../shared/dom.js";
 
 const SHOWN_AT_FIRST = 10;
 const NEIGHBOURS_SHOWN = 6;
@@ -30,46 +30,23 @@ export function recommendationList({ titleOf, taste, pick, say }) {
   function row({ item, score, reason }, range) {
     const title = titleOf(item);
     const entry = el("li", { class: "entry", "data-item": item });
+    const told = aside(range === null ? "score " : "predicted rating ");
+    const [quiet, open] = [{ class: "quiet", more: `: ${title}` }, (event) => similar(event.currentTarget, entry, item)];
     entry.append(
       el(
         "div",
         { class: "entry-head" },
         el("span", { class: "entry-title" }, title),
-        el(
-          "span",
-          { class: "score" },
-          el("span", { class: "unseen" }, range === null ? "score " : "predicted rating "),
-          score.toFixed(2),
-        ),
+        el("span", { class: "score" }, told, score.toFixed(2)),
       ),
       range === null ? "" : el("div", { class: "bar", "aria-hidden": "true" }, bar(score, range)),
       el("p", { class: "why" }, ...why(reason, range)),
       el(
         "div",
         { class: "actions" },
-        el(
-          "button",
-          { type: "button", class: "quiet", onclick: () => pick(item) },
-          range === null ? "I know it" : "Rate it",
-          el("span", { class: "unseen" }, `: ${title}`),
-        ),
-        el(
-          "button",
-          { type: "button", class: "quiet", onclick: () => dismiss(item, title) },
-          "Not for me",
-          el("span", { class: "unseen" }, `: ${title}`),
-        ),
-        el(
-          "button",
-          {
-            type: "button",
-            class: "quiet",
-            "aria-expanded": "false",
-            onclick: (event) => similar(event.currentTarget, entry, item),
-          },
-          "Similar",
-          el("span", { class: "unseen" }, ` to ${title}`),
-        ),
+        button(range === null ? "I know it" : "Rate it", () => pick(item), quiet),
+        button("Not for me", () => dismiss(item, title), quiet),
+        button("Similar", open, { ...quiet, more: ` to ${title}`, "aria-expanded": "false" }),
       ),
     );
     return entry;
@@ -93,29 +70,20 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     next?.querySelectorAll("button")[1]?.focus();
   }
 
-  function similar(button, entry, item) {
+  function similar(pressed, entry, item) {
     const open = entry.querySelector(".similar");
-    button.setAttribute("aria-expanded", String(!open));
+    pressed.setAttribute("aria-expanded", String(!open));
     if (open) {
       open.remove();
       return;
     }
     const { values, shape } = current.board.arrays.item_factors;
-    const found = neighbours(values, shape[1], item, NEIGHBOURS_SHOWN);
-    entry.append(
-      el(
-        "ul",
-        { class: "similar" },
-        ...found.map((near) =>
-          el(
-            "li",
-            {},
-            el("button", { type: "button", class: "link", onclick: () => pick(near.item) }, titleOf(near.item)),
-            el("span", { class: "score", title: "Cosine: 1 is the same direction" }, near.cosine.toFixed(2)),
-          ),
-        ),
-      ),
-    );
+    const cosine = { class: "score", title: "Cosine: 1 is the same direction" };
+    const rows = neighbours(values, shape[1], item, NEIGHBOURS_SHOWN).map((near) => {
+      const link = button(titleOf(near.item), () => pick(near.item), { class: "link" });
+      return el("li", {}, link, el("span", cosine, near.cosine.toFixed(2)));
+    });
+    entry.append(el("ul", { class: "similar" }, ...rows));
   }
 
   return { show };

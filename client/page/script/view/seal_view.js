@@ -1,7 +1,7 @@
 // The seal as it is seen: its steps as they are done, the verdict, and a byte that can be changed.
 
 import { FAILED, isUsable, OPEN, PASSED, sealOf, stepsOf } from "../seal/seal.js";
-import { el, part } from "../shared/dom.js";
+import { aside, el, part } from "../shared/dom.js";
 
 const STEP_NAMES = {
   signature: "Signature",
@@ -54,27 +54,27 @@ export function sealView(evidence, checked) {
   }
 
   function changeByte() {
+    if (changedAt !== null) return afresh();
     const { bytes } = evidence();
-    changedAt = changedAt === null ? Math.floor(bytes.length * (0.5 + Math.random() / 4)) : null;
-    const [before, after] = changedAt === null ? [0, 0] : [bytes[changedAt], bytes[changedAt] ^ 1];
-    part("change").textContent = changedAt === null ? "Change one byte" : "Put the byte back";
-    part("changed").textContent =
-      changedAt === null
-        ? ""
-        : `Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`;
+    changedAt = Math.floor(bytes.length * (0.5 + Math.random() / 4));
+    const [before, after] = [bytes[changedAt], bytes[changedAt] ^ 1];
+    tell(`Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`);
+    return check();
+  }
+
+  function tell(words) {
+    part("change").textContent = words === "" ? "Change one byte" : "Put the byte back";
+    part("changed").textContent = words;
+  }
+
+  function afresh() {
+    changedAt = null;
+    tell("");
     return check();
   }
 
   part("change").addEventListener("click", changeByte);
-  return {
-    check: () => {
-      changedAt = null;
-      part("change").textContent = "Change one byte";
-      part("changed").textContent = "";
-      return check();
-    },
-    changeByte,
-  };
+  return { check: afresh, changeByte };
 }
 
 function verdict(state, sentence) {
@@ -107,19 +107,14 @@ function withChangedByte(bytes, place) {
 }
 
 function stepRow(step) {
-  return el(
-    "li",
-    { "data-step": step, "data-state": "waiting" },
-    el("span", { class: "sign", "aria-hidden": "true" }, "…"),
-    el("div", {}, el("strong", {}, STEP_NAMES[step]), el("p", {}, "")),
-  );
+  const sign = el("span", { class: "sign", "aria-hidden": "true" }, "…");
+  const words = el("div", {}, el("strong", {}, STEP_NAMES[step]), el("p", {}, ""));
+  return el("li", { "data-step": step, "data-state": "waiting" }, sign, words);
 }
 
 function fill(row, step, state, sentence) {
   row.dataset.state = state;
   row.querySelector(".sign").textContent = SIGNS[state];
-  row
-    .querySelector("strong")
-    .replaceChildren(STEP_NAMES[step], el("span", { class: "unseen" }, `: ${SPOKEN[state]}`));
+  row.querySelector("strong").replaceChildren(STEP_NAMES[step], aside(`: ${SPOKEN[state]}`));
   row.querySelector("p").textContent = sentence;
 }

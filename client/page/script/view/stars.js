@@ -19,24 +19,16 @@ export function starInput(title, range, value, chosen) {
   const steps = ratingSteps(range);
   const halves = steps.length > 1 && steps[1] - steps[0] === 0.5;
   const name = `rating-${Math.random().toString(36).slice(2)}`;
-  const group = el(
-    "fieldset",
-    { class: halves ? "stars halves" : "stars" },
-    el("legend", { class: "unseen" }, `Your rating of ${title}`),
-  );
+  const legend = el("legend", { class: "unseen" }, `Your rating of ${title}`);
+  const group = el("fieldset", { class: halves ? "stars halves" : "stars" }, legend);
   const labels = steps.map((step) => {
     const radio = el("input", { type: "radio", name, value: step, checked: step === value });
     radio.addEventListener("change", () => {
       show(step);
       chosen(step);
     });
-    return el(
-      "label",
-      { title: `${step} of ${range[1]}` },
-      radio,
-      el("span", { "aria-hidden": "true" }, "★"),
-      aside(`${step}`),
-    );
+    const star = el("span", { "aria-hidden": "true" }, "★");
+    return el("label", { title: `${step} of ${range[1]}` }, radio, star, aside(`${step}`));
   });
   const show = (given) =>
     labels.forEach((label, n) => label.classList.toggle("on", given !== null && steps[n] <= given));

@@ -22,6 +22,16 @@ export function aside(text) {
   return el("span", { class: "unseen" }, text);
 }
 
+/** A button; `more` is said by assistive technology alone, behind its words. */
+export function button(words, onclick, { more = null, ...attributes } = {}) {
+  return el("button", { type: "button", onclick, ...attributes }, words, more === null ? null : aside(more));
+}
+
+/** A list entry whose one button takes a title. */
+export function chip(words, onclick) {
+  return el("li", {}, button(words, onclick, { class: "chip" }));
+}
+
 function filled(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (value === null || value === false || value === undefined) continue;

@@ -1,32 +1,52 @@
-// The device's part of residual alternating minimisation (common/tasks/residual): ratings around the mean and the item
-// biases on a constant, her own bias, and the item factors. That of Langevin is the same.
+// The device's part of the tasks that are regressions. AdaDPALS and AdaDPSGD: ratings around the mean on the item factors.
+// Residual alternating minimisation and Langevin: ratings around the mean and the item biases on a constant, her own
+// bias, and the item factors.
 
-import { adadpalsModel } from "./adadpals.js";
 import { contentOf, contentRidge } from "./content.js";
-import { ridgeModel } from "./ridge.js";
+import { gramOf, ridgeModel } from "./ridge.js";
 import { arrayOf, isExplicit, setting } from "./settings.js";
+
+/** The own model on a board of AdaDPALS, with this ridge. */
+export function adadpalsModel(board, strength = setting(board.description.config, "user_ridge", 0)) {
+  const { config } = board.description;
+  const [nItems, rank] = [board.ids.length, setting(config, "rank", 0)];
+  const vectors = arrayOf(board, "item_factors", [nItems, rank]);
+  const mean = isExplicit(config) ? arrayOf(board, "mean", [1])[0] : 0;
+  return ridgeModel({
+    vectors,
+    width: rank,
+    targets: (_items, ratings) => Float32Array.from(ratings, (rating) => rating - Math.fround(mean)),
+    ridge: ridgeOf(strength, config),
+    gram: gramOf(vectors, rank, setting(config, "unobserved_weight")),
+    base: new Float64Array(nItems).fill(mean),
+    local: (solution) => solution,
+    scoring: (local) => ({ constant: 0, offset: 0, weights: local }),
+  });
+}
+
+/** The ridge of a person with n ratings. */
+function ridgeOf(strength, config) {
+  const exponent = setting(config, "user_ridge_exponent");
+  return (n) => strength * Math.max(n, 1) ** exponent;
+}
 
 /** The own model on a board of residual alternating minimisation. */
 export function residualModel(board) {
   const { config } = board.description;
   const strength = userRidge(board);
-  if (!isExplicit(config)) { // presence has neither mean nor biases
-    const presence = { ...board.description, config: { ...config, user_ridge: strength } };
-    return adadpalsModel({ ...board, description: presence });
-  }
+  if (!isExplicit(config)) return adadpalsModel(board, strength); // presence has neither mean nor biases
   const [nItems, rank] = [board.ids.length, setting(config, "rank", 0)];
   const factors = arrayOf(board, "item_factors", [nItems, rank]);
   const biases = arrayOf(board, "item_biases", [nItems]);
   const mean = "mean" in board.arrays ? arrayOf(board, "mean", [1])[0] : 0;
   // One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
   const scale = Math.fround(Math.sqrt(strength / setting(config, "user_bias_ridge", 0)));
-  const exponent = setting(config, "user_ridge_exponent");
   const regression = {
     vectors: withConstant(factors, nItems, rank, scale),
     width: rank + 1,
     targets: (items, ratings) => Float32Array.from(items, (item, k) =>
       Math.fround(Math.fround(ratings[k]) - Math.fround(mean)) - biases[item]),
-    ridge: (n) => strength * Math.max(n, 1) ** exponent,
+    ridge: ridgeOf(strength, config),
     gram: null,
     base: Float64Array.from(biases, (bias) => mean + bias),
     local: (solution) => {
@@ -45,26 +65,19 @@ export function residualModel(board) {
  */
 function withContent(regression, content) {
   const { width, base } = regression;
-
-  function fit(items, ratings) {
+  return (items, ratings) => {
     const targets = regression.targets(items, ratings);
     const ridge = Math.fround(regression.ridge(items.length));
-    const rows = Array.from(items, (item) => joinedRow(regression, content, item, 1, new Float64Array(width + content.width)));
+    const rowOf = (item) => joinedRow(regression, content, item, 1, new Float64Array(width + content.width));
+    const rows = Array.from(items, rowOf);
     const chosen = items.length ? contentRidge(rows, targets, width, ridge) : 1;
     const scale = Math.sqrt(ridge / chosen);
     const vectors = new Float64Array(base.length * (width + content.width));
     for (let item = 0, row = 0; item < base.length; item++, row += width + content.width) {
       joinedRow(regression, content, item, scale, vectors.subarray(row, row + width + content.width));
     }
-    const model = ridgeModel({ ...regression, vectors, width: width + content.width });
-    return { model, own: model.fit(items, ratings) };
-  }
-
-  return {
-    fit,
-    scores: ({ model, own }) => model.scores(own),
-    influences: ({ model, own }, item) => model.influences(own, item),
-    taste: ({ model, own }) => model.taste(own).subarray(0, width - 1),
+    const own = ridgeModel({ ...regression, vectors, width: width + content.width })(items, ratings);
+    return { ...own, taste: own.taste.subarray(0, width - 1) };
   };
 }
 
