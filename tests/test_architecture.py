@@ -37,6 +37,7 @@ EXTRAS = {
         "matplotlib",
         "numba",
         "optuna",
+        "duckdb",
         "pyarrow",
         "ray",
         "rich",

@@ -14,7 +14,7 @@ from fedboard.server.calibrating import (
 )
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem, load_examples, split_examples
-from fedboard.simulations.engine.own_code import is_own
+from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, chosen_on_examples
 from fedboard.simulations.runs.kernel_choice import backend_of

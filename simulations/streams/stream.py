@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.cohort import Cohort
+from fedboard.simulations.datasets.sorted_users import cut
 
 
 class UserStream(Protocol):
@@ -106,22 +107,3 @@ def block_bounds(counts: IntArray, most_ratings: int) -> Iterator[tuple[int, int
     """
     require_whole("ratings in a block", most_ratings)
     yield from cut(counts + ROOM_OF_A_USER, most_ratings)
-
-
-def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
-    """Cut what stands in a row into pieces of at most so much; what alone is more is a piece of its own.
-
-    Args:
-        sizes: int64, shape (n,), >= 0.
-        most: >= 1.
-
-    Yields:
-        Bounds (first, one past the last), one piece after the other; none is empty.
-    """
-    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-    start = 0
-    while start < sizes.size:
-        within = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
-        stop = max(within, start + 1)
-        yield start, stop
-        start = stop

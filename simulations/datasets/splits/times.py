@@ -1,7 +1,7 @@
 """When ratings were given: whole seconds since 1970 in UTC, or whatever whole numbers a file counts in."""
 
+import re
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -11,63 +11,10 @@ from fedboard.common.errors import InputError
 
 _LARGEST = 2.0**62
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MAIL = rf"\A[A-Z][a-z]{{2}} (?:{'|'.join(_MONTHS)}) \d\d \d\d:\d\d:\d\d [+-]\d{{4}} \d{{4}}\z"
+_MAIL = re.compile(rf"[A-Z][a-z]{{2}} (?:{'|'.join(_MONTHS)}) \d\d \d\d:\d\d:\d\d [+-]\d{{4}} \d{{4}}")
 """As Goodreads writes a time, 30 characters."""
 _LONGEST = 20
 """Characters of a whole number in a configuration."""
-
-
-def times_of_arrow(column: Any) -> IntArray | None:
-    """The times of a pyarrow column without empty cells; None where it holds none.
-
-    Args:
-        column: a ``pyarrow.ChunkedArray`` of whole numbers, of numbers (cut to whole ones), dates or timestamps.
-    """
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return None
-    return times_of_numbers(column.to_numpy())
-
-
-def times_of_words(words: Any) -> IntArray | None:
-    """The times of texts, int64: ISO 8601, or as in ``Fri Aug 25 13:55:02 -0700 2017``; None where one is neither.
-
-    Args:
-        words: a pyarrow array of texts without empty cells, or a list of them.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
-        words = pa.array(words) if isinstance(words, list) else words
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return None
-    try:
-        return times_of_arrow(words.cast(pa.timestamp("s")))
-    except pa.ArrowInvalid:
-        pass
-    if not pc.all(pc.match_substring_regex(words, _MAIL)).as_py():
-        return None
-    month = pc.index_in(pc.utf8_slice_codeunits(words, 4, 7), pa.array(_MONTHS))
-    iso = pc.binary_join_element_wise(
-        pc.utf8_slice_codeunits(words, 26, 30),
-        pc.utf8_slice_codeunits(pc.cast(pc.add(month, 101), pa.string()), 1, 3),
-        pc.utf8_slice_codeunits(words, 8, 10),
-        "-",
-    )
-    day = pc.utf8_slice_codeunits(words, 11, 19)
-    zone = pc.binary_join_element_wise(
-        pc.utf8_slice_codeunits(words, 20, 23), pc.utf8_slice_codeunits(words, 23, 25), ":"
-    )
-    try:
-        told = pc.binary_join_element_wise(pc.binary_join_element_wise(iso, day, "T"), zone, "")
-        return times_of_arrow(told.cast(pa.timestamp("s", tz="UTC")))
-    except pa.ArrowInvalid:
-        return None
 
 
 def times_of_numbers(column: ArrayLike) -> IntArray | None:
@@ -98,6 +45,17 @@ def is_time(cell: str) -> bool:
         return "_" not in cell and abs(float(cell)) < _LARGEST
     except ValueError:
         return _instant(cell) is not None
+
+
+def is_mail_time(cell: str) -> bool:
+    """Whether a text is a time as in ``Fri Aug 25 13:55:02 -0700 2017``."""
+    if _MAIL.fullmatch(cell) is None:
+        return False
+    try:
+        datetime.strptime(cell, "%a %b %d %H:%M:%S %z %Y")
+    except ValueError:
+        return False
+    return True
 
 
 def public_time(given: int | float | str, key: str) -> int:

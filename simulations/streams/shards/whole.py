@@ -9,9 +9,10 @@ import numpy as np
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.readers import DataSource
+from fedboard.simulations.datasets.sorted_users import SortedUsers
 from fedboard.simulations.datasets.synthetic.people import PeopleStream
 from fedboard.simulations.streams.shards.room import in_words
-from fedboard.simulations.streams.shards.writing import SortedUsers, in_parts
+from fedboard.simulations.streams.shards.writing import in_parts
 
 _FACTOR = 6
 """Memory that reading takes at most, in unpacked sizes of the file."""
