@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import IndexArray
+from fedboard.common.arrays import IndexArray, IntArray
 
 
 def id_order(words: list[str]) -> list[int]:
@@ -20,18 +20,18 @@ def is_sorted(users: IndexArray, items: IndexArray) -> bool:
     return bool(np.all(later_user | (same_user & (items[1:] > items[:-1]))))
 
 
-def pair_order(users: IndexArray, items: IndexArray) -> NDArray[np.int64]:
+def pair_order(users: IndexArray, items: IndexArray) -> IntArray:
     """Stable order of rows by (user, item)."""
     return np.lexsort((items, users))
 
 
-def first_repeated_row(users: IndexArray, items: IndexArray, order: IndexArray) -> int | None:
+def first_repeated_row(users: IndexArray, items: IndexArray, order: IntArray) -> int | None:
     """Row of the earliest second occurrence of a (user, item) pair, or None.
 
     Args:
         users: int32, shape (n_rows,), sorted by ``order``.
         items: int32, shape (n_rows,), sorted by ``order``.
-        order: int32, shape (n_rows,): the row that each sorted entry comes from; stable.
+        order: int64, shape (n_rows,): the row that each sorted entry comes from; stable.
     """
     repeated = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
     if not repeated.any():

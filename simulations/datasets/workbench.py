@@ -4,6 +4,8 @@ Whatever a source looks like, its rows go the same way: read as text, checked, u
 of their ids, rows sorted by user and item. What does not fit into memory is sorted on disk.
 """
 
+import atexit
+import gc
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -49,6 +51,7 @@ class Workbench:
             )
         import duckdb
 
+        atexit.unregister(gc.freeze)  # of a command (``starting``): duckdb complains of what is never freed
         self._folder, self._files, self._tables = folder, 0, 0
         options: dict[str, Any] = {
             # Nothing is loaded or fetched that is not in the package.

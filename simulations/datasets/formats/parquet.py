@@ -91,8 +91,8 @@ class ParquetTable:
                 return f"{self.locate(row)}: the {role} id is empty; fill it in or remove the line."
             if cell is None:
                 return f"{self.locate(row)}: {name!r} is empty; fill it in or remove the row."
-        name = mapping.rating if rating is None else mapping.time
-        return f"{self.locate(row)}: {name!r} is empty; fill it in or remove the row."
+        missing = mapping.rating if rating is None else mapping.time
+        return f"{self.locate(row)}: {missing!r} is empty; fill it in or remove the row."
 
 
 def kinds_of(bench: Workbench, file: StoredFile, path: str) -> dict[str, str]:

@@ -214,28 +214,29 @@ def _of_2023(file: StoredFile, asked: Asked) -> TextLayout:
     )
 
 
-AMAZON = tuple(
-    Reader(
-        name=name,
-        what=f"Amazon reviews of {what}",
+def _amazon(year: int, what: str, layout_of: LayoutOf, recognises: Callable[[Looks], bool]) -> Reader:
+    return Reader(
+        name=f"amazon-{year}",
+        what=f"Amazon reviews of {year}, ratings only{what}",
         given_as="the `.csv`",
         read=partial(_rows, layout_of=layout_of, repeats=True),
         recognises=recognises,
         rating_range=(1.0, 5.0),
         times=True,
     )
-    for name, what, layout_of, recognises in (
-        *(
-            (
-                f"amazon-{year}",
-                f"{year}, ratings only: {', '.join(columns)}",
-                partial(_ordered, columns=columns),
-                partial(_has_order, columns=columns),
-            )
-            for year, columns in ((2014, _USER_FIRST), (2018, _ITEM_FIRST))
-        ),
-        ("amazon-2023", "2023, ratings only, with a header line", _of_2023, _has_header_of_2023),
-    )
+
+
+AMAZON = (
+    *(
+        _amazon(
+            year,
+            f": {', '.join(columns)}",
+            partial(_ordered, columns=columns),
+            partial(_has_order, columns=columns),
+        )
+        for year, columns in ((2014, _USER_FIRST), (2018, _ITEM_FIRST))
+    ),
+    _amazon(2023, ", with a header line", _of_2023, _has_header_of_2023),
 )
 
 

@@ -107,6 +107,21 @@ def test_a_package_may_bring_a_reader(tmp_path: Path, monkeypatch: pytest.Monkey
         load_ratings(source, format="star")
 
 
+@pytest.mark.parametrize(
+    "name", ["a*.csv", "[ab].csv", "it's; DROP TABLE read.csv", "http:a.csv", "s3%3A b.csv"]
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_name_names_one_file_whatever_is_in_it(name: str, packed: bool, tmp_path: Path) -> None:
+    lines = b"user,item,rating\n007,'; DROP TABLE read; --,4\n7,2,1\n"
+    source = written(tmp_path / (f"{name}.gz" if packed else name), gzip.compress(lines) if packed else lines)
+    for other in ("ab.csv", "a.csv", "b.csv"):
+        written(tmp_path / other, lines.replace(b"007", b"8"))
+
+    found = contents(load_ratings(source, rating_range=(1, 5)))
+
+    assert found == {("007", "'; DROP TABLE read; --"): 4.0, ("7", "2"): 1.0}, "and 007 is not 7"
+
+
 def test_columns_are_found_by_the_mapping(tmp_path: Path) -> None:
     path = tmp_path / "odd.csv"
     path.write_text('score,note,who,what\n4.5,"a, quoted\nnote",ann,tea\n')
