@@ -101,7 +101,7 @@ def _facts_of_shards(path: str, given: tuple[str | None, ...], *, times: bool) -
 @click.option(
     "--memory",
     metavar="GB",
-    type=click.FloatRange(min=0.02),
+    type=click.FloatRange(min=0.27),
     default=1.0,
     help="What sorting may take, beside the program and the catalogue.  [default: 1]",
 )
