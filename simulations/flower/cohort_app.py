@@ -12,7 +12,7 @@ from fedboard.client.fleet.answering_app import make_client_app
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.signing import PinnedServer
 from fedboard.simulations.flower.cohorts import open_stored
-from fedboard.simulations.sessions.client_noise import client_noise
+from fedboard.simulations.sessions.clients import client_noise
 
 _LARGEST = Question.MAX_BYTES
 """A simulation's own question, on its own machine: as large as any."""

@@ -21,7 +21,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.simulations.sessions.simulated_devices import as_simulated
+from fedboard.simulations.sessions.clients import as_simulated
 
 
 def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArray | None = None) -> None:

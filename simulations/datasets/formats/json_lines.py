@@ -17,9 +17,8 @@ from typing import Any
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.formats.header import require_columns
 from fedboard.simulations.datasets.formats.tables import require_one
-from fedboard.simulations.datasets.formats.text import first_line, time_of
+from fedboard.simulations.datasets.formats.text import first_line, require_columns, time_of
 from fedboard.simulations.datasets.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.sorting import Rows, Which
 from fedboard.simulations.datasets.splits.times import is_mail_time, is_time

@@ -12,8 +12,8 @@ from functools import partial
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import printable
 from fedboard.server.catalogue.stored_file import Place, StoredFile
-from fedboard.simulations.datasets.formats.header import title_field
 from fedboard.simulations.datasets.formats.parquet import column, id_of, kinds_of, rating_of, when_of
+from fedboard.simulations.datasets.formats.text import title_field
 from fedboard.simulations.datasets.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.sorting import Rows
 from fedboard.simulations.datasets.workbench import Workbench, workbench

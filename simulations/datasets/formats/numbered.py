@@ -16,10 +16,9 @@ from fedboard.common.arrays import NOT_ARRAYS
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.named import MANIFEST
-from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.rules import check_values
+from fedboard.simulations.datasets.rules import check_values, first_repeated_row, is_sorted, pair_order
 from fedboard.simulations.datasets.shards import load_shards, open_shards
 
 _TRAIN, _TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")

@@ -3,7 +3,7 @@
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.formats.header import require_columns
+from fedboard.simulations.datasets.formats.text import require_columns
 from fedboard.simulations.datasets.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.sorting import Rows
 from fedboard.simulations.datasets.workbench import Workbench

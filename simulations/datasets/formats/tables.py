@@ -24,8 +24,15 @@ from fedboard.server.catalogue.listing import numbered_lines
 from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_1M, OF_20M, OF_100K
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.server.catalogue.titles import read_titles
-from fedboard.simulations.datasets.formats.header import require_columns, title_field
-from fedboard.simulations.datasets.formats.text import TextLayout, cells_of, first_line, header, text_rows
+from fedboard.simulations.datasets.formats.text import (
+    TextLayout,
+    cells_of,
+    first_line,
+    header,
+    require_columns,
+    text_rows,
+    title_field,
+)
 from fedboard.simulations.datasets.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.sorting import Rows, Which
 

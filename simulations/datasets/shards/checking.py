@@ -13,8 +13,7 @@ from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.rules import check_values
-from fedboard.simulations.datasets.shards.layout import ITEM, KEY, USER, schema_of
-from fedboard.simulations.datasets.shards.manifest import Group, Manifest, Shard
+from fedboard.simulations.datasets.shards.manifest import ITEM, KEY, USER, Group, Manifest, Shard, schema_of
 from fedboard.simulations.datasets.shards.user_rows import UserRows
 
 

@@ -21,8 +21,12 @@ from fedboard.simulations.datasets.shards.manifest import MOST, Manifest
 from fedboard.simulations.datasets.sorting import Listed, Rows, SortedRows
 from fedboard.simulations.datasets.synthetic.people import PeopleStream, is_people, open_people
 from fedboard.simulations.datasets.workbench import workbench
-from fedboard.simulations.streams.shards.room import require_room
-from fedboard.simulations.streams.shards.whole import require_fits, sorted_users, users_of_people
+from fedboard.simulations.streams.shards.whole import (
+    require_fits,
+    require_room,
+    sorted_users,
+    users_of_people,
+)
 from fedboard.simulations.streams.shards.writing import (
     GROUP_RATINGS,
     About,

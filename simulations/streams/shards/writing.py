@@ -13,17 +13,23 @@ from numpy.typing import NDArray
 from fedboard.client.private_files import open_private, write_private
 from fedboard.simulations.datasets.named import MANIFEST
 from fedboard.simulations.datasets.shards.checking import digest_of
-from fedboard.simulations.datasets.shards.layout import ITEM, KEY, TIME, USER, VALUE, schema_of, written_as
 from fedboard.simulations.datasets.shards.manifest import (
     FORMAT,
+    ITEM,
+    KEY,
     NOTE,
+    TIME,
+    USER,
+    VALUE,
     Group,
     Items,
     Manifest,
     Shard,
     encoded,
+    schema_of,
+    written_as,
 )
-from fedboard.simulations.datasets.sorted_users import SortedUsers, cut
+from fedboard.simulations.datasets.sorting import SortedUsers, cut
 
 GROUP_RATINGS = 1 << 19
 """Ratings in a row group: what is decoded at a time, some 12 MB of them."""

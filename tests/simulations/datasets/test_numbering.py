@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fedboard.simulations.datasets.numbering import first_repeated_row, is_sorted, pair_order
+from fedboard.simulations.datasets.rules import first_repeated_row, is_sorted, pair_order
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 3)), min_size=1))
