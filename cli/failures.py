@@ -26,6 +26,7 @@ _EXTRAS = frozenset(
         "dp_accounting",
         "flwr",
         "h11",
+        "duckdb",
         "cvxpy",
         "jinja2",
         "llvmlite",

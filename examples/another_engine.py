@@ -31,7 +31,7 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.engine.runtime import SpreadSums
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.streams import SpanSums, SpanWork, sums_of_span
-from fedboard.simulations.streams.opening import open_problem
+from fedboard.simulations.streams.problem import open_problem
 from fedboard.simulations.streams.spans import require_everybody
 
 Mapped = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]

@@ -43,8 +43,7 @@ from fedboard.simulations.datasets.splits import (
     split_users,
 )
 from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins
-from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, TimeRule
-from fedboard.simulations.datasets.splits.times import public_time
+from fedboard.simulations.datasets.splits.times import ByDate, ByLast, TimeRule, public_time
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -101,7 +101,7 @@ def _facts_of_shards(path: str, given: tuple[str | None, ...], *, times: bool) -
 @click.option(
     "--memory",
     metavar="GB",
-    type=click.FloatRange(min=0.02),
+    type=click.FloatRange(min=0.27),
     default=1.0,
     help="What sorting may take, beside the program and the catalogue.  [default: 1]",
 )
@@ -121,8 +121,8 @@ def shard(
 ) -> None:
     """Write the ratings of SOURCE to DIR as shards, for data that do not fit into memory.
 
-    Any format of `fedboard data formats`. They are read a part at a time and sorted on disk, beside DIR; npz,
-    lenskit and synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
+    Any format of `fedboard data formats`. They are sorted on disk, beside DIR; npz and
+    synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
     """
     from fedboard.cli.research.shard_progress import telling
     from fedboard.simulations.datasets import find_data

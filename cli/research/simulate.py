@@ -229,7 +229,7 @@ def _run_beside(
     from fedboard.simulations.engine import WorkerPool
     from fedboard.simulations.simulate import require_installed, write_report
     from fedboard.simulations.simulate import simulate as run_private
-    from fedboard.simulations.sweeps.beside import run_beside
+    from fedboard.simulations.sweeps.cells import run_beside
 
     require_installed(report=True)
     with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:

@@ -15,7 +15,7 @@ from fedboard.simulations.problem import load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import is_reference, run_reference
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.opening import is_streamed, open_problem
+from fedboard.simulations.streams.problem import is_streamed, open_problem
 from research.population.cpu_time import cpu_seconds
 
 METRIC = "test_rmse"

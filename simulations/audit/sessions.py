@@ -26,8 +26,8 @@ from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.simulations.sessions.choice import chosen_card, sums_left
 from fedboard.simulations.sessions.clients import noise_of
-from fedboard.simulations.sessions.driving import drive
 from fedboard.simulations.sessions.runtime import about_of
+from fedboard.simulations.sessions.session import drive
 
 AGGREGATOR, FIRST, SECOND = "the aggregator", "the first server", "the second server"
 ClientNoise = Callable[[NoiseSource, int, int], NoiseSource]

@@ -2,12 +2,18 @@
 
 from fedboard.simulations.baselines.als import AlsModel, fit_als
 from fedboard.simulations.baselines.als_config import AlsConfig, default_als
-from fedboard.simulations.baselines.bias import BiasConfig, BiasModel, fit_bias
 from fedboard.simulations.baselines.ease import EaseModel, fit_ease
-from fedboard.simulations.baselines.item_mean import ItemMeanModel, fit_item_mean
-from fedboard.simulations.baselines.local import LocalModel
-from fedboard.simulations.baselines.popularity import PopularityModel, fit_popularity
-from fedboard.simulations.baselines.predictor import Predictor
+from fedboard.simulations.baselines.means import (
+    BiasConfig,
+    BiasModel,
+    ItemMeanModel,
+    LocalModel,
+    PopularityModel,
+    Predictor,
+    fit_bias,
+    fit_item_mean,
+    fit_popularity,
+)
 
 __all__ = [
     "AlsConfig",

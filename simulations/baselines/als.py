@@ -24,8 +24,7 @@ from fedboard.common.cohort import Cohort, row_blocks
 from fedboard.common.protocols.sums.exact import index_by_item
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als_config import AlsConfig
-from fedboard.simulations.baselines.item_mean import mean_rating
-from fedboard.simulations.baselines.predictor import require_catalogue
+from fedboard.simulations.baselines.means import mean_rating, require_catalogue
 
 _FIRST_NORM = 0.1
 """Typical norm of the first item vectors; results hardly depend on it (0.1 to 1 tried)."""

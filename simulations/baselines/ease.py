@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.baselines.predictor import require_catalogue
+from fedboard.simulations.baselines.means import require_catalogue
 
 MOST_ITEMS = 10_000
 _USERS_AT_ONCE = 1024

@@ -17,9 +17,8 @@ from fedboard.common.protocols.shared.sessions import SessionLoop
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.comparing.workload import Workload, spread
 from fedboard.simulations.sessions.choice import chosen_card
-from fedboard.simulations.sessions.costs import ClientCosts, client_costs
-from fedboard.simulations.sessions.driving import InProcess
-from fedboard.simulations.sessions.stopwatch import TimedSession
+from fedboard.simulations.sessions.costs import ClientCosts, TimedSession, client_costs
+from fedboard.simulations.sessions.session import InProcess
 
 USUAL_SIZES = (10, 40, 160)
 """Clients of the sessions that are run, as far as their messages fit."""

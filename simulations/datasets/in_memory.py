@@ -1,6 +1,7 @@
 """Ratings that are in memory already: three columns, or a data frame of pandas, polars or anything like it."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -8,12 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
-from fedboard.simulations.datasets.columns import RawColumns
-from fedboard.simulations.datasets.loading import assemble
-from fedboard.simulations.datasets.numbering import Numbered, number_integers, number_texts
+from fedboard.simulations.datasets.loading import ratings_of_rows
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.rules import ListedCatalogue, check_range
+from fedboard.simulations.datasets.rules import check_range
+from fedboard.simulations.datasets.sorting import Listed, Rows
 from fedboard.simulations.datasets.splits.times import times_of_numbers
+from fedboard.simulations.datasets.workbench import Workbench
 
 
 def ratings_of_table(table: Any, *, columns: ColumnMapping | None = None, **more: Any) -> Ratings:
@@ -90,25 +91,37 @@ def ratings_of_columns(
     when = None if times is None else times_of_numbers(columns[3])
     if times is not None and when is None:
         raise InputError("the column of times must be numbers or datetime64, none of them missing")
-    raw = RawColumns(
-        users=_numbered(columns[0], "users"),
-        items=_numbered(columns[1], "items"),
-        values=rated,
-        locate=lambda row: f"row {row}",
-        times=when,
-    )
-    listing = None
+    found: dict[str, NDArray[Any]] = {
+        "user_id": _ids(columns[0], "users"),
+        "item_id": _ids(columns[1], "items"),
+        "rating": rated,
+        **({} if when is None else {"given": when}),
+    }
+    listed = None
     if titles is not None:
-        listing = ListedCatalogue(
+        listed = Listed(
             titles={str(key): str(title) for key, title in titles.items()}, rated_only=catalogue == "rated"
         )
-    return assemble(raw, name, scale, listing)
+    return ratings_of_rows(_rows(found), name=name, label="the table", scale=scale, listed=listed)
 
 
-def _numbered(column: NDArray[Any], what: str) -> Numbered:
+def _rows(columns: dict[str, NDArray[Any]]) -> Rows:
+    return Rows(
+        select=partial(_select, columns=columns),
+        locate=lambda row: f"row {row}",
+        explain=lambda reason, row: f"row {row}: an id is empty, or no text; fill it in or remove the row.",
+    )
+
+
+def _select(bench: Workbench, columns: dict[str, NDArray[Any]]) -> str:
+    import pyarrow as pa
+
+    return f"SELECT * FROM {bench.register(pa.table({name: pa.array(column) for name, column in columns.items()}))}"
+
+
+def _ids(column: NDArray[Any], what: str) -> NDArray[Any]:
     if np.issubdtype(column.dtype, np.integer):
-        return number_integers(column.astype(np.int64))
+        return column.astype(np.int64, copy=False)
     if column.dtype.kind not in "OUT" or not all(isinstance(one, str | int) for one in column.tolist()):
         raise InputError(f"the ids of {what} must be whole numbers or texts, got {column.dtype}")
-    words, codes = np.unique(column.astype(np.str_), return_inverse=True)
-    return number_texts(codes.astype(np.int32), words.tolist())
+    return column.astype(np.str_)

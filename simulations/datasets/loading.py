@@ -2,30 +2,24 @@
 
 import logging
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
 from fedboard.common.errors import InputError
-from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
+from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
-from fedboard.simulations.datasets.columns import RawColumns
-from fedboard.simulations.datasets.formats.reader import Asked
 from fedboard.simulations.datasets.named import SYNTHETIC
-from fedboard.simulations.datasets.numbering import (
-    first_repeated_row,
-    is_sorted,
-    latest_of_repeated,
-    pair_order,
-)
 from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.reader import Asked
 from fedboard.simulations.datasets.readers import DataSource, find_source
-from fedboard.simulations.datasets.rules import ListedCatalogue, check_range, check_values
+from fedboard.simulations.datasets.rules import check_range
+from fedboard.simulations.datasets.sorting import Listed, Rows, SortedRows
 from fedboard.simulations.datasets.synthetic.people import is_people, open_people, ratings_of_people
 from fedboard.simulations.datasets.synthetic.ratings import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets.workbench import workbench
 
 _log = logging.getLogger(__name__)
 
@@ -98,10 +92,6 @@ def load_ratings(
         _log.warning(
             "%s: ratings are taken to be from 1 to 5; --rating-range says otherwise", found.file.label
         )
-    if reader.needs_pyarrow and find_spec("pyarrow") is None:
-        raise InputError(
-            f"{found.file.label}: reading it needs pyarrow; pip install '.[sim]' in the checkout."
-        )
     read = reader.read(
         found.file,
         Asked(
@@ -114,8 +104,11 @@ def load_ratings(
     )
     if isinstance(read, Ratings):
         return read
-    listing = None if listed is None else ListedCatalogue(titles=listed, rated_only=catalogue == "rated")
-    return replace(assemble(read, found.name, looked.scale, listing), presence=reader.presence)
+    of_list = None if listed is None else Listed(titles=listed, rated_only=catalogue == "rated")
+    ratings = ratings_of_rows(
+        read, name=found.name, label=found.file.label, scale=looked.scale, listed=of_list
+    )
+    return replace(ratings, presence=reader.presence)
 
 
 def look_at(
@@ -220,45 +213,45 @@ def _titles_beside(found: DataSource) -> dict[str, str] | None:
     return None if brought is None or beside is None else read_titles(beside, brought.layout)
 
 
-def assemble(
-    raw: RawColumns, name: str, rating_range: tuple[float, float], catalogue: ListedCatalogue | None
+def ratings_of_rows(
+    rows: Rows, *, name: str, label: str, scale: tuple[float, float], listed: Listed | None
 ) -> Ratings:
-    """Check and sort the columns of a file or a table; of a pair that a format may repeat, keep the latest rating.
+    """Read, check and sort the rows of a file or a table; of a pair that may be repeated, keep the latest rating.
+
+    Args:
+        rows: private.
+        name: of the data set. Public.
+        label: how messages call the source.
+        scale: lowest and highest rating. Public.
+        listed: the items there are; None: those that occur.
 
     Raises:
         InputError: a rating off the range, an item that is not listed, or a pair twice; names the row.
     """
-    check_values(raw.values, rating_range, raw.locate)
-    users, items, values, times = raw.users.codes, raw.items.codes, raw.values, raw.times
-    item_ids, titles = raw.items.ids.astype(np.str_), None
-    if catalogue is not None:
-        listed = catalogue.apply(raw.items, raw.locate)
-        items, item_ids, titles = listed.codes, listed.ids, listed.titles
-    if not is_sorted(users, items):
-        order = pair_order(users, items, n_users=raw.users.ids.size, n_items=item_ids.size)
-        users, items, values = users.take(order), items.take(order), values.take(order)
-        times = None if times is None else times.take(order)
-        repeated = first_repeated_row(users, items, order)
-        if repeated is not None and raw.repeats:
-            kept = latest_of_repeated(users, items, times, values)
-            users, items, values = users[kept], items[kept], values[kept]
-            times = None if times is None else times[kept]
-        elif repeated is not None:
-            user = printable(raw.users.ids[raw.users.codes[repeated]])
-            item = printable(raw.items.ids[raw.items.codes[repeated]])
-            raise InputError(
-                f"{raw.locate(repeated)}: user {user} has already rated item {item}; "
-                "keep one rating per user and item."
+    with workbench() as bench:
+        found = SortedRows(bench, rows, label=label, scale=scale, listed=listed)
+        users, items = np.empty(found.n_rows, np.int32), np.empty(found.n_rows, np.int32)
+        values = np.empty(found.n_rows, np.float32)
+        times = np.empty(found.n_rows, np.int64) if found.timed else None
+        first, start = 0, 0
+        for some in found.users(keys=False):
+            stop = start + some.items.size
+            users[start:stop] = np.repeat(
+                np.arange(first, first + some.counts.size, dtype=np.int32), some.counts
             )
-    return Ratings(
-        users=users,
-        items=items,
-        values=values,
-        user_ids=raw.users.ids,
-        item_ids=item_ids,
-        titles=titles,
-        rating_range=rating_range,
-        name=name,
-        times=times,
-        items_listed=catalogue is not None and not catalogue.rated_only,
-    )
+            items[start:stop], values[start:stop] = some.items, some.values
+            if times is not None and some.times is not None:
+                times[start:stop] = some.times
+            first, start = first + some.counts.size, stop
+        return Ratings(
+            users=users[:start],
+            items=items[:start],
+            values=values[:start],
+            user_ids=found.user_ids,
+            item_ids=found.item_ids,
+            titles=found.titles,
+            rating_range=scale,
+            name=name,
+            times=None if times is None else times[:start],
+            items_listed=listed is not None and not listed.rated_only,
+        )

@@ -3,43 +3,75 @@
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.common.files import open_file
+from fedboard.common.tasks.shared.brought import entries_of, loaded
 from fedboard.server.catalogue.stored_file import Place, StoredFile, archive, folder
-from fedboard.simulations.datasets.formats.reader import Looks, Reader
+from fedboard.simulations.datasets.formats import json_lines, lenskit, netflix, numbered, parquet, tables
 from fedboard.simulations.datasets.formats.text import first_line
 from fedboard.simulations.datasets.named import near_data
+from fedboard.simulations.datasets.reader import Looks, Reader
+from fedboard.simulations.own_code import is_own, own_object
 
-_FILES = (
-    "movielens.tabs",
-    "movielens.dat",
-    "movielens.csv",
-    "netflix",
-    "amazon",
-    "plays",
-    "recbole",
-    "json_lines",
-    "lenskit",
-    "delimited",
-    "parquet",
-    "npz",
-    "sharded",
+READERS: Final[tuple[Reader, ...]] = (
+    *tables.MOVIELENS,
+    *netflix.READERS,
+    *tables.AMAZON,
+    *tables.PLAYS,
+    tables.RECBOLE,
+    *json_lines.READERS,
+    *lenskit.READERS,
+    *tables.GENERIC,
+    *parquet.READERS,
+    *numbered.READERS,
 )
-"""Files in ``formats/``, each with its ``READERS``; the first that recognises a file reads it."""
-
-READERS: Final[tuple[Reader, ...]] = tuple(
-    reader
-    for file in _FILES
-    for reader in import_module(f"fedboard.simulations.datasets.formats.{file}").READERS
-)
+"""Those of this package; the first that recognises a file reads it."""
+ENTRY_POINTS: Final = "fedboard.readers"
+"""Under which other packages bring theirs: each names a ``Reader``."""
 FORMATS: Final = tuple(reader.name for reader in READERS)
 _FILE_NAMES = tuple(dict.fromkeys(reader.file_name for reader in READERS if reader.file_name is not None))
 _HEAD_BYTES = 1 << 16
+
+
+def readers() -> tuple[Reader, ...]:
+    """All that are installed: those of this package first.
+
+    Raises:
+        InputError: one that another package brings cannot be loaded, or is no reader.
+    """
+    brought = entries_of(ENTRY_POINTS, entry_points)
+    others = (
+        _checked(loaded(found, "reader"), name) for name, found in brought.items() if name not in FORMATS
+    )
+    return (*READERS, *others)
+
+
+def _named(choice: str) -> Reader:
+    """The reader of a name, or that in a researcher's own file or module.
+
+    Raises:
+        InputError: there is none.
+    """
+    if is_own(choice):
+        return _checked(own_object(choice, "reader"), choice)
+    known = {reader.name: reader for reader in readers()}
+    if choice not in known:
+        meant = did_you_mean(choice, tuple(known)) or "."
+        raise InputError(f"unknown format {choice!r}; use one of {', '.join(known)}{meant}")
+    return known[choice]
+
+
+def _checked(found: object, name: str) -> Reader:
+    if not isinstance(found, Reader):
+        raise InputError(
+            f"reader {name!r} must be a Reader record, got {type(found).__name__}; see docs/guide/extending.md"
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,50 +101,51 @@ def find_source(
 
     Args:
         path: file, folder or zip archive.
-        format_name: one of ``FORMATS``, or None to tell it from names and first lines.
+        format_name: of a reader, or ``file.py:NAME`` of one's own; None to tell it from names and first lines.
         mapped: whether somebody named the columns, so that a text file is a plain table.
         titles: item id to title, where somebody named a file of titles. Public.
 
     Raises:
         InputError: nothing there, nothing recognised, or an unknown format name.
     """
-    if format_name is not None and format_name not in FORMATS:
-        meant = did_you_mean(format_name, FORMATS) or "."
-        raise InputError(f"unknown format {format_name!r}; use one of {', '.join(FORMATS)}{meant}")
+    known = readers() if format_name is None else (_named(format_name),)
     if not path.exists():
         raise InputError(
             f"{path} does not exist; give a file, a folder or a zip archive of ratings{near_data(path) or '.'}"
         )
-    named = tuple(reader for reader in READERS if reader.name == format_name)
+    named = format_name is not None
     if path.is_dir():
-        return _within(folder(path), named, titles)
+        return _within(folder(path), known, titles, named=named)
     open_file(path, largest=None).close()
     if path.suffix.lower() == ".zip" or (path.suffix.lower() != ".npz" and zipfile.is_zipfile(path)):
-        return _within(archive(path), named, titles)
+        return _within(archive(path), known, titles, named=named)
     file, place = StoredFile(path=path), folder(path.resolve().parent)
     if named:
-        return DataSource(file=file, reader=named[0], place=place)
+        return DataSource(file=file, reader=known[0], place=place)
     looks = _looks(file, place, mapped=mapped, titles=titles)
-    alike = [reader for reader in READERS if reader.recognises(looks)]
+    alike = [reader for reader in known if reader.recognises(looks)]
     if not alike:
         first_line(file)
         raise InputError(f"{file.label}: the format is not recognised; name it, one of {', '.join(FORMATS)}.")
     return DataSource(file=file, reader=_told_apart(alike, looks), place=place)
 
 
-def _within(place: Place, named: Sequence[Reader], titles: dict[str, str] | None) -> DataSource:
+def _within(
+    place: Place, known: Sequence[Reader], titles: dict[str, str] | None, *, named: bool
+) -> DataSource:
     """The ratings file in a folder or archive, by its usual name."""
-    for file_name in _FILE_NAMES:
+    file_names = tuple(dict.fromkeys(reader.file_name for reader in known if reader.file_name is not None))
+    for file_name in file_names:
         files = place.matching(file_name)
-        alike = [reader for reader in named or READERS if reader.file_name == file_name]
-        if not files or not alike:
+        alike = [reader for reader in known if reader.file_name == file_name]
+        if not files:
             continue
         looks = Looks(file=files[0], place=place, head=b"", line="", titles=titles)
         reader = alike[0] if named else _told_apart(alike, looks)
         return DataSource(file=files[0], reader=reader, place=place, files=files)
     raise InputError(
-        f"{place.path} holds none of {', '.join(_FILE_NAMES)}"
-        f"{f' in format {named[0].name}' if named else ''}; give the path of the ratings file itself."
+        f"{place.path} holds none of {', '.join(file_names or _FILE_NAMES)}"
+        f"{f' in format {known[0].name}' if named else ''}; give the path of the ratings file itself."
     )
 
 

@@ -1,82 +1,17 @@
-"""What ratings must satisfy whatever their format: the rating range, the catalogue, one rating per pair."""
+"""What ratings must satisfy whatever their format: the rating range, the catalogue, one rating per pair.
+
+The order of ids and of rows.
+"""
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import Float32Array, IndexArray
+from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.numbering import Numbered, id_order
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedItems:
-    """Item column and catalogue, agreed with each other."""
-
-    codes: IndexArray
-    """int32, shape (n_rows,): positions in ``ids``."""
-    ids: NDArray[np.str_]
-    """Shape (n_items,): the catalogue."""
-    titles: tuple[str, ...]
-    """Shape (n_items,): ``item ID`` where the catalogue has no title."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListedCatalogue:
-    """The items there are, by a public list."""
-
-    titles: dict[str, str]
-    """Item id to title, which may be empty."""
-    rated_only: bool
-    """Whether the numbering leaves out items that nobody rated."""
-
-    def apply(self, items: Numbered, locate: Callable[[int], str]) -> ListedItems:
-        """Attach titles, and number all listed items unless ``rated_only``.
-
-        Args:
-            items: the item column.
-            locate: names a row for a message.
-
-        Raises:
-            InputError: an item is not listed.
-        """
-        rated: list[str] = [str(item) for item in items.ids.tolist()]
-        require_listed(self.titles, rated, items.codes, locate)
-        ids, codes = rated, items.codes
-        if not self.rated_only:
-            listed = list(self.titles)
-            ids = [listed[position] for position in id_order(listed)]
-            number = {item: position for position, item in enumerate(ids)}
-            codes = np.array([number[item] for item in rated], dtype=np.int32)[items.codes]
-        titles = tuple(self.titles[item] or f"item {item}" for item in ids)
-        return ListedItems(codes=codes, ids=np.array(ids, dtype=np.str_), titles=titles)
-
-
-def require_listed(
-    titles: dict[str, str], ids: list[Any], codes: IndexArray, locate: Callable[[int], str]
-) -> None:
-    """See that a list of items has all that occur.
-
-    Args:
-        titles: item id to title.
-        ids: distinct ids of items, texts or whole numbers.
-        codes: int32, shape (n_rows,): positions in ``ids``.
-        locate: names a row for a message.
-
-    Raises:
-        InputError: an item is not listed; names its first row.
-    """
-    unknown = np.array([str(item) not in titles for item in ids], dtype=np.bool_)
-    if unknown.any():
-        row = int(np.flatnonzero(unknown[codes])[0])
-        raise InputError(
-            f"{locate(row)}: unknown item id {str(ids[codes[row]])!r}; "
-            "every item must be in the file of titles, add it there or remove the line."
-        )
 
 
 def check_range(rating_range: Any, label: str) -> tuple[float, float]:
@@ -119,3 +54,62 @@ def check_values(
         f"{locate(row)}: rating {values[row]:g} is outside the public rating range {allowed}; "
         "correct the rating or declare the true range."
     )
+
+
+def id_order(words: list[str]) -> list[int]:
+    """Positions that sort ids: by number when all are plain whole numbers (so 9 before 10), else as text."""
+    if all(word.isascii() and word.isdigit() and (word == "0" or word[0] != "0") for word in words):
+        return sorted(range(len(words)), key=lambda position: int(words[position]))
+    return sorted(range(len(words)), key=words.__getitem__)
+
+
+def is_sorted(users: IndexArray, items: IndexArray) -> bool:
+    """Whether rows strictly ascend by (user, item), so that no pair occurs twice either."""
+    same_user = users[1:] == users[:-1]
+    later_user = users[1:] > users[:-1]
+    return bool(np.all(later_user | (same_user & (items[1:] > items[:-1]))))
+
+
+def pair_order(users: IndexArray, items: IndexArray) -> IntArray:
+    """Stable order of rows by (user, item)."""
+    return np.lexsort((items, users))
+
+
+def first_repeated_row(users: IndexArray, items: IndexArray, order: IntArray) -> int | None:
+    """Row of the earliest second occurrence of a (user, item) pair, or None.
+
+    Args:
+        users: int32, shape (n_rows,), sorted by ``order``.
+        items: int32, shape (n_rows,), sorted by ``order``.
+        order: int64, shape (n_rows,): the row that each sorted entry comes from; stable.
+    """
+    repeated = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
+    if not repeated.any():
+        return None
+    return int(order[1:][repeated].min())
+
+
+def latest_of_repeated(
+    users: IndexArray, items: IndexArray, times: NDArray[np.int64] | None, values: NDArray[np.float32]
+) -> NDArray[np.bool_]:
+    """Which rows to keep so that each (user, item) pair has one: the latest, of several at one time the largest.
+
+    Which it is, depends on the rows of that user alone, and not on their order.
+
+    Args:
+        users: int32, shape (n_rows,), sorted with ``items``.
+        items: int32, shape (n_rows,).
+        times: int64, shape (n_rows,); None: all at one time.
+        values: float32, shape (n_rows,).
+
+    Returns:
+        Boolean, shape (n_rows,).
+    """
+    same = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
+    kept: NDArray[np.bool_] = ~(np.append(same, False) | np.append(False, same))
+    rows = np.flatnonzero(~kept)
+    when = () if times is None else (times[rows],)
+    ranked = rows[np.lexsort((values[rows], *when, items[rows], users[rows]))]
+    last = np.append((np.diff(users[ranked]) != 0) | (np.diff(items[ranked]) != 0), True)[: ranked.size]
+    kept[ranked[last]] = True
+    return kept

@@ -20,8 +20,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks, noised_block
 from fedboard.simulations.engine import jobs
-from fedboard.simulations.engine.on_pool import OnPool, OnProgress
-from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.pool import OnPool, OnProgress, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray
 
 _USERS_PER_JOB = 2048

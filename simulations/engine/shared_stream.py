@@ -10,8 +10,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.simulations.engine.jobs import SharedCohort
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.engine.shared import SharedArrays
-from fedboard.simulations.streams.in_memory import InMemoryStream
-from fedboard.simulations.streams.stream import UserStream
+from fedboard.simulations.streams.stream import InMemoryStream, UserStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -5,8 +5,11 @@ server* (``multiprocessing``'s own), which imports what workers need and does no
 it, never from a process that holds ratings, keys or noise. What siblings could share are generators of random
 numbers: NumPy's and Python's global ones are seeded anew in each worker. Noise that protects comes from the
 operating system, or follows from its release's key (``fedboard.common.privacy.releases.noise``).
+
+Telling the C library's allocator to keep the memory that a block of work frees, for the next block.
 """
 
+import ctypes
 import multiprocessing
 import os
 import random
@@ -16,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from multiprocessing import forkserver
 from multiprocessing.process import BaseProcess
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 
@@ -124,3 +127,26 @@ def environment_with(changes: Mapping[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+# From glibc's malloc.h.
+_TRIM_THRESHOLD: Final = -1
+_MMAP_THRESHOLD: Final = -3
+
+_LARGEST_ARRAY: Final = 32 << 20  # the most that glibc accepts on 64-bit machines
+_KEPT: Final = 256 << 20
+
+
+def keep_freed_memory() -> None:
+    """Let this process hold on to up to 256 MB of freed memory.
+
+    By default glibc gives freed arrays back to the system at once and gets them again, page by page and zeroed,
+    for the next block of users: that cost up to a fifth of a round's time. Where the C library is another one
+    nothing happens. Only speed depends on it.
+    """
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (AttributeError, OSError, TypeError):
+        return
+    mallopt(_MMAP_THRESHOLD, _LARGEST_ARRAY)
+    mallopt(_TRIM_THRESHOLD, _KEPT)

@@ -16,8 +16,7 @@ from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.task import ClientTask, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic
 from fedboard.simulations.engine.jobs import loaded_board
-from fedboard.simulations.engine.on_pool import OnPool, OnProgress
-from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.pool import OnPool, OnProgress, WorkerPool
 from fedboard.simulations.engine.runtime import SpreadSums
 from fedboard.simulations.engine.shared_stream import within_reach
 from fedboard.simulations.problem import require_learnable

@@ -22,8 +22,7 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PinnedServer
-from fedboard.simulations.sessions.client_noise import client_noise
-from fedboard.simulations.sessions.simulated_devices import as_simulated
+from fedboard.simulations.sessions.clients import as_simulated, client_noise
 
 _LARGEST = Question.MAX_BYTES
 """A simulation's own question, on its own machine: as large as any."""

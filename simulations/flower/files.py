@@ -15,7 +15,7 @@ from fedboard.server.run_spec import ProtocolChoice, RoundPace
 from fedboard.simulations.flower.cohorts import write_cohorts
 from fedboard.simulations.runs.participants import personal_scales
 from fedboard.simulations.runs.trainer import Simulated
-from fedboard.simulations.sessions.simulated_devices import simulated_roster, with_simulated_authority
+from fedboard.simulations.sessions.clients import simulated_roster, with_simulated_authority
 
 _PATIENCE_SECONDS = 86_400.0
 """Simulated nodes do not get lost: one that takes its time is neither asked again nor given up."""

@@ -15,10 +15,9 @@ from fedboard.common.task import Task
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
-from fedboard.simulations.engine.in_order import JobRunner, in_order
+from fedboard.simulations.engine.pool import JobRunner, in_order
 from fedboard.simulations.judging import metrics
-from fedboard.simulations.judging.activity import listed
-from fedboard.simulations.judging.census import Census, ItemBuckets
+from fedboard.simulations.judging.census import Census, ItemBuckets, listed
 from fedboard.simulations.judging.split_blocks import InMemoryBlocks, Span, n_held_out
 from fedboard.simulations.judging.tallies import NOTHING_JUDGED, Judgement, Tallies, tallies_of_span
 from fedboard.simulations.problem import Problem

@@ -11,8 +11,8 @@ from fedboard.common.tasks.on_examples.from_cohort import CohortTask, examples_o
 from fedboard.common.tasks.representation.config import RepresentationConfig
 from fedboard.simulations.baselines.examples import fit_all, own_models, shared_without_privacy
 from fedboard.simulations.datasets.examples import ExampleProblem
+from fedboard.simulations.judging.metrics.metric import JudgedRatings
 from fedboard.simulations.judging.metrics.registry import RATING_METRICS
-from fedboard.simulations.judging.metrics.tally import JudgedRatings
 
 OWN, SHARED = "own-examples-only", "shared-representation"
 """Models that no privacy is needed for, or that have none, as records call them."""

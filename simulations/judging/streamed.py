@@ -14,11 +14,10 @@ import numpy as np
 
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.baselines import Predictor
-from fedboard.simulations.engine.in_order import JobRunner, in_order
-from fedboard.simulations.judging.census import Census
+from fedboard.simulations.engine.pool import JobRunner, in_order
+from fedboard.simulations.judging.census import Census, SampledBlocks
 from fedboard.simulations.judging.distributions import MOST_USERS
 from fedboard.simulations.judging.evaluation import judge, judge_spans
-from fedboard.simulations.judging.sample import SampledBlocks
 from fedboard.simulations.judging.split_blocks import Span, SplitBlocks
 from fedboard.simulations.judging.tallies import Judgement
 from fedboard.simulations.problem import Problem

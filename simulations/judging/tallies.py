@@ -11,12 +11,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut
-from fedboard.simulations.judging.activity import EDGES, ActivityGroup, listed
-from fedboard.simulations.judging.census import Census, ItemBuckets
-from fedboard.simulations.judging.metrics.metric import LONGEST_LIST
+from fedboard.simulations.judging.census import EDGES, ActivityGroup, Census, ItemBuckets, listed
+from fedboard.simulations.judging.metrics.metric import LONGEST_LIST, JudgedLists, JudgedRatings, Tally
 from fedboard.simulations.judging.metrics.ranking import SlicedRecalls
 from fedboard.simulations.judging.metrics.registry import LIST_METRICS, RATING_METRICS
-from fedboard.simulations.judging.metrics.tally import JudgedLists, JudgedRatings, Tally
 from fedboard.simulations.judging.split_blocks import Span, held_out_of, judged_users
 
 
@@ -27,7 +25,7 @@ class Judgement:
     metrics: Mapping[str, float]
     sliced: Mapping[str, Any]
     by_activity: Mapping[str, Any]
-    """As from ``fedboard.simulations.judging.activity``; empty where nothing was judged."""
+    """As from ``fedboard.simulations.judging.census``; empty where nothing was judged."""
     of_head: Mapping[str, Any] = field(default_factory=dict)
     """By popularity bucket of the most popular tenth of the items, for lists."""
     sample: Mapping[str, Any] = field(default_factory=dict)

@@ -13,7 +13,7 @@ from fedboard.common.tasks.on_examples.registry import (
 )
 from fedboard.common.tasks.registry import algorithm_names, variant_of
 from fedboard.common.tasks.shared.algorithm import Algorithm, Variant
-from fedboard.simulations.engine.own_code import is_own, own_object
+from fedboard.simulations.own_code import is_own, own_object
 
 _USUAL_RECORD = "ALGORITHM"
 

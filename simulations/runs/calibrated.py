@@ -14,12 +14,11 @@ from fedboard.server.calibrating import (
 )
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem, load_examples, split_examples
-from fedboard.simulations.engine.own_code import is_own
+from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, chosen_on_examples
 from fedboard.simulations.runs.kernel_choice import backend_of
-from fedboard.simulations.streams.opening import is_streamed, open_problem
-from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.streams.problem import StreamedProblem, is_streamed, open_problem
 
 AnyProblem: TypeAlias = Problem | StreamedProblem | ExampleProblem
 """Of any kind: of ratings that are held or that are streamed, or of examples."""

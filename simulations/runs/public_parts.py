@@ -6,7 +6,7 @@ from fedboard.common.errors import PrivacyError
 from fedboard.simulations.datasets.examples import ExampleProblem, fell_as_stated
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.splits import RatingSplit
-from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast, is_training_part
+from fedboard.simulations.datasets.splits.times import ByDate, ByLast, is_training_part
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.streams.problem import StreamedProblem
 

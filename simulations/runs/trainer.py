@@ -243,7 +243,7 @@ def _people_on(
     cluster: "Cluster", problem: Problem | ExampleProblem | StreamedProblem
 ) -> "tuple[UserStream, Splitting, Sequence[SpanOfUsers] | None]":
     """Who is asked, what of theirs is learnt from, and the spans where they are fixed: of ratings in memory."""
-    from fedboard.simulations.engine.on_ray.held_users import Everything, held_by
+    from fedboard.simulations.engine.on_ray.pool import Everything, held_by
     from fedboard.simulations.engine.on_ray.runtime import held_spans
 
     if isinstance(problem, StreamedProblem):

@@ -17,7 +17,6 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.judging.references import ceilings
 from fedboard.simulations.judging.references.known import (
     ALS,
@@ -29,6 +28,7 @@ from fedboard.simulations.judging.references.known import (
 )
 from fedboard.simulations.judging.references.streamed import StreamedReferences
 from fedboard.simulations.judging.streamed import judge_any
+from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import any_algorithm
 from fedboard.simulations.runs.calibrated import load_any

@@ -9,7 +9,7 @@ from fedboard.common.protocol import AggregationProtocol, ProtocolClass
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of, protocol_class
 from fedboard.common.protocols.shared.card import Card
 from fedboard.common.protocols.shared.properties import SumsLeft, has_second_server
-from fedboard.simulations.engine.own_code import is_own, own_object
+from fedboard.simulations.own_code import is_own, own_object
 
 _NEEDED = ("sized", "from_parameters", "open", "join", "resume")
 _NEEDED_OF_TWO = ("pinned", "helped_by", "helped_here")

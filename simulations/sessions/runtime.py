@@ -15,15 +15,12 @@ from fedboard.common.protocols.shared.sessions import SessionLoop
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered, Traffic
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.engine.on_pool import OnProgress
+from fedboard.simulations.engine.pool import OnProgress
 from fedboard.simulations.engine.runtime import HeldRows
 from fedboard.simulations.sessions.choice import ProtocolRecipe
-from fedboard.simulations.sessions.clients import Clients, Losses
-from fedboard.simulations.sessions.costs import SessionCosts
-from fedboard.simulations.sessions.jobs import SessionWork
-from fedboard.simulations.sessions.session import ToWorkers
-from fedboard.simulations.sessions.simulated_devices import among_simulated
-from fedboard.simulations.sessions.stopwatch import TimedSession
+from fedboard.simulations.sessions.clients import Clients, Losses, among_simulated
+from fedboard.simulations.sessions.costs import SessionCosts, TimedSession
+from fedboard.simulations.sessions.session import SessionWork, ToWorkers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,21 +1,92 @@
-"""Carrying a session's messages to clients that are computed by workers, a slab of them at a time."""
+"""What workers run for a session: clients that answer a step, each from the state that it left behind.
 
-from collections.abc import Callable, Iterator, Sequence
+Carrying a session's messages to clients that are computed by workers, a slab of them at a time.
+
+A whole session in one process: every step's messages carried from the server to its clients and back.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
+from time import process_time
 
 import numpy as np
 
 from fedboard.common.arrays import IntArray
-from fedboard.common.contribution import numbers_of
+from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocols.shared.sessions import OpenStep
+from fedboard.common.protocol import ClientSession, ExactSums, Given, ServerSession
+from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
+from fedboard.common.protocols.sums.row_bounds import row_range
 from fedboard.common.wire.refusals import RefusedError
+from fedboard.simulations.engine.jobs import SharedSums
 from fedboard.simulations.engine.pool import WorkerPool
-from fedboard.simulations.sessions.clients import Clients, Losses, noise_of
-from fedboard.simulations.sessions.costs import StepCost
-from fedboard.simulations.sessions.jobs import Answered, SessionWork, Turn, answered
+from fedboard.simulations.sessions.choice import ProtocolRecipe
+from fedboard.simulations.sessions.clients import Clients, Losses, as_simulated, noise_of
+from fedboard.simulations.sessions.costs import StepCost, Stopwatch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionWork:
+    """What all clients of a session share; public but for the rows."""
+
+    recipe: ProtocolRecipe
+    about: bytes
+    requests: tuple[Request, ...]
+    rows: SharedSums
+    """Everybody's, in shared memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Turn:
+    """One client's turn in a step."""
+
+    client: int
+    users: tuple[int, int]
+    """First user that it hosts, and one past the last."""
+    noise: NoiseSource
+    message: bytes
+    state: bytes | None
+    """Of its session; None where it has not spoken yet. May hold secrets."""
+    asks: bool
+    """Whether the step asks for its contribution."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Answered:
+    """What came of a turn."""
+
+    client: int
+    reply: bytes | None
+    """None where the client refused."""
+    state: bytes
+    seconds: float
+    """CPU time."""
+
+
+def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
+    """Take these turns."""
+    made = work.recipe.make()
+    found = []
+    for turn in turns:
+        protocol, given = as_simulated(made, turn.client), None
+        if turn.asks:
+            everybody = work.rows.rows.contribution(work.rows.population)
+            given = Given(contribution=row_range(everybody, *turn.users), requests=work.requests)
+        began = process_time()
+        if turn.state is None:
+            session = protocol.join(work.about, turn.noise)
+        else:
+            session = protocol.resume(work.about, turn.noise, turn.state)
+        try:
+            reply: bytes | None = session.answer(turn.message, given)
+        except RefusedError:
+            reply = None
+        state, seconds = session.to_bytes(), process_time() - began
+        found.append(Answered(client=turn.client, reply=reply, state=state, seconds=seconds))
+    return found
+
 
 _BYTES_PER_SLAB = 1 << 26
 _FEWEST_PER_JOB, _MOST_PER_JOB = 4, 512
@@ -100,3 +171,69 @@ class ToWorkers:
             self.bytes_up[answer.client] += len(answer.reply)
             with suppress(RefusedError):
                 step.take(self.clients.name(answer.client), answer.reply)
+
+
+Lost = Callable[[int, str], bool]
+"""(number of the step, client) -> whether its reply is lost; a client that is lost once is never heard of again."""
+
+
+def nobody_lost(step: int, client: str) -> bool:
+    """Every reply arrives."""
+    return False
+
+
+@dataclass(slots=True, kw_only=True)
+class InProcess:
+    """Carries messages to clients that are here."""
+
+    clients: Mapping[str, ClientSession]
+    """Their sides, by identity."""
+    given: Mapping[str, Given]
+    """What each gives. Private."""
+    lost: Lost = nobody_lost
+    """Whose replies are lost, and when."""
+    steps: list[StepCost] = field(default_factory=list)
+    """What each step cost."""
+
+    def carry(self, step: OpenStep) -> None:
+        """One step; who is lost never hears of it."""
+        told = [name for name in step.messages if name in step.asked and not self.lost(step.number, name)]
+        up, down, watch = 0, 0, Stopwatch()
+        for name in told:
+            message, given = step.messages[name], self.given[name] if step.asks_contributions else None
+            down += len(message)
+            with suppress(RefusedError):
+                with watch.running():
+                    reply = self.clients[name].answer(message, given)
+                up += len(reply)
+                step.take(name, reply)
+        self.steps.append(
+            StepCost(
+                asks_contributions=step.asks_contributions,
+                asked=len(step.messages),
+                replied=len(told),
+                bytes_up=up,
+                bytes_down=down,
+                client_seconds=watch.seconds,
+            )
+        )
+
+
+def drive(
+    server: ServerSession,
+    clients: Mapping[str, ClientSession],
+    given: Mapping[str, Given],
+    lost: Lost = nobody_lost,
+) -> ExactSums:
+    """Run a session to its end.
+
+    Args:
+        server: just opened.
+        clients: their sides, by identity.
+        given: what each gives. Private.
+        lost: whose replies are lost, and when.
+
+    Raises:
+        TooFewAnswersError: too few replies are left.
+    """
+    return SessionLoop(session=server).run(InProcess(clients=clients, given=given, lost=lost).carry)

@@ -7,11 +7,10 @@ from fedboard.common.protocols.shared.properties import fits_any_fleet, shows_ro
 from fedboard.server.runtime import Runtime
 from fedboard.simulations.config import RunConfig, SimulationConfig
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.engine.on_pool import OnProgress
+from fedboard.simulations.engine.pool import OnProgress
 from fedboard.simulations.sessions.choice import ProtocolRecipe, chosen_class
-from fedboard.simulations.sessions.clients import Clients
+from fedboard.simulations.sessions.clients import Clients, with_simulated_authority
 from fedboard.simulations.sessions.runtime import ProtocolEngine, SimulatedFleet
-from fedboard.simulations.sessions.simulated_devices import with_simulated_authority
 from fedboard.simulations.sessions.without_messages import CancelledEngine
 
 

@@ -27,9 +27,9 @@ from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.jobs import SharedSums
-from fedboard.simulations.engine.on_pool import OnProgress
+from fedboard.simulations.engine.pool import OnProgress
 from fedboard.simulations.sessions.choice import ProtocolRecipe, sums_left
-from fedboard.simulations.sessions.client_noise import client_noise
+from fedboard.simulations.sessions.clients import client_noise
 from fedboard.simulations.sessions.runtime import SimulatedFleet, about_of, told_nobody
 
 _ALL_CLIENTS = -1

@@ -1,29 +1,86 @@
-"""The cells of a sweep: each a run of its own, several at the same time, one failing without the others."""
+"""The file that says what was begun in a directory, so that it can go on there.
+
+The cells of a sweep: each a run of its own, several at the same time, one failing without the others.
+
+Other private algorithms beside a run, at the same epsilon, on the same data: each a run in a folder within.
+"""
 
 import os
 import threading
 import traceback
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from signal import SIG_IGN, SIGINT, signal
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from fedboard.common.errors import FedboardError
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.files import write_atomically
+from fedboard.common.tasks.registry import floor_names
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.engine.starting import one_blas_thread
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import is_reference, run_reference
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.opening import is_streamed, open_problem
-from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.streams.problem import StreamedProblem, is_streamed, open_problem
+
+Record = TypeVar("Record", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordFile(Generic[Record]):
+    """Where such a record stands, and what it is of."""
+
+    name: str
+    """Of the file."""
+    kind: type[Record]
+    what: str
+    """What people call it, such as "a sweep"."""
+
+    def read(self, out: Path) -> Record:
+        """The record in a directory.
+
+        Raises:
+            InputError: there is none.
+        """
+        try:
+            return msgspec.json.decode((out / self.name).read_bytes(), type=self.kind)
+        except OSError as error:
+            raise InputError(
+                f"{out} holds no {self.what.partition(' ')[2]} to resume; start it without --resume"
+            ) from error
+        except msgspec.DecodeError as error:
+            raise InputError(f"{out / self.name}: not the record of {self.what} ({error})") from error
+
+    def begin(self, out: Path, record: Record, *, room: str, resume: bool = False) -> None:
+        """Make a directory with a folder for what will be computed, and write the record into it.
+
+        Args:
+            out: the directory.
+            record: what is begun.
+            room: name of the folder.
+            resume: whether the directory may hold a part of it.
+
+        Raises:
+            InputError: there is something else, or it cannot be made.
+        """
+        if not resume and out.exists() and (not out.is_dir() or any(out.iterdir())):
+            raise InputError(
+                f"{out} is in use; go on with {self.what} that is there with --resume, or give another --out"
+            )
+        try:
+            (out / room).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"{out}: cannot be made ({error.strerror})") from error
+        write_atomically(out / self.name, msgspec.json.format(msgspec.json.encode(record), indent=1))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,3 +257,46 @@ def _end_with_parent() -> None:
     if parent is not None:
         wait([parent.sentinel])
         os._exit(1)
+
+
+def run_beside(
+    names: Sequence[str],
+    config: SimulationConfig,
+    place: Path,
+    *,
+    problem: Problem | StreamedProblem | None,
+    pool: WorkerPool,
+    on_progress: Callable[[str, int, int], None],
+) -> dict[str, Mapping[str, float]]:
+    """Run them, and keep what they reach in the run's beside.json, for its report.
+
+    A floor runs as it is shipped, whatever settings the others have.
+
+    Args:
+        names: of algorithms.
+        config: of the run.
+        place: its directory.
+        problem: its data, if they are loaded already. Private.
+        pool: who computes.
+        on_progress: told ("beside", runs done, runs in all).
+
+    Returns:
+        Held-out metrics by name. Not private: simulation only.
+    """
+    run, found = RunDirectory(place), dict[str, Mapping[str, float]]()
+    floors = floor_names(config.feedback)
+    quiet = msgspec.structs.replace(config.run, baselines=False, evaluate_rounds=False)
+    for done, name in enumerate(names):
+        on_progress("beside", done, len(names))
+        settings: dict[str, Any] = {} if name in floors else config.settings
+        other = msgspec.structs.replace(config, algorithm=name, run=quiet, settings=settings)
+        final = simulate(other, place / name, problem=problem, report=False, pool=pool).final
+        found[name] = final["metrics"]
+    on_progress("beside", len(names), len(names))
+    epsilon = config.privacy.epsilon
+    entries = {
+        name: {"epsilon": epsilon, "floor": name in floors, "metrics": dict(metrics)}
+        for name, metrics in found.items()
+    }
+    run.write_json(run.beside, entries)
+    return found

@@ -13,15 +13,14 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import SimulationConfig, SplitConfig
 from fedboard.simulations.datasets.splits.coins import Fold
-from fedboard.simulations.engine.own_code import is_own
 from fedboard.simulations.judging.references.known import ALS, ceiling_names, reference_names
+from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
 from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.streams.problem import StreamedProblem
-from fedboard.simulations.sweeps.cells import Cell, CellOutcome, run_cells
+from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
-from fedboard.simulations.sweeps.record_file import RecordFile
 
 FAILURES = "failures.txt"
 """Tracebacks of the cells that failed, in the directory of the sweep."""

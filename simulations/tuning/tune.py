@@ -20,7 +20,7 @@ from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.judging.metrics.registry import main_metric, metric_names
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.keys import nested
-from fedboard.simulations.sweeps.record_file import RecordFile
+from fedboard.simulations.sweeps.cells import RecordFile
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search, value_of
 from fedboard.simulations.tuning.software import software, source_digest
 from fedboard.simulations.tuning.space import (

@@ -42,6 +42,7 @@ class Part:
     """What a section of the page says to do."""
 
     files: dict[str, str] = field(default_factory=dict)
+    """By path in the package; one without a folder is a researcher's own, where the commands are run."""
     lines: list[tuple[str, str, str]] = field(default_factory=list)
     """Path, the lines above, the lines to add."""
     alone: str = ""
@@ -79,13 +80,16 @@ def copy_with(root: Path, new: Part) -> Path:
     for path, above, line in new.lines:
         assert changed[path].count(above) == 1, f"{path} has not once {above!r}"
         changed[path] = changed[path].replace(above, above + line)
-    extended(root / "fedboard", new.files | changed)
+    extended(root / "fedboard", {path: code for path, code in new.files.items() if "/" in path} | changed)
     return root
 
 
-def run(commands: str, folder: Path, python_path: Path | None) -> tuple[int, str]:
+def run(commands: str, folder: Path, python_path: Path | None, new: Part) -> tuple[int, str]:
     """Run commands of the page in a folder that has the examples; exit code and what was printed."""
     folder.mkdir()
+    for path, code in new.files.items():
+        if "/" not in path:
+            (folder / path).write_text(code)
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "bin").mkdir()
     (folder / "bin" / "fedboard").write_text(SHIM)
@@ -116,11 +120,12 @@ def run(commands: str, folder: Path, python_path: Path | None) -> tuple[int, str
 )
 def test_the_commands_run_with_the_part_and_say_what_is_new(name: str, tmp_path: Path) -> None:
     new = part(name)
-    code, told = run(new.commands, tmp_path / "with", copy_with(tmp_path / "copy", new))
+    code, told = run(new.commands, tmp_path / "with", copy_with(tmp_path / "copy", new), new)
     assert code == 0, told
-    assert set(touched(tmp_path / "copy" / "fedboard")) == {*new.files, *(path for path, _, _ in new.lines)}
+    inside = {path for path in new.files if "/" in path}
+    assert set(touched(tmp_path / "copy" / "fedboard")) == {*inside, *(path for path, _, _ in new.lines)}
 
-    refused, apart = run(new.alone, tmp_path / "alone", None)
+    refused, apart = run(new.alone, tmp_path / "alone", None, new)
 
     assert [words for words in TELLS[name] if words not in told] == []
     assert refused == 0, apart

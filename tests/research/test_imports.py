@@ -23,7 +23,7 @@ EXCEPTIONS = {
     "fedboard.simulations.runs.folders": "run.py finds a free folder",
     "fedboard.simulations.runs.kernel_choice": "figure 10 fits with the kernels of a run",
     "fedboard.simulations.simulate": "the curve goes on with runs that were interrupted",
-    "fedboard.simulations.streams.opening": "the curve streams its people",
+    "fedboard.simulations.streams.problem": "the curve streams its people",
 }
 """Modules of the inside, or folders of them, that research still needs, and why; to become fewer."""
 

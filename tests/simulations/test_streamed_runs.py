@@ -34,7 +34,7 @@ import os, signal, sys
 from pathlib import Path
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.in_memory import InMemoryStream
+from fedboard.simulations.streams.stream import InMemoryStream
 
 asked, read = 0, InMemoryStream.read
 

@@ -20,7 +20,7 @@ from fedboard.client.fleet.node import WarmNode
 from fedboard.client.node.settings import NodeSettings
 from fedboard.common.rounds.flower_parts import frames_of
 from fedboard.common.rounds.step import StepMessage
-from fedboard.simulations.sessions.client_noise import client_noise
+from fedboard.simulations.sessions.clients import client_noise
 
 
 def _noise(context: Context) -> NoiseOf:

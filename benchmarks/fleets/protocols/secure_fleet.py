@@ -46,7 +46,7 @@ from fedboard.server.run_ledger import plan_of
 from fedboard.server.runtime import Gathered, NoisedSums
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.sessions.client_noise import client_noise
+from fedboard.simulations.sessions.clients import client_noise
 from fleets.deployment import Deployment, FleetPlan, deployed, make_fleet, wait_for
 
 PROTOCOLS = ("secure-sum", "distributed-dp")

@@ -22,8 +22,12 @@ def entries_of(group: str, find: Callable[..., EntryPoints]) -> Entries:
     return _entries_by(group, find, tuple((place, _changed(place)) for place in sys.path))
 
 
-def loaded(entries: tuple[EntryPoint, ...]) -> object:
+def loaded(entries: tuple[EntryPoint, ...], kind: str = "algorithm") -> object:
     """What the one entry point of a name stands for.
+
+    Args:
+        entries: those of the name.
+        kind: what is looked for, for messages.
 
     Raises:
         InputError: two packages bring the name, or it cannot be loaded.
@@ -31,19 +35,17 @@ def loaded(entries: tuple[EntryPoint, ...]) -> object:
     entry = entries[0]
     if len(entries) > 1:
         values = " and ".join(sorted(each.value for each in entries))
-        raise InputError(
-            f"algorithm {entry.name!r} is brought by two packages, as {values}; remove one of them"
-        )
+        raise InputError(f"{kind} {entry.name!r} is brought by two packages, as {values}; remove one of them")
     try:
         found: object = entry.load()
     except Exception as error:  # whatever somebody else's package raises while it is imported
         raise InputError(
-            f"algorithm {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
+            f"{kind} {entry.name!r} ({entry.value}) cannot be loaded: {type(error).__name__}: {error}"
         ) from error
     return found
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=4)
 def _entries_by(group: str, find: Callable[..., EntryPoints], places: tuple[tuple[str, int], ...]) -> Entries:
     """Looked for again, which takes 10 ms, where something was installed since in one of the places."""
     found: Entries = {}

@@ -7,18 +7,16 @@ rows of those, ``rating`` and perhaps ``timestamp``.
 
 import json
 import re
-from typing import Any
+from functools import partial
 
-import numpy as np
-
-from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import printable
 from fedboard.server.catalogue.stored_file import Place, StoredFile
-from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, readable, title_field
-from fedboard.simulations.datasets.formats.parquet import times_of, values_of
-from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.numbering import Numbered
+from fedboard.simulations.datasets.formats.parquet import column, id_of, kinds_of, rating_of, when_of
+from fedboard.simulations.datasets.formats.text import title_field
+from fedboard.simulations.datasets.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.sorting import Rows
+from fedboard.simulations.datasets.workbench import Workbench, workbench
 
 _SCHEMA = "schema.json"
 _NAME = re.compile(r"\w{1,100}")
@@ -53,77 +51,76 @@ def _relation(file: StoredFile) -> str:
     return name
 
 
-def _table(file: StoredFile, name: str, columns: list[str]) -> Any:
-    """Some columns of a table beside the schema, as a ``pyarrow.Table``.
+def _table(bench: Workbench, stored: StoredFile, wanted: list[str]) -> tuple[str, dict[str, str]]:
+    """A table beside the schema, for SQL, and the kinds of its columns.
 
     Raises:
-        InputError: the table or a column is not there, or a cell is empty.
+        InputError: the table or a column is not there, it has no rows, or a cell is empty.
     """
-    from pyarrow import parquet as arrow_parquet
-
-    stored = file.beside(f"{name}.parquet")
-    with stored.open() as stream, readable(stored):
-        opened = arrow_parquet.ParquetFile(stream)
-        missing = [column for column in columns if column not in opened.schema_arrow.names]
-        if missing:
-            found = ", ".join(map(printable, opened.schema_arrow.names))
-            raise InputError(f"{stored.label}: there is no column {missing[0]!r}, only {found}.")
-        table = opened.read(columns=columns)
-    if table.num_rows == 0:
+    path = bench.path(stored)
+    kinds = kinds_of(bench, stored, path)
+    for name in wanted:
+        if name not in kinds:
+            found = ", ".join(map(printable, kinds))
+            raise InputError(f"{stored.label}: there is no column {name!r}, only {found}.")
+    counts = ", ".join(f"count({column(name)})" for name in wanted)
+    n_rows, *filled = bench.query(f"SELECT count(*), {counts} FROM read_parquet({path})")[0]
+    if n_rows == 0:
         raise InputError(f"{stored.label} is empty; give a data set with users, items and ratings.")
-    empty = next((name for name in columns if table.column(name).null_count), None)
-    if empty is not None:
-        raise InputError(f"{stored.label}: a cell of {empty!r} is empty; fill it in or remove the row.")
-    return table
+    for name, count in zip(wanted, filled, strict=True):
+        if count < n_rows:
+            raise InputError(f"{stored.label}: a cell of {name!r} is empty; fill it in or remove the row.")
+    return f"read_parquet({path})", kinds
 
 
-def _read(file: StoredFile, asked: Asked) -> RawColumns:
-    """Read the ratings.
-
-    Raises:
-        InputError: see ``_relation`` and ``_table``; or a number that counts no entity.
-    """
-    relation = _relation(file)
-    wanted = ["user_num", "item_num", _RATING, *([_TIME] if asked.times else [])]
-    table, stored = _table(file, relation, wanted), file.beside(f"{relation}.parquet")
-    users, items = (_numbered(file, table, stored, entity) for entity in ("user", "item"))
-    return RawColumns(
-        users=users,
-        items=items,
-        values=values_of(stored, table, _RATING),
+def _read(file: StoredFile, asked: Asked) -> Rows:
+    """The ratings."""
+    stored = file.beside(f"{_relation(file)}.parquet")
+    return Rows(
+        select=partial(_select, file=file, stored=stored, timed=asked.times),
         locate=lambda row: f"{stored.label}, row {row + 1}",
-        times=times_of(stored, table, _TIME if asked.times else None),
+        explain=lambda reason, _: (
+            f"{stored.label} is not a readable Parquet file ({reason}); write it again."
+        ),
         repeats=asked.times,
     )
 
 
-def _numbered(file: StoredFile, table: Any, stored: StoredFile, entity: str) -> Numbered:
-    listed = file.beside(f"{entity}.parquet")
-    with readable(listed):
-        ids = number_arrow_column(_table(file, entity, [f"{entity}_id"]).column(0))
-    numbers: IntArray = np.asarray(table.column(f"{entity}_num").to_numpy(), dtype=np.int64)
-    outside = (numbers < 0) | (numbers >= ids.codes.size)
-    if outside.any():
-        raise InputError(
-            f"{stored.label}, row {int(np.argmax(outside)) + 1}: {entity}_num counts no row of {entity}.parquet."
-        )
-    every = Numbered(codes=ids.codes[numbers], ids=ids.ids)
-    return every.only(np.ones(numbers.size, dtype=np.bool_))
+def _select(bench: Workbench, file: StoredFile, stored: StoredFile, timed: bool) -> str:
+    """Ratings with the ids that their numbers count.
+
+    Raises:
+        InputError: see ``_table``; or a number that counts no entity.
+    """
+    wanted = ["user_num", "item_num", _RATING, *([_TIME] if timed else [])]
+    ratings, kinds = _table(bench, stored, wanted)
+    cells, joins = [f"{rating_of(stored, _RATING, kinds)} AS rating"], ""
+    for entity in ("user", "item"):
+        listed = file.beside(f"{entity}.parquet")
+        table, its_kinds = _table(bench, listed, [f"{entity}_id"])
+        n_entities = bench.one(f"SELECT count(*) FROM {table}")
+        outside = f"{entity}_num < 0 OR {entity}_num >= {n_entities}"
+        numbered = f"SELECT row_number() OVER () AS row, {outside} AS wrong FROM {ratings}"
+        if (row := bench.one(f"SELECT min(row) FROM ({numbered}) WHERE wrong")) is not None:
+            raise InputError(f"{stored.label}, row {row}: {entity}_num counts no row of {entity}.parquet.")
+        entity_id = id_of(listed, f"{entity}_id", its_kinds)
+        ids = f"SELECT {entity_id} AS id, row_number() OVER () - 1 AS number FROM {table}"
+        cells.append(f"{entity}s.id AS {entity}_id")
+        joins += f" JOIN ({ids}) AS {entity}s ON {entity}s.number = {entity}_num"
+    if timed:
+        cells.append(f"{when_of(stored, _TIME, kinds)} AS given")
+    numbered = f"SELECT *, row_number() OVER () AS place FROM {ratings}"
+    return f"SELECT {', '.join(cells)} FROM ({numbered}) AS relation{joins} ORDER BY place"
 
 
 def _titles(file: StoredFile, place: Place) -> dict[str, str] | None:
     """The items that ``item.parquet`` lists, with a title where it has one."""
-    from pyarrow import parquet as arrow_parquet
-
     stored = file.beside("item.parquet")
-    with stored.open() as stream, readable(stored):
-        names = arrow_parquet.ParquetFile(stream).schema_arrow.names
-    title = title_field(names)
-    listed = _table(file, "item", ["item_id", *([] if title is None else [title])])
-    with readable(stored):
-        items = listed.column(0).to_pylist()
-        texts = [""] * listed.num_rows if title is None else listed.column(1).to_pylist()
-    return {str(item): str(text) for item, text in zip(items, texts, strict=True)}
+    with workbench() as bench:
+        table, kinds = _table(bench, stored, ["item_id"])
+        title = title_field(list(kinds))
+        text = "''" if title is None else f"coalesce({column(title)}::VARCHAR, '')"
+        return dict(bench.query(f"SELECT item_id::VARCHAR, {text} FROM {table}"))
 
 
 READERS = (
@@ -136,6 +133,5 @@ READERS = (
         times=True,
         file_name=_SCHEMA,
         titles_of=_titles,
-        needs_pyarrow=True,
     ),
 )

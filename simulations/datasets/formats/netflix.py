@@ -7,25 +7,25 @@ alone.
 
 import re
 from collections.abc import Iterator
-from typing import IO, Any
+from functools import partial
+from typing import IO
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fedboard.common.arrays import IntArray
+from fedboard.client.private_files import open_private
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.movielens import TitlesFile
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import OF_NETFLIX
-from fedboard.simulations.datasets.columns import RawColumns
-from fedboard.simulations.datasets.formats.blocks import Block, Blocks
-from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.formats.text import BLOCK_BYTES, LARGEST_NUMBER
-from fedboard.simulations.datasets.numbering import number_integers
-from fedboard.simulations.datasets.splits.times import is_time, is_whole, times_of_arrow
+from fedboard.simulations.datasets.formats.text import LARGEST_NUMBER, TextLayout, select_text
+from fedboard.simulations.datasets.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.sorting import Rows
+from fedboard.simulations.datasets.splits.times import is_time, is_whole
+from fedboard.simulations.datasets.workbench import Workbench, quoted
 
 _ITEM_LINE = re.compile(rb"^([0-9]{1,20}):[ \t]*\r?$", re.MULTILINE)
+_LINE_ENDS = re.compile(rb"(?:[ \t]*\r?\n)+")
 _COLUMNS = ("user", "rating", "date")
+_BLOCK_BYTES = 1 << 22
 
 
 def _recognises(looks: Looks) -> bool:
@@ -33,70 +33,48 @@ def _recognises(looks: Looks) -> bool:
     return _ITEM_LINE.fullmatch(looks.line.encode()) is not None
 
 
-def _read(file: StoredFile, asked: Asked) -> RawColumns:
-    """Read all files, a block of lines at a time.
-
-    Raises:
-        InputError: no ratings, or a line that is neither an item's nor a rating.
-    """
-    users: list[NDArray[Any]] = []
-    values: list[NDArray[Any]] = []
-    items: list[int | None] = []
-    counts: list[int] = []
-    times: list[IntArray] = []
-    for one in asked.files:
-        with one.open() as stream:
-            for item, lines in _pieces(stream):
-                table = _table(one, item, lines, timed=asked.times)
-                if table is not None:
-                    users.append(table.column("user").to_numpy())
-                    values.append(table.column("rating").to_numpy())
-                    items.append(item)
-                    counts.append(table.num_rows)
-                    when = times_of_arrow(table.column("date")) if asked.times else None
-                    times += [] if when is None else [when]
-    if not counts:
-        raise InputError(f"{file.label} holds no ratings; give a file with at least one.")
-    return RawColumns(
-        users=number_integers(_joined(users)),
-        items=number_integers(np.repeat(np.array(items, dtype=np.int32), counts)),
-        values=_joined(values),
+def _read(file: StoredFile, asked: Asked) -> Rows:
+    """All files, in their order."""
+    return Rows(
+        select=partial(_select, file=file, asked=asked),
         locate=lambda row: _locate(asked.files, row),
-        times=_joined(times) if times else None,
+        explain=lambda reason, _: _explain(asked.files, reason, timed=asked.times),
+        largest_id=LARGEST_NUMBER,
     )
 
 
-def _blocks(file: StoredFile, asked: Asked) -> Blocks:
-    """The same, a block at a time."""
-    return Blocks(blocks=_each_block(asked), locate=lambda row: _locate(asked.files, row))
+def _select(bench: Workbench, file: StoredFile, asked: Asked) -> str:
+    """Write each line with its item before it, and read that.
 
-
-def _each_block(asked: Asked) -> Iterator[Block]:
-    import pyarrow as pa
-
-    for one in asked.files:
-        with one.open() as stream:
-            for item, lines in _pieces(stream):
-                table = _table(one, item, lines, timed=asked.times)
-                if table is None:
-                    continue
-                yield Block(
-                    users=table.column("user").combine_chunks(),
-                    items=pa.array(np.full(table.num_rows, item, dtype=np.int32)),
-                    values=table.column("rating").to_numpy(),
-                    times=times_of_arrow(table.column("date")) if asked.times else None,
-                )
-
-
-def _joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """One column of its parts, which are given away: two of each column would be a third more at the peak."""
-    whole = np.empty(sum(part.size for part in parts), dtype=parts[0].dtype)
-    stop = whole.size
-    while parts:
-        part = parts.pop()
-        whole[stop - part.size : stop] = part
-        stop -= part.size
-    return whole
+    Raises:
+        InputError: no ratings, or a line above the first item.
+    """
+    place, empty = bench.new_file(), True
+    with open_private(place) as plain:
+        for one in asked.files:
+            with one.open() as stream:
+                for item, lines in _pieces(stream):
+                    kept = _LINE_ENDS.sub(b"\n", lines).strip(b"\n")
+                    if not kept:
+                        continue
+                    if item is None or item > LARGEST_NUMBER:
+                        raise InputError(_explain((one,), "a rating above the first item", timed=asked.times))
+                    before = b"%d," % item
+                    plain.write(before + kept.replace(b"\n", b"\n" + before) + b"\n")
+                    empty = False
+    if empty:
+        raise InputError(f"{file.label} holds no ratings; give a file with at least one.")
+    mapping = ColumnMapping(time="date" if asked.times else None)
+    layout = TextLayout(
+        delimiter=",",
+        columns=("item", *_COLUMNS),
+        mapping=mapping,
+        header=False,
+        whole_number_ids=True,
+        quoted=False,
+        any_times=True,
+    )
+    return select_text(quoted(str(place)), layout)
 
 
 def _pieces(stream: IO[bytes]) -> Iterator[tuple[int | None, bytes]]:
@@ -107,7 +85,7 @@ def _pieces(stream: IO[bytes]) -> Iterator[tuple[int | None, bytes]]:
     """
     item: int | None = None
     rest = b""
-    while block := stream.read(BLOCK_BYTES):
+    while block := stream.read(_BLOCK_BYTES):
         whole, end, rest = (rest + block).rpartition(b"\n")
         for named, lines in _divided(item, whole + end):
             yield named, lines
@@ -122,37 +100,6 @@ def _divided(item: int | None, lines: bytes) -> Iterator[tuple[int | None, bytes
         yield item, lines[start : found.start()]
         item, start = int(found[1]), found.end()
     yield item, lines[start:]
-
-
-def _table(file: StoredFile, item: int | None, lines: bytes, *, timed: bool) -> Any:
-    """The columns user and rating, and the date if it is wanted, as a ``pyarrow.Table``; None of no lines.
-
-    Raises:
-        InputError: a line is no rating, or no item was named.
-    """
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
-    if not lines.strip():
-        return None
-    if item is None or item > LARGEST_NUMBER:
-        raise InputError(_explain(file, timed=timed))
-    types = {"user": pa.int32(), "rating": pa.float32()} | ({"date": pa.date32()} if timed else {})
-    try:
-        return arrow_csv.read_csv(
-            pa.BufferReader(lines),
-            read_options=arrow_csv.ReadOptions(
-                column_names=list(_COLUMNS), block_size=len(lines) + 1, use_threads=False
-            ),
-            parse_options=arrow_csv.ParseOptions(quote_char=False),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                null_values=[],
-            ),
-        )
-    except pa.ArrowInvalid as error:
-        raise InputError(_explain(file, timed=timed)) from error
 
 
 def _ratings(stream: IO[bytes]) -> Iterator[int]:
@@ -173,16 +120,17 @@ def _locate(files: tuple[StoredFile, ...], row: int) -> str:
     return files[0].label
 
 
-def _explain(file: StoredFile, *, timed: bool) -> str:
-    """The message for a file that could not be read, from a pass that looks at each line."""
-    named = False
-    with file.open() as stream:
-        for number, line in enumerate(stream, start=1):
-            fault = _fault(line.strip(), named=named, timed=timed)
-            if fault is not None:
-                return f"{file.label}, line {number}: {fault}; correct or remove the line."
-            named = named or bool(line.strip())
-    return f"{file.label} cannot be read as lines `item:` and `user,rating,date`; correct the file."
+def _explain(files: tuple[StoredFile, ...], reason: str, *, timed: bool) -> str:
+    """The message for files that could not be read, from a pass that looks at each line."""
+    for file in files:
+        named = False
+        with file.open() as stream:
+            for number, line in enumerate(stream, start=1):
+                fault = _fault(line.strip(), named=named, timed=timed)
+                if fault is not None:
+                    return f"{file.label}, line {number}: {fault}; correct or remove the line."
+                named = named or bool(line.strip())
+    return f"{files[0].label} cannot be read as lines `item:` and `user,rating,date` ({reason}); correct the file."
 
 
 def _fault(line: bytes, *, named: bool, timed: bool) -> str | None:
@@ -212,13 +160,11 @@ READERS = tuple(
         what=what,
         given_as=f"the folder, the `.zip`, or one `{file_name}`",
         read=_read,
-        blocks=_blocks,
         recognises=_recognises,
         rating_range=(1.0, 5.0),
         times=True,
         file_name=file_name,
         titles=TitlesFile(name=titles, layout=OF_NETFLIX, features=False, above=above),
-        needs_pyarrow=True,
     )
     for name, what, file_name, titles, above in (
         ("netflix", "Netflix Prize", "mv_*.txt", "movie_titles.txt", True),

@@ -1,23 +1,17 @@
 """Parquet files, their columns named by a mapping; of a folder all that Spark calls a part, as one table."""
 
-from collections.abc import Iterator
-from typing import Any
-
-import numpy as np
-
-from fedboard.common.arrays import Float32Array, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.columns import RawColumns, number_arrow_column, readable, require_columns
-from fedboard.simulations.datasets.formats.blocks import Block, Blocks
-from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.splits.times import times_of_arrow
+from fedboard.simulations.datasets.formats.text import require_columns
+from fedboard.simulations.datasets.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.sorting import Rows
+from fedboard.simulations.datasets.workbench import Workbench
 
 _MAGIC = b"PAR1"
-_ROWS_AT_ONCE = 1 << 17
-_BYTES_AT_ONCE = 1 << 20
-"""Of a column: a row group may be larger than memory."""
+_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+_NUMBERS = (*_WHOLE, "FLOAT", "DOUBLE", "DECIMAL", "HUGEINT", "BOOLEAN")
+_DATES = ("DATE", "TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE")
 
 
 def _recognises(looks: Looks) -> bool:
@@ -25,218 +19,148 @@ def _recognises(looks: Looks) -> bool:
     return looks.file.suffix == ".parquet" or looks.head.startswith(_MAGIC)
 
 
-def _read(file: StoredFile, asked: Asked) -> RawColumns:
-    """Read the three columns of a Parquet file; ids are integers or text, ratings any numbers.
-
-    Raises:
-        InputError: no Parquet file, a missing column, a column of the wrong type, an empty cell, no rows.
-    """
-    if len(asked.files) > 1:
-        return _read_parts(asked)
-    mapping = asked.mapping
-
-    def locate(row: int) -> str:
-        return f"{file.label}, row {row + 1}"
-
-    table = _arrow_table(file, mapping)
-    if table.num_rows == 0:
-        raise InputError(f"{file.label} has columns but no ratings; give a file with at least one rating.")
-    for name in _names(mapping):
-        _require_filled(file, table.column(name), name, 0)
-    values = values_of(file, table, mapping.rating)
-    users, items = (_ids(file, table, name) for name in (mapping.user, mapping.item))
-    return RawColumns(
-        users=users, items=items, values=values, locate=locate, times=times_of(file, table, mapping.time)
-    )
+def _read(file: StoredFile, asked: Asked) -> Rows:
+    """The rows of all files; ids are whole numbers or text, ratings any numbers."""
+    table = ParquetTable(asked.files or (file,), asked.mapping)
+    return Rows(select=table.select, locate=table.locate, explain=table.explain)
 
 
-def _read_parts(asked: Asked) -> RawColumns:
-    """Read several files as one table.
+class ParquetTable:
+    """Some files as one table."""
 
-    Raises:
-        InputError: as of one, or ids are whole numbers in one and texts in another.
-    """
-    import pyarrow as pa
+    def __init__(self, files: tuple[StoredFile, ...], mapping: ColumnMapping) -> None:
+        """Nothing is read yet."""
+        self._files, self._mapping = files, mapping
+        self._counts: list[int] = []
+        self._bench: Workbench | None = None
 
-    blocks = list(_each_block(asked))
-    if not blocks:
-        raise InputError(
-            f"{asked.files[0].label} and the files beside it have no ratings; give at least one rating."
+    def select(self, bench: Workbench) -> str:
+        """The statement for all rows, see ``Rows``.
+
+        Raises:
+            InputError: no Parquet file, a missing column, a column of the wrong type, files that are not alike, or
+                none that has rows.
+        """
+        self._bench, first = bench, None
+        statements = []
+        for file in self._files:
+            path = bench.path(file)
+            kinds = kinds_of(bench, file, path)
+            require_columns(file.label, list(kinds), self._mapping)
+            self._counts.append(int(bench.one(f"SELECT num_rows FROM parquet_file_metadata({path})")))
+            found = tuple(kinds[name] in _WHOLE for name in (self._mapping.user, self._mapping.item))
+            if first is not None and found != first:
+                raise InputError(
+                    f"{file.label}: its ids are whole numbers and those of {self._files[0].label} texts, or the "
+                    "other way round; write all files alike."
+                )
+            first = found
+            cells = [
+                f"{id_of(file, self._mapping.user, kinds)} AS user_id",
+                f"{id_of(file, self._mapping.item, kinds)} AS item_id",
+                f"{rating_of(file, self._mapping.rating, kinds)} AS rating",
+            ]
+            if self._mapping.time is not None:
+                cells.append(f"{when_of(file, self._mapping.time, kinds)} AS given")
+            statements.append(f"SELECT {', '.join(cells)} FROM read_parquet({path})")
+        if not sum(self._counts):
+            beside = " and the files beside it have" if len(self._files) > 1 else " has columns but"
+            raise InputError(
+                f"{self._files[0].label}{beside} no ratings; give a file with at least one rating."
+            )
+        return " UNION ALL ".join(statements)
+
+    def locate(self, row: int) -> str:
+        """File and row of the row ``row`` of all of them (from 0)."""
+        for file, here in zip(self._files, self._counts, strict=True):
+            if row < here:
+                return f"{file.label}, row {row + 1}"
+            row -= here
+        return self._files[-1].label
+
+    def explain(self, reason: str, row: int | None) -> str:
+        """Which cell of a row is empty, or why nothing could be read."""
+        if row is None or self._bench is None:
+            return f"{self._files[0].label} is not a readable Parquet file ({reason}); write it again."
+        mapping = self._mapping
+        ((user, item, rating),) = self._bench.query(
+            f"SELECT user_id, item_id, rating FROM read WHERE rowid = {row}"
         )
-    times = [block.times for block in blocks if block.times is not None]
-    return RawColumns(
-        users=number_arrow_column(pa.chunked_array([_alike(block.users) for block in blocks])),
-        items=number_arrow_column(pa.chunked_array([_alike(block.items) for block in blocks])),
-        values=np.concatenate([block.values for block in blocks]),
-        locate=lambda row: _locate(asked.files, row),
-        times=np.concatenate(times) if times else None,
-    )
+        for role, name, cell in (("user", mapping.user, user), ("item", mapping.item, item)):
+            if cell == "":
+                return f"{self.locate(row)}: the {role} id is empty; fill it in or remove the line."
+            if cell is None:
+                return f"{self.locate(row)}: {name!r} is empty; fill it in or remove the row."
+        missing = mapping.rating if rating is None else mapping.time
+        return f"{self.locate(row)}: {missing!r} is empty; fill it in or remove the row."
 
 
-def _alike(column: Any) -> Any:
-    """Ids as int64 or as dictionary-encoded texts, whatever the file keeps them as."""
-    import pyarrow as pa
-
-    if pa.types.is_integer(column.type):
-        return column.cast(pa.int64())
-    return column.cast(pa.dictionary(pa.int32(), pa.string()))
-
-
-def _locate(files: tuple[StoredFile, ...], row: int) -> str:
-    """File and row of the row ``row`` of all of them (from 0)."""
-    from pyarrow import parquet as arrow_parquet
-
-    for file in files:
-        with file.open() as stream, readable(file):
-            here = arrow_parquet.ParquetFile(stream).metadata.num_rows
-        if row < here:
-            return f"{file.label}, row {row + 1}"
-        row -= here
-    return files[-1].label
-
-
-def _require_filled(file: StoredFile, column: Any, name: str, first: int) -> None:
-    """See that no cell is empty.
+def kinds_of(bench: Workbench, file: StoredFile, path: str) -> dict[str, str]:
+    """Name to duckdb's type of each column of a file.
 
     Raises:
-        InputError: one is; names its row, counted on from ``first``.
+        InputError: it is no Parquet file.
     """
-    if column.null_count:
-        row = first + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-        raise InputError(f"{file.label}, row {row + 1}: {name!r} is empty; fill it in or remove the row.")
-
-
-def _names(mapping: ColumnMapping) -> list[str]:
-    """The columns to read."""
-    timed = [] if mapping.time is None else [mapping.time]
-    return [mapping.user, mapping.item, mapping.rating, *timed]
-
-
-def values_of(file: StoredFile, table: Any, name: str) -> Float32Array:
-    """The ratings of a column.
-
-    Raises:
-        InputError: they are no numbers.
-    """
-    import pyarrow as pa
+    import duckdb
 
     try:
-        values: Float32Array = table.column(name).cast(pa.float32(), safe=False).to_numpy()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        found = bench.query(f"DESCRIBE SELECT * FROM read_parquet({path})")
+    except duckdb.Error as error:
+        reason = " ".join(str(error).split())
         raise InputError(
-            f"{file.label}: the ratings in {name!r} are {table.column(name).type}, not numbers; convert the column."
+            f"{file.label} is not a readable Parquet file ({reason}); write it again."
         ) from error
-    return values
+    return {str(name): str(kind).partition("(")[0] for name, kind, *_ in found}
 
 
-def times_of(file: StoredFile, table: Any, name: str | None) -> IntArray | None:
-    """When, if a column is named.
+def column(name: str) -> str:
+    """A column's name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def id_of(file: StoredFile, name: str, kinds: dict[str, str]) -> str:
+    """SQL for an id.
+
+    Raises:
+        InputError: the column holds neither whole numbers nor text.
+    """
+    kind = kinds[name]
+    if kind not in (*_WHOLE, "VARCHAR", "ENUM"):
+        raise InputError(
+            f"{file.label}: the ids in {name!r} are {kind.lower()}; they must be whole numbers or text, "
+            "convert the column."
+        )
+    return f"{column(name)}::{'BIGINT' if kind in _WHOLE else 'VARCHAR'}"
+
+
+def rating_of(file: StoredFile, name: str, kinds: dict[str, str]) -> str:
+    """SQL for a rating.
+
+    Raises:
+        InputError: the column holds no numbers.
+    """
+    if kinds[name] not in _NUMBERS:
+        raise InputError(
+            f"{file.label}: the ratings in {name!r} are {kinds[name].lower()}, not numbers; convert the column."
+        )
+    return f"{column(name)}::FLOAT"
+
+
+def when_of(file: StoredFile, name: str, kinds: dict[str, str]) -> str:
+    """SQL for a time.
 
     Raises:
         InputError: the column holds no times.
     """
-    if name is None:
-        return None
-    times = times_of_arrow(table.column(name))
-    if times is None:
+    kind = kinds[name]
+    if kind in _DATES:
+        return f"floor(epoch({column(name)}))::BIGINT"
+    if kind not in _NUMBERS:
         raise InputError(
-            f"{file.label}: the times in {name!r} are {table.column(name).type}; they must be "
-            "numbers, dates or timestamps, convert the column."
-        )
-    return times
-
-
-def _arrow_table(file: StoredFile, mapping: ColumnMapping) -> Any:
-    """The wanted columns as a ``pyarrow.Table``."""
-    from pyarrow import parquet as arrow_parquet
-
-    with file.open() as stream, readable(file):
-        opened = arrow_parquet.ParquetFile(stream)
-        require_columns(file.label, opened.schema_arrow.names, mapping)
-        return opened.read(columns=_names(mapping))
-
-
-def _blocks(file: StoredFile, asked: Asked) -> Blocks:
-    """The same, a block at a time."""
-    return Blocks(blocks=_each_block(asked), locate=lambda row: _locate(asked.files or (file,), row))
-
-
-def _each_block(asked: Asked) -> Iterator[Block]:
-    """Block by block, each checked as ``_read`` checks them all."""
-    first: tuple[bool, bool] | None = None
-    for file in asked.files:
-        for block in _blocks_of(file, asked.mapping):
-            found = _are_numbers(block.users), _are_numbers(block.items)
-            if first is not None and found != first:
-                raise InputError(
-                    f"{file.label}: its ids are whole numbers and those of {asked.files[0].label} texts, or the "
-                    "other way round; write all files alike."
-                )
-            first = found
-            yield block
-
-
-def _are_numbers(column: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(column.type))
-
-
-def _blocks_of(file: StoredFile, mapping: ColumnMapping) -> Iterator[Block]:
-    """Of one file."""
-    from pyarrow import parquet as arrow_parquet
-
-    first = 0
-    with file.open() as stream, readable(file):
-        opened = arrow_parquet.ParquetFile(stream, pre_buffer=False, buffer_size=_BYTES_AT_ONCE)
-        require_columns(file.label, opened.schema_arrow.names, mapping)
-        for batch in opened.iter_batches(batch_size=_ROWS_AT_ONCE, columns=_names(mapping)):
-            for name in _names(mapping):
-                _require_filled(file, batch.column(name), name, first)
-            users, items = (_plain_ids(file, batch, name) for name in (mapping.user, mapping.item))
-            yield Block(
-                users=users,
-                items=items,
-                values=values_of(file, batch, mapping.rating),
-                times=times_of(file, batch, mapping.time),
-            )
-            first += batch.num_rows
-
-
-def _plain_ids(file: StoredFile, batch: Any, name: str) -> Any:
-    """Ids of one column of a batch, seen to be UTF-8 if they are texts."""
-    _require_ids(file, batch, name)
-    column = batch.column(name)
-    column.validate(full=True)
-    return column
-
-
-def _ids(file: StoredFile, table: Any, name: str) -> Any:
-    """Numbered ids of one column.
-
-    Raises:
-        InputError: ids that are neither whole numbers nor text.
-    """
-    _require_ids(file, table, name)
-    with readable(file):
-        return number_arrow_column(table.column(name))
-
-
-def _require_ids(file: StoredFile, table: Any, name: str) -> None:
-    """See that a column holds whole numbers or text.
-
-    Raises:
-        InputError: it does not.
-    """
-    import pyarrow as pa
-
-    kind = table.column(name).type
-    content = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if not (pa.types.is_integer(content) or pa.types.is_string(content) or pa.types.is_large_string(content)):
-        raise InputError(
-            f"{file.label}: the ids in {name!r} are {kind}; they must be whole numbers or text, "
+            f"{file.label}: the times in {name!r} are {kind.lower()}; they must be numbers, dates or timestamps, "
             "convert the column."
         )
+    return f"{column(name)}::BIGINT" if kind in _WHOLE else f"try_cast(floor({column(name)}) AS BIGINT)"
 
 
 READERS = (
@@ -245,11 +169,9 @@ READERS = (
         what="any Parquet table",
         given_as="the file, or a folder of `part-*.parquet`, with `data.columns` and `data.rating_range`",
         read=_read,
-        blocks=_blocks,
         recognises=_recognises,
         file_name="part-*.parquet",
         times=True,
         generic=True,
-        needs_pyarrow=True,
     ),
 )

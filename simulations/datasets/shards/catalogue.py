@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from fedboard.client.private_files import open_private
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.columns import readable
-from fedboard.simulations.datasets.shards.checking import digest_of
+from fedboard.simulations.datasets.shards.checking import digest_of, readable
 from fedboard.simulations.datasets.shards.manifest import ITEMS, Items
 
 _ID, _TITLE = "item", "title"

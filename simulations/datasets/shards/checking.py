@@ -12,11 +12,27 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.columns import readable
 from fedboard.simulations.datasets.rules import check_values
-from fedboard.simulations.datasets.shards.layout import ITEM, KEY, USER, schema_of
-from fedboard.simulations.datasets.shards.manifest import Group, Manifest, Shard
+from fedboard.simulations.datasets.shards.manifest import ITEM, KEY, USER, Group, Manifest, Shard, schema_of
 from fedboard.simulations.datasets.shards.user_rows import UserRows
+
+
+@contextmanager
+def readable(file: StoredFile) -> Iterator[None]:
+    """Tell what pyarrow finds wrong with a Parquet file in a sentence.
+
+    Raises:
+        InputError: it is none, it is damaged, or a text in it is not UTF-8.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{file.label} is not a readable Parquet file ({reason}); write it again."
+        ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,17 @@ from fedboard.simulations.datasets.shards.checking import (
     check_users,
     digest_of,
 )
-from fedboard.simulations.datasets.shards.layout import ITEM, KEY, TIME, UNTIMED, USER, VALUE
-from fedboard.simulations.datasets.shards.manifest import Manifest, Shard, read_manifest
+from fedboard.simulations.datasets.shards.manifest import (
+    ITEM,
+    KEY,
+    TIME,
+    UNTIMED,
+    USER,
+    VALUE,
+    Manifest,
+    Shard,
+    read_manifest,
+)
 from fedboard.simulations.datasets.shards.user_rows import UserRows
 
 _KEPT = 2

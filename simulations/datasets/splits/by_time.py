@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.ratings import Ratings, sorted_cohort
 from fedboard.simulations.datasets.splits.parts import HeldOut, RatingSplit, UserSplit
-from fedboard.simulations.datasets.splits.time_rules import TimedRows, TimeRule
+from fedboard.simulations.datasets.splits.times import TimedRows, TimeRule
 
 
 def rows_of(ratings: Ratings) -> TimedRows:

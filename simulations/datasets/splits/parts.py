@@ -7,7 +7,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.datasets.ratings import Triples
 from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins, below, first_words
-from fedboard.simulations.datasets.splits.time_rules import TimedRows, TimeRule
+from fedboard.simulations.datasets.splits.times import TimedRows, TimeRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,73 +1,32 @@
-"""When ratings were given: whole seconds since 1970 in UTC, or whatever whole numbers a file counts in."""
+"""When ratings were given: whole seconds since 1970 in UTC, or whatever whole numbers a file counts in.
 
+Splits by time: at public dates, or the last ratings of each user.
+
+Both are questions to a rating and its user alone, as splits by coins are: a date is named by whoever runs, and
+never read off the ratings; which of her ratings are a user's last, depends on hers. So whoever is added to a data
+set or removed from it, everybody else's ratings stay in their parts. A cut at a share of all times would not do:
+there one user more moves everybody's.
+"""
+
+import re
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedboard.common.arrays import IntArray
+from fedboard.common.arrays import BitArray, BoolArray, IndexArray, IntArray
+from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.simulations.datasets.splits.coins import SplitCoins
 
 _LARGEST = 2.0**62
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MAIL = rf"\A[A-Z][a-z]{{2}} (?:{'|'.join(_MONTHS)}) \d\d \d\d:\d\d:\d\d [+-]\d{{4}} \d{{4}}\z"
+_MAIL = re.compile(rf"[A-Z][a-z]{{2}} (?:{'|'.join(_MONTHS)}) \d\d \d\d:\d\d:\d\d [+-]\d{{4}} \d{{4}}")
 """As Goodreads writes a time, 30 characters."""
 _LONGEST = 20
 """Characters of a whole number in a configuration."""
-
-
-def times_of_arrow(column: Any) -> IntArray | None:
-    """The times of a pyarrow column without empty cells; None where it holds none.
-
-    Args:
-        column: a ``pyarrow.ChunkedArray`` of whole numbers, of numbers (cut to whole ones), dates or timestamps.
-    """
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        column = column.cast(pa.timestamp("s"), safe=False).cast(pa.int64())
-    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
-        return None
-    return times_of_numbers(column.to_numpy())
-
-
-def times_of_words(words: Any) -> IntArray | None:
-    """The times of texts, int64: ISO 8601, or as in ``Fri Aug 25 13:55:02 -0700 2017``; None where one is neither.
-
-    Args:
-        words: a pyarrow array of texts without empty cells, or a list of them.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    try:
-        words = pa.array(words) if isinstance(words, list) else words
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return None
-    try:
-        return times_of_arrow(words.cast(pa.timestamp("s")))
-    except pa.ArrowInvalid:
-        pass
-    if not pc.all(pc.match_substring_regex(words, _MAIL)).as_py():
-        return None
-    month = pc.index_in(pc.utf8_slice_codeunits(words, 4, 7), pa.array(_MONTHS))
-    iso = pc.binary_join_element_wise(
-        pc.utf8_slice_codeunits(words, 26, 30),
-        pc.utf8_slice_codeunits(pc.cast(pc.add(month, 101), pa.string()), 1, 3),
-        pc.utf8_slice_codeunits(words, 8, 10),
-        "-",
-    )
-    day = pc.utf8_slice_codeunits(words, 11, 19)
-    zone = pc.binary_join_element_wise(
-        pc.utf8_slice_codeunits(words, 20, 23), pc.utf8_slice_codeunits(words, 23, 25), ":"
-    )
-    try:
-        told = pc.binary_join_element_wise(pc.binary_join_element_wise(iso, day, "T"), zone, "")
-        return times_of_arrow(told.cast(pa.timestamp("s", tz="UTC")))
-    except pa.ArrowInvalid:
-        return None
 
 
 def times_of_numbers(column: ArrayLike) -> IntArray | None:
@@ -98,6 +57,17 @@ def is_time(cell: str) -> bool:
         return "_" not in cell and abs(float(cell)) < _LARGEST
     except ValueError:
         return _instant(cell) is not None
+
+
+def is_mail_time(cell: str) -> bool:
+    """Whether a text is a time as in ``Fri Aug 25 13:55:02 -0700 2017``."""
+    if _MAIL.fullmatch(cell) is None:
+        return False
+    try:
+        datetime.strptime(cell, "%a %b %d %H:%M:%S %z %Y")
+    except ValueError:
+        return False
+    return True
 
 
 def public_time(given: int | float | str, key: str) -> int:
@@ -138,3 +108,103 @@ def _instant(text: str) -> datetime | None:
     except ValueError:
         return None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+Parts: TypeAlias = tuple[BoolArray, BoolArray, BoolArray]
+"""Training, validation, test: each as many as rows; every row is in one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TimedRows:
+    """Ratings with their times, sorted by user and item. Private."""
+
+    users: IndexArray
+    """int32, shape (n_rows,): user numbers, ascending."""
+    items: IndexArray
+    """int32, shape (n_rows,)."""
+    times: IntArray
+    """int64, shape (n_rows,)."""
+    user_keys: BitArray
+    """uint64, shape (n_users,), see ``id_keys``."""
+    item_keys: BitArray
+    """uint64, shape (n_items,). Public."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByDate:
+    """What was given from one public date on is the test part, what was given from an earlier one on validation."""
+
+    test_from: int
+    """As the times count. Public."""
+    validation_from: int
+    """Likewise; not later. Where it is the same there is no validation part."""
+
+    def __post_init__(self) -> None:
+        """Check the order.
+
+        Raises:
+            InputError: validation would begin after the test.
+        """
+        if self.validation_from > self.test_from:
+            raise InputError(
+                "split.validation_from must not be later than split.test_from; give an earlier date."
+            )
+
+    def parts(self, rows: TimedRows) -> Parts:
+        """Which rows are in which part.
+
+        Guarantee: a row's part depends on its own time and the two dates alone.
+        """
+        test = rows.times >= self.test_from
+        held_out = rows.times >= self.validation_from
+        return ~held_out, held_out & ~test, test
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByLast:
+    """The last ratings of each user are the test part, as many before them validation.
+
+    Of ratings at one time that one is later which has the larger coin. Who has no more than ``2 count`` ratings
+    keeps all of them for training.
+    """
+
+    count: int
+    """k, >= 1: of each part. Public."""
+    coins: SplitCoins
+
+    def __post_init__(self) -> None:
+        """Check the number.
+
+        Raises:
+            InputError: it is below 1.
+        """
+        if self.count < 1:
+            raise InputError(f"split.leave_last must be >= 1, got {self.count}; 1 tests on each user's last.")
+
+    def parts(self, rows: TimedRows) -> Parts:
+        """Which rows are in which part.
+
+        Guarantee: a row's part depends on the seed and on the ids and times of its user's rows alone.
+        """
+        counts = np.bincount(rows.users, minlength=rows.user_keys.size)
+        words = self.coins.of_ratings(rows.user_keys, rows.item_keys, rows.users, rows.items)
+        first_to_last = np.lexsort((words, rows.times, rows.users))
+        behind = np.empty(rows.users.size, dtype=np.int64)  # how many of hers are later
+        behind[first_to_last] = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(rows.users.size)
+        enough = counts[rows.users] > 2 * self.count
+        test, held_out = enough & (behind < self.count), enough & (behind < 2 * self.count)
+        return ~held_out, held_out & ~test, test
+
+
+TimeRule: TypeAlias = ByDate | ByLast
+
+
+def is_training_part(train: Cohort, rule: TimeRule, rows: TimedRows) -> bool:
+    """Whether a training part is what the rule makes of these rows, recomputed."""
+    learnt = rule.parts(rows)[0]
+    same_users = train.user_keys is not None and np.array_equal(train.user_keys, rows.user_keys)
+    return (
+        same_users
+        and np.array_equal(train.user_of_entry(), rows.users[learnt])
+        and np.array_equal(train.items, rows.items[learnt])
+    )

@@ -19,9 +19,9 @@ from fedboard.common.contribution import Request
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.task import ItemBlockSolver
 from fedboard.server.runtime import noised_block
-from fedboard.simulations.engine.allocator import keep_freed_memory
-from fedboard.simulations.engine.on_ray.held_users import HeldUsers, rows_of
 from fedboard.simulations.engine.on_ray.parts import Counted, Lane, Part, merged, parts_of, require_same
+from fedboard.simulations.engine.on_ray.pool import HeldUsers, rows_of
+from fedboard.simulations.engine.starting import keep_freed_memory
 from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 from fedboard.simulations.streams.stream import UserStream
 

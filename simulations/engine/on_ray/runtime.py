@@ -19,9 +19,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic
-from fedboard.simulations.engine.on_pool import OnProgress
 from fedboard.simulations.engine.on_ray.cluster import Cluster, Ref
-from fedboard.simulations.engine.on_ray.held_users import NOBODY, arrays_of
 from fedboard.simulations.engine.on_ray.jobs import (
     SpanDone,
     counted_in,
@@ -30,8 +28,9 @@ from fedboard.simulations.engine.on_ray.jobs import (
     span_parts,
 )
 from fedboard.simulations.engine.on_ray.parts import Counted, Lane, lanes_of, require_same
-from fedboard.simulations.engine.on_ray.pool import in_order_of_end
+from fedboard.simulations.engine.on_ray.pool import NOBODY, arrays_of, in_order_of_end
 from fedboard.simulations.engine.on_ray.tree import MergeTree
+from fedboard.simulations.engine.pool import OnProgress
 from fedboard.simulations.problem import require_learnable
 from fedboard.simulations.streams.merging import require_each_once
 from fedboard.simulations.streams.spans import SpanWork, require_room

@@ -1,8 +1,8 @@
 """Metrics on held-out data, as the papers define them. Not private: for simulations only."""
 
 from fedboard.simulations.judging.metrics.beyond_accuracy import coverage_at_k, gini_at_k, novelty_at_k
-from fedboard.simulations.judging.metrics.buckets import N_BUCKETS, bucket_edges, popularity_buckets
 from fedboard.simulations.judging.metrics.first_hits import map_at_k, mrr_at_k
+from fedboard.simulations.judging.metrics.metric import N_BUCKETS, bucket_edges, popularity_buckets
 from fedboard.simulations.judging.metrics.neighbours import (
     cosine_neighbours,
     inner_product_neighbours,

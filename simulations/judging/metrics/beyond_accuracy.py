@@ -14,9 +14,8 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.judging.metrics.metric import Better, ListMetric
+from fedboard.simulations.judging.metrics.metric import Better, JudgedLists, ListMetric, Means
 from fedboard.simulations.judging.metrics.ranking import first_k
-from fedboard.simulations.judging.metrics.tally import JudgedLists, Means
 
 
 def coverage_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:

@@ -4,9 +4,8 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.judging.metrics.metric import Better, ListMetric
+from fedboard.simulations.judging.metrics.metric import Better, ListMetric, of_hits
 from fedboard.simulations.judging.metrics.ranking import mean_over_users
-from fedboard.simulations.judging.metrics.tally import of_hits
 
 
 def mrr_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:

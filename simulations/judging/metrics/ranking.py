@@ -7,10 +7,16 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.judging.metrics.buckets import popularity_buckets
 from fedboard.simulations.judging.metrics.membership import listed_in
-from fedboard.simulations.judging.metrics.metric import Better, ListMetric
-from fedboard.simulations.judging.metrics.tally import JudgedLists, Means, OfHits, of_hits
+from fedboard.simulations.judging.metrics.metric import (
+    Better,
+    JudgedLists,
+    ListMetric,
+    Means,
+    OfHits,
+    of_hits,
+    popularity_buckets,
+)
 
 SLICE_POSITIONS = (100, 80, 60, 40, 20)
 """List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""

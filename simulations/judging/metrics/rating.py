@@ -7,8 +7,7 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.errors import InputError
-from fedboard.simulations.judging.metrics.metric import Better, RatingMetric
-from fedboard.simulations.judging.metrics.tally import JudgedRatings, Means
+from fedboard.simulations.judging.metrics.metric import Better, JudgedRatings, Means, RatingMetric
 
 
 def rmse(

@@ -17,7 +17,7 @@ from fedboard.simulations.baselines.streamed import (
     streamed_item_mean,
     streamed_popularity,
 )
-from fedboard.simulations.engine.in_order import JobRunner
+from fedboard.simulations.engine.pool import JobRunner
 from fedboard.simulations.judging.references.known import ALS, als_config, ceiling_names, require_reference
 from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.streams.split_blocks import StreamBlocks, span_bounds

@@ -6,27 +6,27 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
 from fedboard.client.private_files import make_private_folder
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, StorageError
-from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
-from fedboard.simulations.datasets.formats.blocks import Blocks
-from fedboard.simulations.datasets.formats.reader import Asked
+from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.datasets.loading import Looked, load_ratings, look_at
 from fedboard.simulations.datasets.named import is_made_up, is_sharded
-from fedboard.simulations.datasets.rules import ListedCatalogue
+from fedboard.simulations.datasets.reader import Asked
 from fedboard.simulations.datasets.shards.catalogue import write_catalogue
 from fedboard.simulations.datasets.shards.manifest import MOST, Manifest
+from fedboard.simulations.datasets.sorting import Listed, Rows, SortedRows
 from fedboard.simulations.datasets.synthetic.people import PeopleStream, is_people, open_people
-from fedboard.simulations.streams.shards.item_numbers import ItemNumbers
-from fedboard.simulations.streams.shards.merging import MergeRules, merged
-from fedboard.simulations.streams.shards.room import require_room
-from fedboard.simulations.streams.shards.spilling import Spill
-from fedboard.simulations.streams.shards.whole import require_fits, sorted_users, users_of_people
+from fedboard.simulations.datasets.workbench import workbench
+from fedboard.simulations.streams.shards.whole import (
+    require_fits,
+    require_room,
+    sorted_users,
+    users_of_people,
+)
 from fedboard.simulations.streams.shards.writing import (
     GROUP_RATINGS,
     About,
@@ -35,9 +35,8 @@ from fedboard.simulations.streams.shards.writing import (
     write_manifest,
 )
 
-LEAST_MEMORY = 1 << 24
-_MERGED_ROW_BYTES = 256
-"""Memory that a row takes while it is merged and written, with all that is read ahead."""
+LEAST_MEMORY = 1 << 28
+"""With which duckdb sorts on disk."""
 _SHARD_ROW_BYTES = 12
 """A rating with its time in a shard, at most; most are smaller."""
 
@@ -77,8 +76,8 @@ def shard_ratings(
 ) -> Manifest:
     """Make a sharded data set of whatever ``load_ratings`` reads.
 
-    Rows are read once, checked, and written to sorted runs beside ``out``; the runs are merged into shards. Formats
-    whose reader cannot give blocks are read whole, if ``memory`` allows it.
+    Rows are read once, checked and sorted by duckdb beside ``out``. Formats that are numbered already are read
+    whole, if ``memory`` allows it.
 
     Guarantee: the data set is that which ``load_ratings`` gives, to the bit, or there is none: ``out`` appears at
     the end and whole. Its files are readable by their owner alone.
@@ -99,13 +98,11 @@ def shard_ratings(
     told = progress if progress is not None else _silent
     if is_sharded(source):
         raise InputError(f"{source} is sharded already; name the data that it was made of.")
-    if find_spec("pyarrow") is None:
-        raise InputError("writing shards needs pyarrow; run pip install '.[sim]' in fedboard's checkout.")
     looked = None if is_made_up(str(source)) else _look(source, options)
     with _appearing(out) as (shards, work):
         if is_people(str(source)):
             return _from_people(open_people(str(source)), shards, options, told)
-        if looked is None or looked.found.reader.blocks is None:
+        if looked is None or looked.found.reader.whole:
             return _from_memory(source, shards, options, looked, told)
         return _from_disk(looked, shards, work, options, told)
 
@@ -179,43 +176,45 @@ def _from_people(people: PeopleStream, shards: Path, options: ShardOptions, told
 
 
 def _from_disk(looked: Looked, shards: Path, work: Path, options: ShardOptions, told: Progress) -> Manifest:
-    """Of a source that is read a block at a time."""
+    """Of a source that is sorted on disk."""
     found, listed = looked.found, looked.listed
     rated_only = options.catalogue == "rated"
-    catalogue = None if listed is None else ListedCatalogue(titles=listed, rated_only=rated_only)
-    spill = Spill(
-        folder=work,
-        rating_range=looked.scale,
-        items=ItemNumbers(catalogue),
-        memory=options.memory,
-        told=lambda n_rows: told("reading", n_rows, None),
+    read = found.reader.read(
+        found.file,
+        Asked(
+            columns=looked.columns,
+            rating_range=looked.scale,
+            titles=listed,
+            files=found.files or (found.file,),
+            times=_timed(looked, options),
+        ),
     )
-    source = _blocks(looked, options)
-    spill.take(source, found.file.label)
-    rules = MergeRules(
-        order=spill.order,
-        items=spill.items.final(),
-        repeats=source.repeats or source.rows.value == "used",
-        refuse_repeated=lambda user, item: _refuse_repeated(_blocks(looked, options), user, item),
-    )
-    n_rows = sum(run.n_rows for run in spill.runs)
-    require_room(shards, _SHARD_ROW_BYTES * n_rows)
-    writer = _writer(shards, options, times=spill.runs[0].times)
-    with _closing(writer):
-        done = 0
-        for users in merged(spill.runs, rules, rows_at_once=options.memory // _MERGED_ROW_BYTES):
-            writer.add(users)
-            done += users.items.size
-            told("writing shards", done, n_rows)
-        writer.finish()
-    known = About(
-        name=found.name,
-        rating_range=looked.scale,
-        presence=found.reader.presence,
-        items_listed=catalogue is not None and not rated_only,
-    )
-    items = write_catalogue(shards, rules.items.ids, rules.items.titles)
-    return write_manifest(shards, known, items, writer)
+    assert isinstance(read, Rows)  # of a format that is not read whole
+    told("reading", 0, None)
+    with workbench(work, memory=options.memory) as bench:
+        rows = SortedRows(
+            bench,
+            read,
+            label=found.file.label,
+            scale=looked.scale,
+            listed=None if listed is None else Listed(titles=listed, rated_only=rated_only),
+        )
+        told("reading", rows.n_rows, None)
+        require_room(shards, _SHARD_ROW_BYTES * rows.n_rows)
+        writer, done = _writer(shards, options, times=rows.timed), 0
+        with _closing(writer):
+            for users in rows.users(keys=True):
+                writer.add(users)
+                done += users.items.size
+                told("writing shards", done, rows.n_rows)
+            writer.finish()
+        known = About(
+            name=found.name,
+            rating_range=looked.scale,
+            presence=found.reader.presence,
+            items_listed=listed is not None and not rated_only,
+        )
+        return write_manifest(shards, known, write_catalogue(shards, rows.item_ids, rows.titles), writer)
 
 
 def _writer(shards: Path, options: ShardOptions, *, times: bool) -> ShardWriter:
@@ -225,37 +224,6 @@ def _writer(shards: Path, options: ShardOptions, *, times: bool) -> ShardWriter:
         shard_ratings=options.shard_ratings,
         group_ratings=min(GROUP_RATINGS, options.shard_ratings),
     )
-
-
-def _blocks(looked: Looked, options: ShardOptions) -> Blocks:
-    found = looked.found
-    assert found.reader.blocks is not None
-    return found.reader.blocks(
-        found.file,
-        Asked(
-            columns=looked.columns,
-            rating_range=looked.scale,
-            titles=looked.listed,
-            files=found.files or (found.file,),
-            times=_timed(looked, options),
-        ),
-    )
-
-
-def _refuse_repeated(source: Blocks, user: str, item: str) -> NoReturn:
-    """Say where a pair stands for the second time, by reading the source again."""
-    first_row, seen = 0, 0
-    for block in source.blocks:
-        ids = zip(block.users.to_pylist(), block.items.to_pylist(), strict=True)
-        for row, pair in enumerate(ids):
-            seen += (str(pair[0]), str(pair[1])) == (user, item)
-            if seen > 1:
-                raise InputError(
-                    f"{source.locate(first_row + row)}: user {printable(user)} has already rated item "
-                    f"{printable(item)}; keep one rating per user and item."
-                )
-        first_row += block.n_rows
-    raise InputError("the source changed while it was read; read it again when nobody writes to it.")
 
 
 @contextmanager

@@ -1,17 +1,48 @@
-"""Sources that are in order already: those that are only ever read whole, if they fit, and made-up people."""
+"""Whether the disk has room, before it is filled with what would then be of no use.
 
+Sources that are in order already: those that are only ever read whole, if they fit, and made-up people.
+"""
+
+import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, StorageError
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.readers import DataSource
+from fedboard.simulations.datasets.sorting import SortedUsers
 from fedboard.simulations.datasets.synthetic.people import PeopleStream
-from fedboard.simulations.streams.shards.room import in_words
-from fedboard.simulations.streams.shards.writing import SortedUsers, in_parts
+from fedboard.simulations.streams.shards.writing import in_parts
+
+_SPARE = 1 << 26
+"""Bytes that are left to everybody else."""
+
+
+def require_room(folder: Path, n_bytes: int) -> None:
+    """See that so many bytes more can be written to a folder.
+
+    Raises:
+        StorageError: there is no room for them.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < n_bytes + _SPARE:
+        raise StorageError(
+            f"{folder.parent}: {in_words(free)} are free, and {in_words(n_bytes + _SPARE)} are needed for the next "
+            "step; nothing was kept. Free some space, or name a place on another disk with --out."
+        )
+
+
+def in_words(n_bytes: float) -> str:
+    """A number of bytes, for people."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"
+
 
 _FACTOR = 6
 """Memory that reading takes at most, in unpacked sizes of the file."""

@@ -11,50 +11,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.client.private_files import open_private, write_private
-from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
 from fedboard.simulations.datasets.named import MANIFEST
 from fedboard.simulations.datasets.shards.checking import digest_of
-from fedboard.simulations.datasets.shards.layout import ITEM, KEY, TIME, USER, VALUE, schema_of, written_as
 from fedboard.simulations.datasets.shards.manifest import (
     FORMAT,
+    ITEM,
+    KEY,
     NOTE,
+    TIME,
+    USER,
+    VALUE,
     Group,
     Items,
     Manifest,
     Shard,
     encoded,
+    schema_of,
+    written_as,
 )
-from fedboard.simulations.streams.stream import cut
+from fedboard.simulations.datasets.sorting import SortedUsers, cut
 
 GROUP_RATINGS = 1 << 19
 """Ratings in a row group: what is decoded at a time, some 12 MB of them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class SortedUsers:
-    """Ratings of some users, all of each, sorted by user and item. Private."""
-
-    keys: BitArray
-    """uint64, shape (n_users,), see ``id_keys``."""
-    counts: IntArray
-    """int64, shape (n_users,): how many ratings each has; may be 0."""
-    items: IndexArray
-    """int32, shape (n_ratings,)."""
-    values: Float32Array
-    """float32, shape (n_ratings,)."""
-    times: IntArray | None
-    """int64, shape (n_ratings,); None: not kept."""
-
-    def some(self, start: int, stop: int, ends: IntArray) -> "SortedUsers":
-        """Users ``start:stop`` of these; ``ends`` are the sums of ``counts``, from 0."""
-        first, last = int(ends[start]), int(ends[stop])
-        return SortedUsers(
-            keys=self.keys[start:stop],
-            counts=self.counts[start:stop],
-            items=self.items[first:last],
-            values=self.values[first:last],
-            times=None if self.times is None else self.times[first:last],
-        )
 
 
 @dataclass(slots=True, repr=False)
@@ -99,7 +77,7 @@ class ShardWriter:
     def _write_waiting(self, *, last: bool) -> None:
         if not self._waiting:
             return
-        users = _joined(self._waiting)
+        users = SortedUsers.joined(self._waiting)
         ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(users.counts)])
         bounds = list(cut(np.maximum(users.counts, 1), self.group_ratings))
         rest = None if last else bounds.pop()
@@ -213,19 +191,6 @@ def in_parts(users: SortedUsers, most_ratings: int) -> Iterator[SortedUsers]:
 
 def _n_rows(users: SortedUsers) -> int:
     return int(np.maximum(users.counts, 1).sum())
-
-
-def _joined(parts: list[SortedUsers]) -> SortedUsers:
-    if len(parts) == 1:
-        return parts[0]
-    times = [part.times for part in parts if part.times is not None]
-    return SortedUsers(
-        keys=np.concatenate([part.keys for part in parts]),
-        counts=np.concatenate([part.counts for part in parts]),
-        items=np.concatenate([part.items for part in parts]),
-        values=np.concatenate([part.values for part in parts]),
-        times=np.concatenate(times) if times else None,
-    )
 
 
 def _table(users: SortedUsers, first_user: int) -> Any:

@@ -27,8 +27,7 @@ from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.runs.ledger import Part
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated
 from fedboard.simulations.simulate import RunResult, Silent, simulate
-from fedboard.simulations.sweeps.cells import shared_problem
-from fedboard.simulations.sweeps.record_file import RecordFile
+from fedboard.simulations.sweeps.cells import RecordFile, shared_problem
 from fedboard.simulations.tuning.private.choice import (
     RELEASE,
     ChoiceTask,

@@ -16,9 +16,9 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import Problem, problem_of
-from fedboard.simulations.streams.in_memory import InMemoryStream
 from fedboard.simulations.streams.problem import streamed_problem
 from fedboard.simulations.streams.split_blocks import StreamBlocks
+from fedboard.simulations.streams.stream import InMemoryStream
 from tests.simulations.streams.conftest import some_ratings
 
 RANGE = (1.0, 5.0)

@@ -174,7 +174,7 @@ COLUMNS = {"user": [1, 1], "item": [1, 2], "rating": [3.0, 3.0]}
         ({"rating": [3.0, np.nan]}, "row 2: the rating is NaN"),
         ({"item": [1, 1]}, "row 2: user 1 has already rated item 1"),
         ({"user": [1.5, 1.5]}, "the ids in 'user' are double; they must be whole numbers"),
-        ({"rating": ["good", "bad"]}, "the ratings in 'rating' are string, not numbers"),
+        ({"rating": ["good", "bad"]}, "the ratings in 'rating' are varchar, not numbers"),
         ({name: pa.array([], pa.int64()) for name in COLUMNS}, "has columns but no ratings"),
     ],
 )
@@ -227,7 +227,7 @@ def test_a_fault_of_an_npz_file_is_named_by_its_row(
         ),
         ({"rating": {"item_num": [3, 0, 1]}}, "row 1: item_num counts no row of item.parquet"),
         ({"rating": {"user_num": [0, -1, 1]}}, "row 2: user_num counts no row of user.parquet"),
-        ({"rating": {"rating": ["a", "b", "c"]}}, "the ratings in 'rating' are string"),
+        ({"rating": {"rating": ["a", "b", "c"]}}, "the ratings in 'rating' are varchar"),
         ({"rating": {"rating": [1.0, None, 2.0]}}, "a cell of 'rating' is empty"),
     ],
 )
@@ -334,8 +334,8 @@ def test_a_place_without_ratings_says_what_was_looked_for(
     for part in ("train", "test"):
         written(tmp_path / f"tiny.{part}.inter", RECBOLE + "a\t9\t3\t1\n")
     assert "one of several (tiny.test.inter, tiny.train.inter)" in said(tmp_path, **RANGE)
-    monkeypatch.setattr("fedboard.simulations.datasets.loading.find_spec", lambda name: None)
-    assert "needs pyarrow; pip install '.[sim]'" in said(tmp_path / "tiny.test.inter", **RANGE)
+    monkeypatch.setattr("fedboard.simulations.datasets.workbench.find_spec", lambda name: None)
+    assert "needs duckdb and pyarrow; pip install '.[sim]'" in said(tmp_path / "tiny.test.inter", **RANGE)
 
 
 def test_a_plain_table_with_a_repeated_pair_of_a_shop_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Every format is read as it was written, packed or not; and what only one of them has."""
 
 import gzip
+import os
 import zipfile
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedboard.cli.main import commands
+from fedboard.common.errors import InputError
 from fedboard.simulations.datasets import FORMATS, ColumnMapping, Ratings, load_ratings
 from fedboard.simulations.datasets.readers import READERS, find_source
 from tests.simulations.datasets.conftest import contents, json_lines, lenskit, written
@@ -80,6 +82,44 @@ def zip_of(folder: Path) -> Path:
 def test_each_format_is_stated_once() -> None:
     assert len(set(FORMATS)) == len(FORMATS) == len(READERS)
     assert {name for name in FORMATS if name not in SOURCES} <= {"movielens-latest", "shards"}
+
+
+def test_a_package_may_bring_a_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = (
+        "from fedboard.simulations.datasets.formats.tables import MOVIELENS\nfrom dataclasses import replace\n"
+        "READER = replace(MOVIELENS[0], name='stars', recognises=lambda looks: looks.line == '7|1|3|0')\n"
+    )
+    written(tmp_path / "somebody.py", code)
+    written(tmp_path / "somebody-1.0.dist-info" / "METADATA", "Name: somebody\nVersion: 1.0\n")
+    entry = "[fedboard.readers]\nstars = somebody:READER\nwrong = somebody:replace\n"
+    points = written(tmp_path / "somebody-1.0.dist-info" / "entry_points.txt", entry)
+    source = written(tmp_path / "some.txt", "7\t1\t3\t0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    with pytest.raises(InputError, match=r"reader 'wrong' must be a Reader record, got function"):
+        find_source(source, "stars", mapped=False)
+    points.write_text(entry.rpartition("wrong")[0])
+    os.utime(tmp_path)
+
+    assert load_ratings(source, format="stars").n_ratings == 1
+    assert load_ratings(source, format=f"{tmp_path}/somebody.py:READER").n_ratings == 1
+    with pytest.raises(InputError, match=r"unknown format 'star'; .*did you mean 'stars'"):
+        load_ratings(source, format="star")
+
+
+@pytest.mark.parametrize(
+    "name", ["a*.csv", "[ab].csv", "it's; DROP TABLE read.csv", "http:a.csv", "s3%3A b.csv"]
+)
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_name_names_one_file_whatever_is_in_it(name: str, packed: bool, tmp_path: Path) -> None:
+    lines = b"user,item,rating\n007,'; DROP TABLE read; --,4\n7,2,1\n"
+    source = written(tmp_path / (f"{name}.gz" if packed else name), gzip.compress(lines) if packed else lines)
+    for other in ("ab.csv", "a.csv", "b.csv"):
+        written(tmp_path / other, lines.replace(b"007", b"8"))
+
+    found = contents(load_ratings(source, rating_range=(1, 5)))
+
+    assert found == {("007", "'; DROP TABLE read; --"): 4.0, ("7", "2"): 1.0}, "and 007 is not 7"
 
 
 def test_columns_are_found_by_the_mapping(tmp_path: Path) -> None:

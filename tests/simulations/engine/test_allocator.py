@@ -4,7 +4,7 @@ import ctypes
 
 import pytest
 
-from fedboard.simulations.engine import allocator
+from fedboard.simulations.engine import starting
 
 
 class Recorder:
@@ -22,6 +22,6 @@ def test_glibc_is_told_to_keep_what_is_freed(monkeypatch: pytest.MonkeyPatch) ->
     library = Recorder()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: library)
 
-    allocator.keep_freed_memory()
+    starting.keep_freed_memory()
 
     assert library.options == {-3: 32 << 20, -1: 256 << 20}

@@ -13,7 +13,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.activity import EDGES, Activity
+from fedboard.simulations.judging.census import EDGES, Activity
 from fedboard.simulations.judging.evaluation import judge_lists, judge_ratings
 from fedboard.simulations.judging.metrics import coverage_at_k, novelty_at_k, recall_at_k, rmse
 from tests.simulations.judging.metrics.small_lists import targets_of

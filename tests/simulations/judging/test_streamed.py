@@ -14,14 +14,14 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging import metrics, streamed
+from fedboard.simulations.judging.census import drawn
 from fedboard.simulations.judging.evaluation import judge, judge_ratings
-from fedboard.simulations.judging.sample import drawn
 from fedboard.simulations.judging.streamed import judge_stream
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.runs.without_privacy import fit_reference
 from fedboard.simulations.streams import split_blocks
-from fedboard.simulations.streams.in_memory import InMemoryStream
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
+from fedboard.simulations.streams.stream import InMemoryStream
 from tests.simulations.streams.conftest import some_ratings
 
 CLOSE = 1e-12

@@ -19,8 +19,8 @@ from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import run_reference
-from fedboard.simulations.streams.in_memory import InMemoryStream
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
+from fedboard.simulations.streams.stream import InMemoryStream
 from tests.simulations.streams.conftest import some_ratings
 
 EXPLICIT = SimulationConfig(

@@ -6,9 +6,8 @@ import pytest
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.people import PeopleConfig, PeopleStream, open_people
 from fedboard.simulations.problem import load_data
-from fedboard.simulations.streams.in_memory import InMemoryStream
 from fedboard.simulations.streams.spans import blocks_of
-from fedboard.simulations.streams.stream import UserStream
+from fedboard.simulations.streams.stream import InMemoryStream, UserStream
 
 SOURCE = "synthetic:users=200,items=60,mean=8"
 

@@ -104,9 +104,7 @@ def _of_tables() -> list[Parser]:
     backup = folder() / "backup.tar"
     if not backup.exists():
         digests = {"kept": digest_of(content)}
-        contents = Contents(
-            name="films", made=1.0, board=-1, outside=(), digests=digests
-        )
+        contents = Contents(name="films", made=1.0, board=-1, outside=(), digests=digests)
         write_archive(backup, contents, {"kept": content})
     return [
         file_parser(

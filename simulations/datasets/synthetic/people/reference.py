@@ -3,9 +3,8 @@
 import numpy as np
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
-from fedboard.simulations.datasets.synthetic.people import words
-from fedboard.simulations.datasets.synthetic.people.shape import ACCEPTED, LEAST_ACCEPTED
-from fedboard.simulations.datasets.synthetic.people.tables import Tables
+from fedboard.simulations.datasets.synthetic.people import tables as words
+from fedboard.simulations.datasets.synthetic.people.tables import ACCEPTED, LEAST_ACCEPTED, Tables
 
 _UNIT = 1 << 16
 

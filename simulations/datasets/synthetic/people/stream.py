@@ -14,10 +14,8 @@ from fedboard.common.kernels.backends import has_compiler
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.synthetic.people import reference
 from fedboard.simulations.datasets.synthetic.people.config import PeopleConfig, people_config
-from fedboard.simulations.datasets.synthetic.people.fitted import ML_1M
 from fedboard.simulations.datasets.synthetic.people.number_keys import keys_of_numbers
-from fedboard.simulations.datasets.synthetic.people.shape import Shape
-from fedboard.simulations.datasets.synthetic.people.tables import Tables, of_config
+from fedboard.simulations.datasets.synthetic.people.tables import ML_1M, Shape, Tables, of_config
 
 RATING_RANGE = (1.0, 5.0)
 MOST_IN_MEMORY = 2_000_000_000

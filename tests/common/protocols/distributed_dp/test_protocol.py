@@ -19,7 +19,7 @@ from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
 from fedboard.common.protocols.registry import protocol_from, sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.simulations.sessions.driving import Lost, drive, nobody_lost
+from fedboard.simulations.sessions.session import Lost, drive, nobody_lost
 from tests.common.protocols.meetings import SilentNoise
 
 CLIENTS, WIDTH, ABOUT = 10, 20_000, b"run 1, round 1"

@@ -23,7 +23,7 @@ from fedboard.common.task import ReleasedSums
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Gathered, NoisedSums
 from fedboard.server.training import Training
-from fedboard.simulations.sessions.driving import Lost, drive, nobody_lost
+from fedboard.simulations.sessions.session import Lost, drive, nobody_lost
 from tests.common.tasks.conftest import a_prepared_board, a_task, population
 
 CLIENTS, ABOUT = 10, b"a run"

@@ -19,7 +19,7 @@ from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.runtime import NoisedSums
-from fedboard.simulations.sessions.driving import drive
+from fedboard.simulations.sessions.session import drive
 from tests.common.protocols.distributed_dp.test_protocol import QuietNoise
 from tests.common.protocols.meetings import SilentNoise
 

@@ -19,7 +19,7 @@ from fedboard.common.protocols.two_server.rules import helper_noise, lattice_noi
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey
-from fedboard.simulations.sessions.driving import drive
+from fedboard.simulations.sessions.session import drive
 from tests.common.protocols.meetings import ABOUT, BOARDS, TASK, SilentNoise, rows_of
 from tests.common.tasks.conftest import N_ITEMS, N_USERS
 

@@ -12,7 +12,7 @@ from fedboard.simulations.datasets.id_keys import Kind
 from fedboard.simulations.datasets.in_memory import ratings_of_columns
 from fedboard.simulations.datasets.splits.by_time import split_lists_by_time, split_ratings_by_time
 from fedboard.simulations.datasets.splits.coins import SplitCoins
-from fedboard.simulations.datasets.splits.time_rules import ByDate, ByLast
+from fedboard.simulations.datasets.splits.times import ByDate, ByLast
 from fedboard.simulations.problem import problem_of
 from tests.simulations.datasets.test_splits import keys, keys_of, with_own_test
 

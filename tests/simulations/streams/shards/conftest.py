@@ -6,22 +6,20 @@ from typing import Any
 
 import pytest
 
-from fedboard.simulations.datasets import ColumnMapping, load_ratings
-from fedboard.simulations.datasets.formats import json_lines, netflix, parquet, text
+from fedboard.simulations.datasets import ColumnMapping, load_ratings, workbench
+from fedboard.simulations.datasets.formats import netflix
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
-from fedboard.simulations.streams.shards import ShardOptions, shard_ratings, spilling
+from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
 
 Shard = Callable[..., ShardedRatings]
 
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run for each block of a source, and small blocks."""
-    for module in (text, json_lines, netflix):
-        monkeypatch.setattr(module, "BLOCK_BYTES", 700)
-    monkeypatch.setattr(parquet, "_ROWS_AT_ONCE", 40)
-    monkeypatch.setattr(spilling, "_ROW_BYTES", 1 << 24)
+    """Few rows at a time, so that users are cut apart wherever they can be."""
+    monkeypatch.setattr(netflix, "_BLOCK_BYTES", 700)
+    monkeypatch.setattr(workbench, "_ROWS_AT_ONCE", 7)
 
 
 @pytest.fixture
@@ -31,7 +29,7 @@ def shard(tmp_path: Path) -> Shard:
 
     def one(source: Path, **options: Any) -> ShardedRatings:
         out = tmp_path / f"shards-{next(made)}"
-        shard_ratings(source, out, ShardOptions(**{"memory": 1 << 24} | options))
+        shard_ratings(source, out, ShardOptions(**{"memory": 1 << 28} | options))
         return open_shards(out)
 
     return one

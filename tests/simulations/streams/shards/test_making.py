@@ -11,7 +11,7 @@ from pyarrow import parquet
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.simulations.datasets import load_ratings
-from fedboard.simulations.streams.shards import ShardOptions, room, shard_ratings
+from fedboard.simulations.streams.shards import ShardOptions, shard_ratings, whole
 from tests.simulations.streams.shards.conftest import Shard
 from tests.simulations.streams.shards.sources import SOURCES, some_rows
 
@@ -100,7 +100,7 @@ def test_work_on_disk_is_its_owners_alone_and_goes_when_it_is_interrupted(tmp_pa
 
     def interrupted(what: str, done: int, total: int | None) -> None:
         for path in [*tmp_path.glob(".out.unfinished"), *tmp_path.rglob(".out.unfinished/**/*")]:
-            seen.append(path.stat().st_mode & 0o077)
+            seen.extend([path.stat().st_mode & 0o077] if path.is_dir() else [])
         if what == "writing shards":
             raise KeyboardInterrupt
 
@@ -137,8 +137,8 @@ def test_nothing_that_is_there_is_touched(there: str, tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
-    usage = room.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(room.shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    usage = whole.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(whole.shutil, "disk_usage", lambda path: usage._replace(free=1000))
 
     with pytest.raises(StorageError, match=r"1 kB are free, and 67\.1 MB are needed .* Free some space"):
         shard_ratings(source, tmp_path / "out", ShardOptions(**options))

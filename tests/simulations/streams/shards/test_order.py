@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets import load_ratings
 from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
-from fedboard.simulations.streams.shards import ShardOptions, merging, runs, shard_ratings, sharding
+from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
 from tests.simulations.streams.shards.conftest import Shard
 from tests.simulations.streams.shards.test_formats import assert_same
 
@@ -58,31 +58,6 @@ def test_an_id_that_comes_late_may_change_the_order_of_all(late: str, tmp_path: 
     assert_same(shards, load_ratings(source, rating_range=(1.0, 5.0)))
 
 
-@pytest.mark.usefixtures("small_parts")
-def test_what_is_merged_at_a_time_is_bounded_also_of_few_users_with_many_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = [((f"u{user}", str(item)), 1.0 + item % 5) for item in range(400) for user in range(8)]
-    source = written(tmp_path / "many.csv", rows)
-    monkeypatch.setattr(runs, "_ROWS_AT_ONCE", 20)
-    monkeypatch.setattr(sharding, "_MERGED_ROW_BYTES", (1 << 24) // 100)
-    seen: list[int] = []
-    together = merging._together
-
-    def watched(parts: list[runs.UserPart], known: merging.MergeRules) -> Any:
-        seen.append(sum(part.values.size for part in parts))
-        return together(parts, known)
-
-    monkeypatch.setattr(merging, "_together", watched)
-
-    options = ShardOptions(rating_range=(1.0, 5.0), memory=1 << 24, shard_ratings=500)
-    shard_ratings(source, tmp_path / "shards", options)
-
-    assert sum(seen) == 3200
-    assert max(seen) <= 800, "one or two users at a time, of eight"
-    assert_same(open_shards(tmp_path / "shards"), load_ratings(source, rating_range=(1.0, 5.0)))
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_parts")
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -90,7 +65,7 @@ def test_what_is_merged_at_a_time_is_bounded_also_of_few_users_with_many_rows(
 def test_any_ids_are_numbered_as_in_memory(rows: dict[Any, float], shard_size: int) -> None:
     with TemporaryDirectory() as folder:
         source = written(Path(folder) / "any.csv", list(rows.items()))
-        options = ShardOptions(rating_range=(0.5, 5.0), memory=1 << 24, shard_ratings=shard_size)
+        options = ShardOptions(rating_range=(0.5, 5.0), shard_ratings=shard_size)
         shard_ratings(source, Path(folder) / "shards", options)
 
         assert_same(open_shards(Path(folder) / "shards"), load_ratings(source, rating_range=(0.5, 5.0)))

@@ -7,10 +7,9 @@ from hypothesis import strategies as some
 
 from fedboard.common.kernels.backends import has_compiler
 from fedboard.simulations.datasets import Kind, id_keys
-from fedboard.simulations.datasets.synthetic.people import PeopleConfig, number_keys, words
-from fedboard.simulations.datasets.synthetic.people.alias import UNIT, alias_table
-from fedboard.simulations.datasets.synthetic.people.fitted import ML_1M
-from fedboard.simulations.datasets.synthetic.people.tables import of_config
+from fedboard.simulations.datasets.synthetic.people import PeopleConfig, number_keys
+from fedboard.simulations.datasets.synthetic.people import tables as words
+from fedboard.simulations.datasets.synthetic.people.tables import ML_1M, UNIT, alias_table, of_config
 
 
 @settings(max_examples=60, deadline=None)

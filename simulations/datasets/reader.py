@@ -1,4 +1,4 @@
-"""What a format of rating files says of itself: its reader. One file beside this one states each."""
+"""What a format of rating files says of itself: its reader."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -6,9 +6,8 @@ from dataclasses import dataclass, replace
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.movielens import TitlesFile
 from fedboard.server.catalogue.stored_file import Place, StoredFile
-from fedboard.simulations.datasets.columns import RawColumns
-from fedboard.simulations.datasets.formats.blocks import Blocks
 from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.sorting import Rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +62,11 @@ class Reader:
     """For people, such as ``MovieLens 1M``."""
     given_as: str
     """What to name as the source."""
-    read: Callable[[StoredFile, Asked], RawColumns | Ratings]
-    """The columns in file order, which are then checked against range and titles, numbered and sorted; or, of a
-    format that is numbered already, finished ratings. Raises ``InputError``."""
+    read: Callable[[StoredFile, Asked], Rows | Ratings]
+    """Its rows, which are then checked against range and titles, numbered and sorted; or, of a format that is
+    numbered already, finished ratings. Raises ``InputError``."""
     recognises: Callable[[Looks], bool]
     """Whether a file is of this format; of several that say so, the first on the list reads it."""
-    blocks: Callable[[StoredFile, Asked], Blocks] | None = None
-    """The same rows a block at a time, in memory that does not grow with them; None: it is always read whole.
-    Raises ``InputError``, also while blocks are taken."""
     told_apart: Callable[[Looks], bool] = _always
     """Whether it is this one of formats that look alike, by what is public. Raises ``InputError`` where nothing
     tells."""
@@ -88,13 +84,13 @@ class Reader:
     and where it lies. Raises ``InputError``."""
     lists_items: bool = False
     """Whether it lists all items itself."""
+    whole: bool = False
+    """Whether ``read`` gives finished ratings, in memory."""
     times: bool = False
     """Whether it can say when ratings were given; of a table, where the column is named."""
     generic: bool = False
     """Whether it is any table, whose columns are named by whoever loads it."""
     columns: Callable[[StoredFile, ColumnMapping], None] | None = None
     """See that the columns are there, before anything else is asked of whoever loads it; raises ``InputError``."""
-    of_file: Callable[[StoredFile], "Reader"] | None = None
+    of_file: "Callable[[StoredFile], Reader] | None" = None
     """The same with what a file says of itself, such as its rating range; raises ``InputError``."""
-    needs_pyarrow: bool = False
-    """Whether reading it takes pyarrow, which the extra ``sim`` brings."""

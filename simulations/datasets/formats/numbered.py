@@ -1,8 +1,11 @@
-"""NumPy archives with numbered ratings and their own test part (user, item, rating, test_user, ..., item_id).
+"""Formats that are numbered already: NumPy archives, and shards read whole.
+
+Of an archive (user, item, rating, test_user, ..., item_id)
 
 User numbers and item numbers are kept as they are; ``item_id`` is the public catalogue.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +15,11 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import NOT_ARRAYS
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.formats.reader import Asked, Looks, Reader
-from fedboard.simulations.datasets.numbering import Numbered, first_repeated_row, is_sorted, pair_order
+from fedboard.simulations.datasets.named import MANIFEST
 from fedboard.simulations.datasets.ratings import Ratings, Triples
-from fedboard.simulations.datasets.rules import ListedCatalogue, check_values
+from fedboard.simulations.datasets.reader import Asked, Looks, Reader
+from fedboard.simulations.datasets.rules import check_values, first_repeated_row, is_sorted, pair_order
+from fedboard.simulations.datasets.shards import load_shards, open_shards
 
 _TRAIN, _TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")
 
@@ -40,21 +44,33 @@ def _read(file: StoredFile, asked: Asked) -> Ratings:
     test = _triples(path, arrays, _TEST, shape, rating_range) if _TEST[0] in arrays else None
     if test is not None:
         _require_disjoint(path, train, test, item_ids.size)
-    item_codes = Numbered(codes=np.arange(item_ids.size, dtype=np.int32), ids=item_ids)
-    catalogue = None if titles is None else ListedCatalogue(titles=titles, rated_only=True)
-    listed = None if catalogue is None else catalogue.apply(item_codes, lambda row: f"{path}, item_id {row}")
     return Ratings(
         users=train.users,
         items=train.items,
         values=train.values,
         user_ids=np.arange(shape[0], dtype=np.int64),
         item_ids=item_ids,
-        titles=None if listed is None else listed.titles,
+        titles=None if titles is None else _titles(path, item_ids, titles),
         rating_range=rating_range,
         name=path.stem,
         items_listed=True,
         test=test,
     )
+
+
+def _titles(path: Path, item_ids: NDArray[np.str_], titles: dict[str, str]) -> tuple[str, ...]:
+    """A title for each item.
+
+    Raises:
+        InputError: one is not listed.
+    """
+    for row, item in enumerate(item_ids.tolist()):
+        if item not in titles:
+            raise InputError(
+                f"{path}, item_id {row}: unknown item id {item!r}; every item must be in the file of titles, "
+                "add it there or remove the line."
+            )
+    return tuple(titles[item] or f"item {item}" for item in item_ids.tolist())
 
 
 def _load(path: Path) -> dict[str, NDArray[Any]]:
@@ -104,7 +120,7 @@ def _triples(
     users, items = user.astype(np.int32, copy=False), item.astype(np.int32, copy=False)
     if is_sorted(users, items):
         return Triples(users=users, items=items, values=values)
-    order = pair_order(users, items, n_users=shape[0], n_items=shape[1])
+    order = pair_order(users, items)
     triples = Triples(users=users.take(order), items=items.take(order), values=values.take(order))
     repeated = first_repeated_row(triples.users, triples.items, order)
     if repeated is not None:
@@ -129,6 +145,48 @@ def _require_disjoint(path: Path, train: Triples, test: Triples, n_items: int) -
         )
 
 
+def _is_sharded(looks: Looks) -> bool:
+    """By the name of its manifest."""
+    return looks.file.base_name == MANIFEST
+
+
+def _of_manifest(file: StoredFile) -> Reader:
+    """The reader with what the manifest says.
+
+    Raises:
+        InputError: it is in an archive, or no manifest.
+    """
+    if file.member is not None:
+        raise InputError(f"{file.label}: shards are read from a folder; unpack the archive.")
+    shards = open_shards(file.path.parent)
+    return replace(
+        SHARDS,
+        rating_range=shards.rating_range,
+        presence=shards.presence,
+        lists_items=shards.items_listed,
+        times=shards.has_times,
+    )
+
+
+def _read_shards(file: StoredFile, asked: Asked) -> Ratings:
+    """Read all shards.
+
+    Raises:
+        InputError: they cannot be read.
+    """
+    return load_shards(file.path.parent, times=asked.times)
+
+
+SHARDS = Reader(
+    name="shards",
+    what="a sharded data set that `fedboard data shard` has made",
+    given_as="the folder, or its `shards.json`",
+    read=_read_shards,
+    recognises=_is_sharded,
+    file_name=MANIFEST,
+    of_file=_of_manifest,
+    whole=True,
+)
 READERS = (
     Reader(
         name="npz",
@@ -139,5 +197,7 @@ READERS = (
         recognises=_recognises,
         rating_range=(1.0, 5.0),
         lists_items=True,
+        whole=True,
     ),
+    SHARDS,
 )

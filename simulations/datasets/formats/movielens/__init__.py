@@ -1,1 +1,0 @@
-"""The layouts in which MovieLens was published, one file each."""
