@@ -23,12 +23,6 @@ from tests.memory import resident
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
 
 
-def resident(name: str) -> int:
-    """Of this process, bytes: ``VmRSS`` for now, ``VmHWM`` for the most since the last reset."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return 1024 * next(int(line.split()[1]) for line in lines if line.startswith(name))
-
-
 def with_names(board: Board, names: tuple[str, ...]) -> Board:
     return replace(board, catalogue=Catalogue(item_ids=names), _digest=[])
 
