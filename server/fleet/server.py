@@ -79,7 +79,7 @@ class FleetServer:
         self._rounds = RoundLoop(settings, self._mailbox, say=self._say)
         self._members: dict[str, Member] | None = None
         self._seen_at = 0.0
-        self._publishes = False
+        self._to_start = list[Callable[[], None]]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._stopped = False
@@ -131,6 +131,10 @@ class FleetServer:
             self._devices = self._device_service(register)
             self._boards = BoardsServicer(Mirror(self._state.mirror), simulation=self._settings.simulated)
             self._publisher = self._publisher_of_boards()
+            self._to_start = [
+                self._publisher.start,
+                self._rounds.start,
+            ]  # what is on the disk is needed for both
             stack.callback(self._publisher.close)
             port = self._port()
             await self._boards.look()
@@ -240,7 +244,8 @@ class FleetServer:
     def _families(self) -> "Iterator[Metric]":
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        yield from fleet_families(self._settings)
+        with suppress(FedboardError, OSError, sqlite3.Error):  # the rest is told in any case
+            yield from list(fleet_families(self._settings))
         yield from service_families(self._boards.counters)
         calls = CounterMetricFamily("fedboard_device_calls", "Calls of devices.", labels=("status",))
         for status, count in sorted(dict(self._devices.counts).items()):
@@ -279,15 +284,15 @@ class FleetServer:
         try:
             if not self._has_room():
                 return
-            if not self._publishes:
-                self._publisher.start()
-                self._rounds.start()
-                self._publishes = True
+            while self._to_start:
+                self._to_start[0]()
+                self._to_start.pop(0)
             self._tell_members(register)
             if time.monotonic() - self._seen_at >= self._mailbox.seen.pause:
                 self._mailbox.seen.write(self._state.door, under_way=self._mailbox.under_way())
                 self._seen_at = time.monotonic()
-            self._tell_waiting()
+            with suppress(FedboardError):  # whoever reads the ledger next says what is wrong with it
+                self._tell_waiting()
             self._trouble = ""
         except (OSError, sqlite3.Error, StorageError) as error:
             if str(error) != self._trouble:
