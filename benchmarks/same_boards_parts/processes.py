@@ -42,7 +42,7 @@ class Cluster(ExitStack):
 
 
 def trained_fleet(folder: Path, port: int, commands: Mapping[str, Sequence[str]]) -> None:
-    """Start the processes of a fleet, the server first, once it listens its devices, and wait until it has ended."""
+    """Start the server of a fleet, its devices once it listens, and wait until it has ended."""
     with ExitStack() as stack:
         processes = []
         for name, words in commands.items():
