@@ -150,7 +150,9 @@ class Fedboard:
         words = {"server": ["server", "--until-trained", "--config", str(config)]}
         for device, (first, end) in gateways.items():
             place, invitation = folder / device, folder / f"{device}.invitation"
-            cls.command("fleet", "invite", device, "--users", end - first, "--out", invitation, "--config", config)
+            cls.command(
+                "fleet", "invite", device, "--users", end - first, "--out", invitation, "--config", config
+            )
             place.mkdir()
             ratings = f'ratings = {{ cohort = "{quick / f"cohort-{device}"}" }}'
             (place / "device.toml").write_text(f"{ratings}\n{TABLE['fleet']['policy']}\n")
