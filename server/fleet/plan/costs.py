@@ -1,7 +1,7 @@
 """What a round of a fleet costs: bytes from the layout of the messages, time and memory from measured rates.
 
-Bytes are exact but for headers. Times are rates of one machine (``benchmarks/fleet_costs.py`` measures them) times
-the numbers of users, ratings, items and factors, so they carry over to other sizes, not to other machines.
+Bytes are exact but for headers. Times are rates of one machine times the numbers of users, ratings,
+items and factors, so they carry over to other sizes, not to other machines.
 """
 
 from collections.abc import Mapping
