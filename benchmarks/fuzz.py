@@ -3,10 +3,10 @@
 usage: python benchmarks/fuzz.py [--runs 1e6] [--target NAME ...] [--seed 0] [--processes 2] [--keep FOLDER]
                                  [--json FILE] [--seconds 2] [--controls] [--list]
 
-A target is one parser with messages that the product makes (``fleets/fuzz_port.py``: calls; ``fuzz_boards.py``: what
-is published; ``fuzz_sessions.py``: steps of protocols; ``fuzz_files.py``: what lies in files). atheris changes their
-bytes, keeps what takes a new branch of the product's code, and changes that further; half of the changes are of
-values behind lengths, compression and JSON, and what is signed is signed again. A parser may give a value or
+A target is one parser with messages that the product makes (``fleets/fuzz_port.py``: calls; ``fuzz_boards.py``:
+what is published; ``fuzz_sessions.py``: steps of protocols; ``fuzz_files.py``: what lies in files). atheris changes
+their bytes, keeps what takes a new branch of the product's code, and changes that further; half of the changes are
+of values behind lengths, compression and JSON, and what is signed is signed again. A parser may give a value or
 raise what its documentation names; then
 
 * ``crashes``: it raised something else (a bare KeyError, RecursionError, MemoryError, ...), or its process died;
