@@ -1,13 +1,14 @@
 """Recomputing what was promised: of a run, a board or a certificate."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedboard.client.boards.witnessed import WitnessedLog
+from fedboard.client.boards.seen import CosignedBoards
 from fedboard.client.guarantee.evidence import Evidence, read_evidence
 from fedboard.client.guarantee.verification import verify_evidence
 from fedboard.common.board import Board
-from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError
 from fedboard.common.protection import Protection, protection_of
@@ -60,21 +61,26 @@ class Verification:
 
 
 def verify(
-    target: "str | Path | Board | Certificate", *, witnesses: "str | Path | None" = None
+    target: "str | Path | Board | Certificate",
+    *,
+    witnesses: Sequence[str] = (),
+    cosignatures: int | None = None,
 ) -> Verification:
     """Recompute every number of a certificate from the ones that it follows from.
 
     Args:
         target: a run directory (with its ledger and all its boards), a board file, a ``certificate.json``, or a
             board, certificate or run at hand.
-        witnesses: policy file of witnesses, of whom enough must have seen the board in its run's log, as it was
-            fetched into the folder of the board file; one more check. None: nobody need have.
+        witnesses: public keys, 64 hexadecimal digits each, of whom enough must have cosigned the board, as it was
+            fetched into the folder of the board file; one more check. Empty: nobody need have.
+        cosignatures: how many are enough: more than half of them. None: as few as that.
 
     Raises:
-        InputError: no certificate there, or one that cannot be read; or no policy.
+        InputError: no certificate there, or one that cannot be read; or no such keys.
     """
     evidence = _evidence(target)
-    seen = () if witnesses is None else (_seen_by(Path(witnesses), target, evidence.board),)
+    wanted = Witnesses.of(witnesses, cosignatures)
+    seen = () if wanted is None else (_cosigned_by(wanted, target, evidence.board),)
     return Verification(
         findings=(*verify_evidence(evidence), *seen),
         protection=protection_of(evidence.certificate.releases),
@@ -82,17 +88,16 @@ def verify(
     )
 
 
-def _seen_by(policy: Path, target: object, board: Board | None) -> Finding:
-    """Whether the log beside a board file shows it to enough witnesses."""
-    witnesses = WitnessPolicy.read(policy)
+def _cosigned_by(witnesses: Witnesses, target: object, board: Board | None) -> Finding:
+    """Whether the manifests beside a board file show it, cosigned by enough witnesses."""
     place = Path(target) if isinstance(target, str | Path) else None
     folder = place if place is None or place.is_dir() else place.parent
-    shown = board is not None and folder is not None and WitnessedLog(witnesses, folder).shows(board)
+    shown = board is not None and folder is not None and CosignedBoards(witnesses, folder).shows(board)
     detail = (
-        f"enough have seen this board: {witnesses.sentence}"
+        f"enough have cosigned this board: {witnesses.sentence}"
         if shown
-        else "no log beside the board file shows it to enough of them; fetch it with `fedboard board fetch "
-        "... --witnesses`"
+        else "no manifest beside the board file that enough of them have cosigned names it; fetch it with "
+        "`fedboard board fetch ... --witness KEY`"
     )
     return Finding(check="witnesses", passed=shown, detail=detail)
 

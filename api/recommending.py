@@ -12,7 +12,7 @@ from fedboard.client.recommending import neighbours as alike
 from fedboard.client.recommending import recommend as recommending
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
 from fedboard.common.board import Board
-from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
 
 Place: TypeAlias = str | Path
@@ -88,19 +88,19 @@ class Explained(NamedTuple):
     """All of them together."""
 
 
-def load_board(place: Place, *, witnesses: Place | None = None) -> Board:
+def load_board(place: Place, *, witnesses: Sequence[str] = (), cosignatures: int | None = None) -> Board:
     """Open a board whose content is what its name or its certificate states.
 
     Args:
         place: a board file, or the directory of a run or a cache, of which the newest board is taken.
-        witnesses: policy file of witnesses, of whom enough must have seen the board in its run's log, as it was
-            fetched into a cache; None: nobody need have.
+        witnesses: public keys, 64 hexadecimal digits each, of whom enough must have cosigned the board, as it was
+            fetched into a cache. Empty: nobody need have.
+        cosignatures: how many are enough: more than half of them. None: as few as that.
 
     Raises:
         InputError: no board there, damaged, changed, not witnessed, or from before the first learning round.
     """
-    policy = None if witnesses is None else WitnessPolicy.read(Path(witnesses))
-    return open_board(Path(place), witnesses=policy)
+    return open_board(Path(place), witnesses=Witnesses.of(witnesses, cosignatures))
 
 
 def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list[Recommended]:

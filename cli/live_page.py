@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from fedboard.common.wire.live.feed import Source
-    from fedboard.common.wire.live.place import Place
+    from fedboard.common.wire.pages.place import Place
+    from fedboard.common.wire.pages.serving import Source
 
 LIVE = click.option(
     "--live",
     metavar="[HOST:PORT]",
     is_flag=False,
-    flag_value="usual",  # common.wire.live.place.USUAL
-    help="Serve a page that shows how it is getting on, on this machine alone unless HOST says otherwise.",
+    flag_value="usual",  # common.wire.pages.place.USUAL
+    help="Serve the report while it goes on, on this machine alone unless HOST says otherwise.",
 )
 
 
@@ -26,12 +26,12 @@ def serving(place: "Place", source: "Source") -> Iterator[str]:
     Raises:
         InputError: the address cannot be used.
     """
-    from fedboard.common.wire.live.place import warning_of
-    from fedboard.common.wire.live.serving import LiveServer
+    from fedboard.common.wire.pages.place import warning_of
+    from fedboard.common.wire.pages.serving import PageServer
 
     warning = warning_of(place)
     if warning is not None:
         click.echo(f"WARNING: {warning}", err=True)
-    with LiveServer(place, source) as server:
+    with PageServer(place, source) as server:
         click.echo(f"live page: {server.address}", err=True)
         yield server.address

@@ -21,7 +21,6 @@ from fedboard.cli.fleet.fleet import fleet
 from fedboard.cli.fleet.helper import helper
 from fedboard.cli.fleet.keys import keys
 from fedboard.cli.fleet.server import server
-from fedboard.cli.fleet.size import size
 from fedboard.cli.fleet.witness import witness
 from fedboard.cli.guarantee.account import account
 from fedboard.cli.guarantee.ask import ask
@@ -119,7 +118,6 @@ for _command in (
     helper,
     witness,
     client,
-    size,
     protocols,
     flower,
     data,

@@ -31,7 +31,7 @@ ROOTS = click.option(
 DAYS = click.option(
     "--days",
     type=click.FloatRange(min=0.01, max=3660),
-    default=30.0,  # server.publishing.upkeep.signers.USUAL_DAYS
+    default=30.0,  # server.publishing.mirror.USUAL_DAYS
     show_default=True,
     help="How long what is signed is good; renewed when half of that is over.",
 )

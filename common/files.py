@@ -1,11 +1,16 @@
 """Reading files that users name, and writing files so that what is there is always whole."""
 
+import fcntl
 import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from fedboard.common.errors import InputError
 
+_LOOK_SECONDS: Final = 0.02
 LARGEST: Final = 1 << 26
 """Most bytes of a file that is read into memory: 64 MiB."""
 
@@ -57,3 +62,41 @@ def stamp_of(path: Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def is_locked(lock: Path) -> bool:
+    """Whether any process holds this lock, a file that need not be there."""
+    try:
+        with lock.open("rb") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+@contextmanager
+def held_alone(lock: Path, *, refusal: str, seconds: float = 0.0) -> Iterator[None]:
+    """Hold a lock while the block runs, as one process or thread at a time; the kernel lets it go however its
+    holder ends.
+
+    Args:
+        lock: a file; made if need be.
+        refusal: what is said where somebody else holds it.
+        seconds: for so long it is waited for.
+
+    Raises:
+        InputError: it is held.
+    """
+    end = time.monotonic() + seconds
+    with lock.open("ab") as handle:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if time.monotonic() >= end:
+                    raise InputError(refusal) from None
+                time.sleep(_LOOK_SECONDS)
+        yield

@@ -36,7 +36,6 @@ from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean,
 from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
 from fedboard.common.tasks.shared.regression import Regression
 from fedboard.common.tasks.shared.releases import calibrated_request, counts_request, mean_requests
-from fedboard.common.tasks.shared.round_size import RoundSize
 from fedboard.common.tasks.shared.written import as_written
 
 
@@ -222,11 +221,6 @@ def _task(settings: DampedMeansConfig, *, backend: str, features: FloatArray | N
     return DampedMeans(settings, backend=backend)
 
 
-def _round_size(rank: int) -> RoundSize:
-    """One number per item, whatever the rank; on the board a bias, a count, a weight and a flag."""
-    return RoundSize(vector_width=1, item_numbers=1, common_numbers=0, board_bytes=21)
-
-
 ALGORITHM = Algorithm(
     name=DampedMeans.NAME,
     feedback=frozenset({Feedback.EXPLICIT}),
@@ -236,6 +230,5 @@ ALGORITHM = Algorithm(
     task=_task,
     array_rules=_array_rules,
     regression=_regression,
-    round_size=_round_size,
 )
 """What commands, servers and devices know of it."""

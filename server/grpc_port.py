@@ -7,6 +7,7 @@ the caller and the server. So the end of the loop is noticed, and a new server l
 """
 
 import asyncio
+import errno
 import logging
 import resource
 import socket
@@ -26,6 +27,11 @@ _TAKES_CALLS: Final = "_server_main_loop"
 """What gRPC calls the task; a test finds out when it is called otherwise."""
 _HUNG_UP: Final = "Failed sending error status from server"
 """What it says where a caller is gone before they could be told that their call is none."""
+_ADVICE: Final = {
+    errno.EADDRINUSE: "another process listens there; end it or choose another port",
+    errno.EADDRNOTAVAIL: "this machine does not have that address; give one of its own, or 0.0.0.0 for all",
+    errno.EACCES: "this account may not listen there; choose a port from 1024 up",
+}
 _WINDOW_BYTES: Final = 1 << 17
 """Of a message that nobody has read yet gRPC keeps so many bytes, for each call."""
 _OTHER_DESCRIPTORS: Final = 512
@@ -124,7 +130,7 @@ class GrpcPort:
         Raises:
             InputError: the port is in use, the address is none of this machine's, or certificate and key are none.
         """
-        _require_free(self._address)
+        require_free(self._address)
         _GRPC_LOG.addFilter(_is_news)
         asyncio.get_running_loop().set_exception_handler(_tell)
         await self._start()
@@ -182,8 +188,16 @@ class GrpcPort:
         await asyncio.gather(*finishing)
 
 
-def _require_free(address: Address) -> None:
-    """Two servers of one account would share a port without a word."""
+def require_free(address: Address, *, key: str = "") -> None:
+    """Try once to listen there; two servers of one account would share a port without a word.
+
+    Args:
+        address: where.
+        key: of the settings, that it is from.
+
+    Raises:
+        InputError: the port is in use or not for this account, or the address is none of this machine's.
+    """
     place = (address.host, address.port)
     kind = socket.AF_INET6 if ":" in address.host else socket.AF_UNSPEC
     try:
@@ -193,10 +207,9 @@ def _require_free(address: Address) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(found)
     except OSError as error:
-        raise InputError(
-            f"{address.text}: a server cannot listen there; the port is in use, or the address is none of this "
-            "machine's"
-        ) from error
+        advice = _ADVICE.get(error.errno or 0, f"{error.strerror}; give another address")
+        named = f"{key}: " if key else ""
+        raise InputError(f"{named}cannot listen on {address.text}: {advice}") from error
 
 
 def _is_news(record: logging.LogRecord) -> bool:

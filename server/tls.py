@@ -16,7 +16,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.keys.node_keys import write_new
+from fedboard.common.keys.ed25519_keys import write_new
 from fedboard.common.wire.certificate_dates import require_current
 
 _ALWAYS = ("localhost", "127.0.0.1")

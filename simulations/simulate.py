@@ -165,7 +165,7 @@ def write_report(run: Path) -> Path:
 
 def require_installed(*, report: bool) -> None:
     """What is missing for a run, or for its report, is said before anything is written."""
-    for name in ("threadpoolctl", *(("jinja2", "matplotlib") if report else ())):
+    for name in ("threadpoolctl", *(("jinja2",) if report else ())):
         if find_spec(name) is None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 

@@ -58,7 +58,6 @@ LONGEST = (
     "server/fleet/rounds/test_admission.py",
     "common/tasks/residual/test_task.py",
     "client/device/test_costly_questions.py",
-    "server/fleet/door/test_direct.py",
     "common/privacy/accounting/test_sampled_calibration.py",
     "simulations/sweeps/test_sweep.py",
     "server/helper/test_helper_process.py",

@@ -30,7 +30,7 @@ BASE_INSTALL = {"click", "cryptography", "google", "grpc", "msgspec", "numpy"}
 EXTRAS = {
     "common": {"cvxpy", "dp_accounting", "numba", "llvmlite", "scipy", "threadpoolctl"},
     "client": set(),
-    "server": {"prometheus_client"},
+    "server": {"jinja2", "markupsafe", "prometheus_client"},
     "simulations": {
         "jinja2",
         "markupsafe",
@@ -377,7 +377,7 @@ MAY_NAME_A_PROTOCOL = {
     ("common/rounds/question.py", "trusted"): ROWS,
     ("client/answering/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
-    ("server/flower/strategy.py", "trusted"): ROWS,
+    ("server/flower", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
     ("simulations/streams", "trusted"): ROWS,

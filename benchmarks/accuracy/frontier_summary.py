@@ -13,9 +13,10 @@ from typing import Any
 
 from accuracy.frontier_cells import Measured, promised
 from accuracy.frontier_plan import Plan
+from fedboard.common.reports.table import Table
+from fedboard.common.reports.wording import duration
 from fedboard.simulations.drawing.svg import house_style, new_figure, settle
-from fedboard.simulations.drawing.table import Table
-from fedboard.simulations.drawing.wording import direction, duration, metric_label
+from fedboard.simulations.drawing.wording import direction, metric_label
 from fedboard.simulations.sweeps.frontier_data import Result, read_results
 from fedboard.simulations.sweeps.frontier_figures import draw_frontier, series_styles
 from fedboard.simulations.sweeps.frontier_tables import NOT_PRIVATE, markdown, metric_rows, slice_rows

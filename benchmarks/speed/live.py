@@ -29,7 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 _TICK = 0.02
-_LIVE = ("live", "live-http")
+_LIVE = ("live-http",)
 _HANDLER = "process_request_thread"
 
 
@@ -113,14 +113,14 @@ def one(place: Path, *, live: bool, rounds: int, users: int) -> dict[str, Any]:
 READ = """
 window.heard = {};
 new MutationObserver(() => {
-  for (const row of document.querySelectorAll('#rounds tr[data-state="made"]')) {
-    window.heard[row.dataset.round] ??= Date.now() / 1000;
-  }
-}).observe(document.querySelector('#rounds'), { childList: true, subtree: true });
+  document.querySelectorAll('#rounds-table tbody tr').forEach((row, number) => {
+    if (row.dataset.state === "made") window.heard[number] ??= Date.now() / 1000;
+  });
+}).observe(document.querySelector('main'), { childList: true, subtree: true, attributes: true });
 """
 
 
-def measured(page: Any, place: Path, *, live: bool, rounds: int, users: int) -> dict[str, Any]:
+def measured(page: Any, place: Path, *, live: bool, rounds: int, users: int, nobody: bool) -> dict[str, Any]:
     """The same in a process of its own; with a browser at its page where it has one."""
     words = [
         sys.executable,
@@ -136,11 +136,11 @@ def measured(page: Any, place: Path, *, live: bool, rounds: int, users: int) -> 
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         assert process.stdout is not None
-        if live:
+        if live and not nobody:
             page.driver.get(process.stderr.readline().removeprefix("live page: ").strip())
             page.js(READ)
         told = process.stdout.readline()
-        heard = page.js("return window.heard") if live else {}
+        heard = page.js("return window.heard") if live and not nobody else {}
         rest = process.stderr.read()
     if not told:
         raise SystemExit(f"the run failed: {rest}")
@@ -149,7 +149,7 @@ def measured(page: Any, place: Path, *, live: bool, rounds: int, users: int) -> 
     found["news_seconds"] = [
         max(heard[number] - at, 0.0) for number, at in written.items() if number in heard
     ]
-    if live and len(found["news_seconds"]) < len(written):
+    if live and not nobody and len(found["news_seconds"]) < len(written):
         raise SystemExit(f"the page showed {len(found['news_seconds'])} of {len(written)} rounds")
     return found
 
@@ -163,6 +163,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="runs of each kind")
     parser.add_argument("--rounds", type=int, default=9, help="of each run, not counting what prepares them")
     parser.add_argument("--users", type=int, default=20_000, help="of each run")
+    parser.add_argument("--nobody", action="store_true", help="serve the page, and open it nowhere")
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--live", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -176,7 +177,11 @@ def main() -> None:
         for number in range(given.repeats):
             for live in (False, True):
                 place = Path(folder) / f"run-{number}-{live}"
-                found[live].append(measured(page, place, live=live, rounds=given.rounds, users=given.users))
+                found[live].append(
+                    measured(
+                        page, place, live=live, rounds=given.rounds, users=given.users, nobody=given.nobody
+                    )
+                )
         browser = page.driver.capabilities["browserVersion"]
     news = [seconds for run in found[True] for seconds in run["news_seconds"]]
     told = {
@@ -186,7 +191,9 @@ def main() -> None:
         "live_cpu_seconds": [round(run["live_seconds"], 3) for run in found[True]],
         "of_it_to_begin": [round(run["start_seconds"], 3) for run in found[True]],
         "live_share": round(max(run["live_seconds"] / run["cpu_seconds"] for run in found[True]), 5),
-        "news_seconds": {"median": round(statistics.median(news), 3), "most": round(max(news), 3)},
+        "news_seconds": {"median": round(statistics.median(news), 3), "most": round(max(news), 3)}
+        if news
+        else None,
         "browser": f"Chromium {browser}",
         "machine": platform.platform(),
     }

@@ -1,12 +1,16 @@
 """``fedboard board page``: a board as one HTML file that recommends and checks, in a browser."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fedboard.cli.device.board_mark import mark
-from fedboard.cli.device.witnesses import WITNESSES, policy_of
+from fedboard.cli.device.witnesses import witness_options
 from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.common.boards.witnesses import Witnesses
 
 _PATH = click.Path(path_type=Path)
 
@@ -35,7 +39,7 @@ _PATH = click.Path(path_type=Path)
     is_flag=True,
     help="Also write a manifest and a worker beside it, so that who opens it on a web server can install it.",
 )
-@WITNESSES
+@witness_options
 @click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
 )
@@ -46,7 +50,7 @@ def page(
     others: tuple[str, ...],
     fetch: bool,
     installable: bool,
-    witnesses: Path | None,
+    witnesses: "Witnesses | None",
     authority: Path | None,
 ) -> None:
     """Write a board as one HTML file that needs nothing else.
@@ -63,17 +67,11 @@ def page(
 
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no such folder; make it first")
-    pinned = None if key is None else PinnedKey.read(key)
-    policy = policy_of(witnesses)
-    boards = [
-        held_board(place, key=pinned, authority=authority, fetch=fetch, witnesses=policy)
-        for place in (source, *others)
-    ]
+    pinned = None if key is None else PinnedKey.read(key, witnesses=witnesses)
+    boards = [held_board(place, key=pinned, authority=authority, fetch=fetch) for place in (source, *others)]
     shown = boards[0]
     boards.sort(key=lambda held: held.epsilon)
-    size = write_page(
-        out, boards, chosen=boards.index(shown), key=pinned, installable=installable, witnesses=policy
-    )
+    size = write_page(out, boards, chosen=boards.index(shown), key=pinned, installable=installable)
     for held in boards:
         mark(held.board)
     count = "1 board" if len(boards) == 1 else f"{len(boards)} boards"

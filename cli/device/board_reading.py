@@ -3,16 +3,19 @@
 import time
 from contextlib import closing
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from fedboard.cli.device.board_text import record_of, tell, verdict
 from fedboard.cli.device.ratings import DEVICE
-from fedboard.cli.device.witnesses import WITNESSES, policy_of
+from fedboard.cli.device.witnesses import witness_options
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.common.boards.witnesses import Witnesses
 
 _PATH = click.Path(path_type=Path)
 _ENCODINGS = ("exact", "float16", "int8")
@@ -52,7 +55,7 @@ _MAX_BYTES = click.option(
 @click.option("--version", type=click.IntRange(min=0), help="A version other than the newest.")
 @click.option("--run", help="The run to follow.  [default: the one that the folder follows]")
 @click.option("--simulation", is_flag=True, help="Take boards of seeded noise too; every print says so.")
-@WITNESSES
+@witness_options
 @_AUTHORITY
 @_MAX_BYTES
 @click.option("--follow", is_flag=True, help="Stay, and fetch each board as it is published.")
@@ -66,7 +69,7 @@ def fetch(
     version: int | None,
     run: str | None,
     simulation: bool,
-    witnesses: Path | None,
+    witnesses: "Witnesses | None",
     authority: Path | None,
     max_bytes: int,
     follow: bool,
@@ -76,8 +79,8 @@ def fetch(
 
     SOURCE is grpcs://HOST:PORT of a board service, the https:// address of a mirror, or a mirror's folder. Nothing
     is sent but the board's name; what broke off is resumed. `fedboard recommend` takes the folder as its board.
-    What is not given (SOURCE, --key, --to, --authority) is taken from the [board] section of the device, and
-    --witnesses from its [policy]. A board whose noise can be reproduced from its seed is refused, whatever its
+    What is not given (SOURCE, --key, --to, --authority, --witness) is taken from [boards] of the device.
+    A board whose noise can be reproduced from its seed is refused, whatever its
     manifest says, but with --simulation, or where the device's [policy] has seeded_noise = true.
     """
     from fedboard.client.boards.cache import BoardCache
@@ -89,7 +92,7 @@ def fetch(
     if follow and version is not None:
         raise InputError("--follow waits for new boards; leave --version out")
     reader = _reader(source, key, cache, authority, device)
-    pinned = PinnedKey.read(reader.key)
+    pinned = PinnedKey.read(reader.key, witnesses=witnesses or reader.witnesses)
     with closing(open_source(reader.source, authority=reader.authority)) as opened:
         feed = BoardFeed(
             opened,
@@ -99,7 +102,6 @@ def fetch(
             run=run,
             max_bytes=max_bytes,
             simulation=simulation or reader.simulation,
-            witnesses=policy_of(witnesses or reader.witnesses),
         )
         started = time.perf_counter()
         fetched = feed.fetch(version)
@@ -111,7 +113,7 @@ def fetch(
 @click.command(epilog="Example: fedboard board verify mirror --key board-signing.pub")
 @click.argument("source")
 @_PUBLIC_KEY
-@WITNESSES
+@witness_options
 @_AUTHORITY
 @_MAX_BYTES
 @click.option("--simulation", is_flag=True, help="Accept boards of seeded noise: 0 where all else passed.")
@@ -120,7 +122,7 @@ def fetch(
 def verify(
     source: str,
     key: Path,
-    witnesses: Path | None,
+    witnesses: "Witnesses | None",
     authority: Path | None,
     max_bytes: int,
     simulation: bool,
@@ -137,9 +139,9 @@ def verify(
     from fedboard.common.boards.board_signature import PinnedKey
     from fedboard.common.protection import Protection
 
-    pinned = PinnedKey.read(key)
+    pinned = PinnedKey.read(key, witnesses=witnesses)
     with closing(open_source(source, authority=authority)) as opened:
-        findings = list(check_source(opened, pinned, max_bytes=max_bytes, witnesses=policy_of(witnesses)))
+        findings = list(check_source(opened, pinned, max_bytes=max_bytes))
     protection = protection_of_source(findings)
     passed = all(finding.passed is True for finding in findings)
     if as_json:
@@ -162,8 +164,8 @@ class _Reader(NamedTuple):
     authority: Path | None
     simulation: bool = False
     """Whether the device takes boards of seeded noise."""
-    witnesses: Path | None = None
-    """Policy file of the device's witnesses."""
+    witnesses: "Witnesses | None" = None
+    """Who must have cosigned, by the device's own policy."""
 
 
 def _reader(
@@ -178,12 +180,12 @@ def _reader(
     configured = config.board
     place, public_key = source or configured.source, key or configured.public_key
     if place is None or public_key is None:
-        raise InputError(f"give SOURCE and --key, or source and public_key in [board] of {device}")
+        raise InputError(f"give SOURCE and --key, or source and public_key in [boards] of {device}")
     return _Reader(
         place,
         public_key,
         cache or configured.cache,
         authority or config.authority(place),
         config.policy.seeded_noise,
-        config.policy.witnesses,
+        config.witnesses,
     )

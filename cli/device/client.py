@@ -71,10 +71,10 @@ def take_part(config: Path, *, once: bool) -> None:
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     wanted = "published_only" if device.policy.published_only else "witnesses"
-    needed = device.policy.published_only or device.policy.witnesses is not None
+    needed = device.policy.published_only or device.witnesses is not None
     if needed and None in (device.board.source, device.board.public_key):
         logging.warning(
-            "%s: [board] names no source and public_key, so boards get here by `fedboard board fetch` alone",
+            "%s: [boards] names no source and public_key, so boards get here by `fedboard board fetch` alone",
             wanted,
         )
     tally = Tally()

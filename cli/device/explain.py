@@ -9,13 +9,14 @@ from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
 from fedboard.cli.device.recommend import reason_record
-from fedboard.cli.device.witnesses import WITNESSES, policy_of
+from fedboard.cli.device.witnesses import witness_options
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.client.recommending.explain import Explanation
     from fedboard.common.board import Board
+    from fedboard.common.boards.witnesses import Witnesses
 
 
 @click.command(epilog="Example: fedboard explain 'Toy Story' my-ratings.csv runs/demo -k 5")
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 @click.argument("board", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many of your ratings.")
 @OWN_COLUMNS
-@WITNESSES
+@witness_options
 @JSON
 def explain(
     item: str,
@@ -32,7 +33,7 @@ def explain(
     board: Path | None,
     k: int,
     columns: str | None,
-    witnesses: Path | None,
+    witnesses: "Witnesses | None",
     as_json: bool,
 ) -> None:
     """Show which of your ratings pulled ITEM up or down, exactly.
@@ -44,7 +45,7 @@ def explain(
     from fedboard.client.recommending.catalogue_search import ItemIndex
     from fedboard.client.recommending.explain import explain as take_apart
 
-    view = open_own(ratings, board, columns=own_columns(columns), witnesses=policy_of(witnesses))
+    view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
     number = ItemIndex(view.board.catalogue).find_part(item)
     found = take_apart(view.own, view.board, number)
     if as_json:

@@ -1,23 +1,27 @@
 """``fedboard neighbours``: which items the board holds to be alike."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
-from fedboard.cli.device.witnesses import WITNESSES, policy_of
+from fedboard.cli.device.witnesses import witness_options
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
+
+if TYPE_CHECKING:
+    from fedboard.common.boards.witnesses import Witnesses
 
 
 @click.command(epilog="Example: fedboard neighbours 'Toy Story' runs/demo -k 5")
 @click.argument("item")
 @click.argument("board", type=click.Path(path_type=Path))
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many neighbours.")
-@WITNESSES
+@witness_options
 @JSON
-def neighbours(item: str, board: Path, k: int, witnesses: Path | None, as_json: bool) -> None:
+def neighbours(item: str, board: Path, k: int, witnesses: "Witnesses | None", as_json: bool) -> None:
     """List the items nearest to ITEM by the cosine of their factors.
 
     ITEM is an id, a title or a part of one title. BOARD is a board file or a run directory. Needs nothing but
@@ -27,7 +31,7 @@ def neighbours(item: str, board: Path, k: int, witnesses: Path | None, as_json: 
     from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
     from fedboard.client.recommending.neighbours import nearest_items
 
-    opened = open_board(board, witnesses=policy_of(witnesses))
+    opened = open_board(board, witnesses=witnesses)
     catalogue = opened.catalogue
     number = ItemIndex(catalogue).find_part(item)
     found = nearest_items(opened, number, k=k)

@@ -9,7 +9,7 @@ import click
 from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
-from fedboard.cli.device.witnesses import WITNESSES, policy_of
+from fedboard.cli.device.witnesses import witness_options
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fedboard.client.device.own_ratings import OwnView
     from fedboard.client.recommending.explain import Reason
     from fedboard.client.recommending.recommend import Recommendation
+    from fedboard.common.boards.witnesses import Witnesses
 
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
 
@@ -26,10 +27,15 @@ _STAYS = "Computed on this machine from the board; your ratings were sent nowher
 @click.argument("board", type=click.Path(path_type=Path), required=False)
 @click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many items.")
 @OWN_COLUMNS
-@WITNESSES
+@witness_options
 @JSON
 def recommend(
-    ratings: Path, board: Path | None, k: int, columns: str | None, witnesses: Path | None, as_json: bool
+    ratings: Path,
+    board: Path | None,
+    k: int,
+    columns: str | None,
+    witnesses: "Witnesses | None",
+    as_json: bool,
 ) -> None:
     """Recommend items to one person, on this machine.
 
@@ -43,7 +49,7 @@ def recommend(
     from fedboard.client.recommending import recommend as device
     from fedboard.client.recommending.explain import reasons
 
-    view = open_own(ratings, board, columns=own_columns(columns), witnesses=policy_of(witnesses))
+    view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
     explicit = device.rating_range_of(view.board) is not None
     found = device.recommend(view.own, view.board, k=k)
     why = reasons(view.own, view.board, [entry.item for entry in found])

@@ -1,26 +1,46 @@
-"""The option that names whose log must show a board."""
+"""The options that name whose cosignatures a board must have."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import functools
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import click
 
 if TYPE_CHECKING:
-    from fedboard.common.boards.log.policy import WitnessPolicy
-
-WITNESSES = click.option(
-    "--witnesses",
-    type=click.Path(path_type=Path),
-    help="Policy file of witnesses: a board that too few of them have seen in the run's log is refused.",
-)
+    from fedboard.common.boards.witnesses import Witnesses
 
 
-def policy_of(path: Path | None) -> "WitnessPolicy | None":
-    """The policy in a file; None where none is named.
+def witness_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--witness`` and ``--cosignatures``, which the command gets as ``witnesses``: ``Witnesses`` or None."""
+
+    @functools.wraps(command)
+    def with_witnesses(*, named: tuple[str, ...], cosignatures: int | None, **options: Any) -> Any:
+        return command(witnesses=witnesses_of(named, cosignatures), **options)
+
+    return click.option(
+        "--witness",
+        "named",
+        metavar="KEY",
+        multiple=True,
+        help="Public key of a witness, or its file (witness.pub); several. A board that too few of them have "
+        "cosigned is refused.",
+    )(
+        click.option(
+            "--cosignatures",
+            type=click.IntRange(min=1),
+            help="How many of them must have.  [default: more than half]",
+        )(with_witnesses)
+    )
+
+
+def witnesses_of(named: tuple[str, ...], least: int | None) -> "Witnesses | None":
+    """Whose cosignatures are asked for; None for nobody's.
 
     Raises:
-        InputError: it cannot be used.
+        InputError: a key cannot be read, or so many of them say nothing.
     """
-    from fedboard.common.boards.log.policy import WitnessPolicy
+    if not named and least is None:
+        return None
+    from fedboard.common.boards.witnesses import Witnesses
 
-    return None if path is None else WitnessPolicy.read(path)
+    return Witnesses.of(named, least)

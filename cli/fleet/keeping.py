@@ -31,7 +31,7 @@ def backup(config: Path, place: Path) -> None:
 
 @click.command(epilog="Example: fedboard fleet restore films.fedboard --to new --newest-board mirror")
 @click.argument("file", type=_PATH)
-@click.option("--to", "folder", type=_PATH, required=True, help="A new folder, for settings and state.")
+@click.option("--to", "folder", type=_PATH, required=True, help="A new folder, for settings, keys and state.")
 @click.option(
     "--newest-board",
     "newest",
@@ -58,10 +58,10 @@ def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed
         click.echo(f"round {found.lost_round} is booked as lost: it may have been under way")
     if found.closed:
         click.echo("the training is closed: its boards are published, and nothing more is released")
-    if found.doubted_log is not None:
+    if found.witnessed and not stopped:
         click.echo(
-            f"{found.doubted_log}: nothing is signed in this log of boards, and the server does not start, before "
-            "you have decided about it; fedboard server --check says how"
+            "witnesses refuse what does not continue the last manifest that they have cosigned: if more was signed "
+            "since, put the newest copy of the mirror in the place of state/mirror before you start the server"
         )
     if found.withdrawn:
         click.echo(f"{found.withdrawn} open invitations are void; make new ones")

@@ -13,7 +13,7 @@ from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.server.publishing.upkeep.expiring import Expiry
+    from fedboard.server.publishing.expiring import Expiry
 
 _PATH = click.Path(path_type=Path)
 
@@ -45,7 +45,8 @@ def renew(
 
     PLACE is a keys folder, with authority.key in it for the moment: server.key stays, unless it was moved away. Or
     it is a mirror that lies on a web server: nothing is trained, no board changes, and after a rotation all that
-    the old key signed is signed again. A running server renews its own mirror.
+    the old key signed is signed again. A running server renews its own mirror. Where witnesses are waited for, they
+    cosign it too before it is shown.
     """
     if (place / "authority.pem").exists():
         _renew_certificate(place, names)
@@ -54,18 +55,20 @@ def renew(
         raise InputError(
             f"{place}: a mirror needs --key, a keys folder has authority.pem and takes --name alone"
         )
-    from fedboard.server.publishing.mirror_files import Mirror
+    from fedboard.server.publishing.mirror import Mirror, Signer, chain_for, renew_into
     from fedboard.server.publishing.signing import SigningKey
-    from fedboard.server.publishing.upkeep.renewing import renew as sign_again
-    from fedboard.server.publishing.upkeep.signers import Signer, chain_for
 
     mirror = Mirror(place)
-    if not mirror.versions():
+    chain = mirror.chain()
+    if not chain:
         raise InputError(f"{place}: no signed boards there; make them with: fedboard board export")
-    signer = Signer(key=SigningKey.read(*keys), run=mirror.run(), days=days, chain=chain_for(place, roots))
-    newest = sign_again(mirror, signer, now=True)
+    run = chain[-1].manifest.run
+    signer = Signer(key=SigningKey.read(*keys), run=run, days=days, chain=chain_for(mirror, roots))
+    newest = renew_into(mirror, signer)
     if newest is not None:
-        click.echo(f"version {newest.version} of {newest.run}: good until {newest.expires}")
+        click.echo(f"version {newest.manifest.version} of {run}: good until {newest.manifest.expires}")
+    if (waiting := mirror.waiting()) is not None:
+        click.echo(f"not shown yet: {waiting}")
 
 
 def _renew_certificate(folder: Path, names: tuple[str, ...]) -> None:
@@ -108,7 +111,7 @@ def _parts(place: Path) -> list[Path]:
 
 def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
     from fedboard.common.boards.layout import LATEST, ROOTS
-    from fedboard.server.publishing.upkeep.expiring import (
+    from fedboard.server.publishing.expiring import (
         certificate_expiry,
         mirror_expiries,
         root_expiry,

@@ -214,6 +214,6 @@ def _register(settings: "FleetSettings") -> "Register":
 
 
 def _write(path: Path, text: str) -> None:
-    from fedboard.common.keys.node_keys import write_new
+    from fedboard.common.keys.ed25519_keys import write_new
 
     write_new(secret={path: text.encode()})

@@ -1,90 +1,100 @@
-"""``fedboard witness``: see what boards somebody publishes, and say so."""
+"""``fedboard witness``: see what boards a fleet publishes, and say so; and ``keys witness``, its key."""
 
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import click
 
 from fedboard.cli.fleet.told_to_stop import told_to_stop
 from fedboard.client.starting import lives_on
-from fedboard.common.errors import InputError
 
 _PATH = click.Path(path_type=Path)
+_ROUND_SECONDS = 60.0
+"""A call lasts so long; between two of them it is looked whether to stop."""
+_PAUSE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
+WITNESS_KEY, WITNESS_PUBLIC = "witness.key", "witness.pub"
 _EXAMPLE = """\b
-Example (fedboard keys witness makes the key; the log's public key comes from whoever runs the fleet):
-  fedboard witness --key keys/witness.key --log board-log.pub --listen 0.0.0.0
+Example (fedboard keys witness makes the key; authority.pem comes from whoever runs the fleet):
+  fedboard witness --server fleet.example.org:8443 --authority authority.pem --key witness.key --begin films
 """
 
 
 @click.command(epilog=_EXAMPLE)
+@click.option("--server", "address", metavar="HOST:PORT", required=True, help="The fleet's server.")
+@click.option("--authority", type=_PATH, help="Authority of its certificate, PEM.  [default: the system's]")
+@click.option("--no-tls", is_flag=True, help="The server has no certificate: behind a proxy, or for a trial.")
 @click.option("--key", type=_PATH, required=True, help="This witness's private key (witness.key).")
 @click.option(
-    "--log",
-    "logs",
-    metavar="KEY",
-    multiple=True,
-    required=True,
-    help="Public key of a log of boards, or the file of it (board-log.pub); may be given several times.",
-)
-@click.option(
-    "--state",
+    "--memory",
     type=_PATH,
-    default=Path("witness-state"),
+    default=Path("witness.memory"),
     show_default=True,
-    help="Folder of what it has seen. Never go back to an older copy of it.",
+    help="File of what it has cosigned. Never go back to an older copy of it.",
 )
-@click.option("--listen", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8447,
-    show_default=True,
-    help="Port; 0 takes a free one.",
-)
-@click.option("--certificate", type=_PATH, help="TLS certificate, PEM.  [default: no TLS, for a proxy]")
-@click.option("--private-key", type=_PATH, help="Its key, PEM.")
-@click.option(
-    "--behind-proxy", is_flag=True, help="Everybody comes from one address: no limit of one address."
+    "--begin",
+    metavar="RUN",
+    multiple=True,
+    help="A run that is new here: without it nothing is cosigned of a run that the memory does not hold.",
 )
 def witness(
-    key: Path,
-    logs: tuple[str, ...],
-    state: Path,
-    listen: str,
-    port: int,
-    certificate: Path | None,
-    private_key: Path | None,
-    behind_proxy: bool,
+    address: str, authority: Path | None, no_tls: bool, key: Path, memory: Path, begin: tuple[str, ...]
 ) -> None:
-    """Witness the boards that others publish: cosign each state of a log that continues the one before.
+    """Witness the boards of a fleet: cosign each manifest that continues the one before.
 
-    Run it where the operator of the fleet has no access. It sees hashes alone, and needs to trust nobody: it keeps
-    the operator from showing one log to some people and another one to others. It speaks C2SP's tlog-witness, so
-    logs of any kind may ask it.
+    Run it where the operator of the fleet has no access. It connects to the server and holds no port; it sees
+    manifests and certificates, which are public, and needs to trust nobody: it keeps the operator from showing one
+    board to some people and another one to others.
     """
-    from fedboard.common.boards.log.note_keys import NoteKey, read_verifier
-    from fedboard.common.boards.log.notes import Kind
-    from fedboard.common.wire.addresses import Address
-    from fedboard.server.publishing.log.witness.service import PER_ADDRESS, RunningWitness, WitnessSettings
-    from fedboard.server.publishing.log.witness.witness import Witness
+    from fedboard.client.boards.witness import NotCosignedError, Server, Witness
+    from fedboard.common.boards.refusals import FeedRefusedError
+    from fedboard.common.keys.ed25519_keys import read_private
+    from fedboard.common.wire.addresses import parse_address
 
-    if (certificate is None) != (private_key is None):
-        raise InputError("--certificate and --private-key go together; leave both out behind a proxy")
-    own = NoteKey.read(key, kind=Kind.COSIGNATURE)
-    one = Witness(own, [read_verifier(log, kind=Kind.NOTE) for log in logs], state)
-    settings = WitnessSettings(
-        address=Address(listen, port).text,
-        certificate=certificate,
-        private_key=private_key,
-        connections_per_address=0 if behind_proxy else PER_ADDRESS,
-    )
-    with one.alone(), RunningWitness(one, settings) as running:
+    place = parse_address(address, name="the address of the server").text
+    one = Witness(read_private(key, signed="manifests"), memory, begin=begin)
+    said = ""
+    with one.alone(), closing(Server(place, tls=not no_tls, authority=authority)) as server:
         told = told_to_stop()
-        click.echo(f"witness {own.public}")
-        for origin, size in one.sizes.items():
-            click.echo(f"log {origin}: {size} entries seen so far")
-        click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")
+        click.echo(f"witness {one.public}")
+        for name, link in one.known.items():
+            click.echo(f"run {name}: cosigned up to version {link.manifest.version}")
         lives_on()
         while not told():
-            time.sleep(_LOOK_SECONDS)
+            try:
+                for link in server.attend(one, seconds=_ROUND_SECONDS, told=told):
+                    click.echo(f"run {link.manifest.run}: cosigned version {link.manifest.version}")
+                    said = ""
+            except (NotCosignedError, FeedRefusedError) as error:
+                if str(error) != said:
+                    click.echo(str(error), err=True)
+                said = str(error)
+            _pause(told)
+
+
+def _pause(told: Any) -> None:
+    end = time.monotonic() + _PAUSE_SECONDS
+    while not told() and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+
+
+@click.command("witness", epilog="Example: fedboard keys witness --out witness-keys")
+@click.option(
+    "--out", "folder", type=_PATH, default=Path("keys"), show_default=True, help="Folder of the files."
+)
+def witness_key(folder: Path) -> None:
+    """Make a witness's key pair: witness.key for `fedboard witness`, witness.pub for operators and readers."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from fedboard.common.keys.ed25519_keys import write_pair
+
+    key = Ed25519PrivateKey.generate()
+    write_pair(key, private=folder / WITNESS_KEY, public=folder / WITNESS_PUBLIC)
+    click.echo(f"witness {key.public_key().public_bytes_raw().hex()}")
+    click.echo(
+        f"{folder / WITNESS_KEY}: for fedboard witness --key, and kept there; the line above is for "
+        "witnesses = [...] of fleets and devices"
+    )

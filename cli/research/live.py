@@ -14,9 +14,9 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.wire.live.place import Place
-    from fedboard.server.operating.live.run_files import RunFiles
-    from fedboard.server.operating.live.run_source import RunSource
+    from fedboard.common.wire.pages.place import Place
+    from fedboard.server.operating.report.run_files import RunFiles
+    from fedboard.server.operating.report.run_report import RunReport
     from fedboard.simulations.config import SimulationConfig
 
 _EXAMPLES = """\b
@@ -32,7 +32,7 @@ Examples:
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    default="usual",  # common.wire.live.place.USUAL
+    default="usual",  # common.wire.pages.place.USUAL
     help="Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
 )
 @click.option(
@@ -41,32 +41,32 @@ Examples:
     help="Of a fleet: the public key that signs its boards (board-signing.pub), to check the signature.",
 )
 def live(run: Path, address: str, key: Path | None) -> None:
-    """Show a run as a page: budget, rounds, releases, the last board and its seal.
+    """Show the report of a run, refreshed while it goes on: budget, rounds, releases, the last board and its seal.
 
     RUN is the folder of a simulation or of a fleet's training, or a fleet's state folder; the run may be finished,
     interrupted, or under way in any process. Its files are read, and nothing is written. The page is for a browser
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
     everybody there read it, and leaves out what no budget covers.
     """
-    from fedboard.common.wire.live.place import RUN_PORT, place_of
-    from fedboard.server.operating.live.run_files import run_files
+    from fedboard.common.wire.pages.place import RUN_PORT, place_of
+    from fedboard.server.operating.report.run_files import run_files
 
     place = place_of(address, port=RUN_PORT)
     files = run_files(run)
-    source = source_of(files, place, simulated=files.is_simulation, key=key)
-    with suppress(KeyboardInterrupt), serving(place, source):
+    report = report_of(files, place, simulated=files.is_simulation, key=key)
+    with suppress(KeyboardInterrupt), serving(place, report):
         Event().wait()
 
 
-def source_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path | None = None) -> "RunSource":
-    """What is watched of a run, for whoever reads the page at this place."""
-    from fedboard.server.operating.live.run_source import RunSource
-    from fedboard.simulations.judging.live_numbers import simulation_numbers
+def report_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path | None = None) -> "RunReport":
+    """The report of a run, for whoever reads it at this place."""
+    from fedboard.server.operating.report.run_report import RunReport
+    from fedboard.simulations.report import simulation_sections
 
-    return RunSource(
+    return RunReport(
         files=files,
         for_operator=place.is_loopback,
-        extra=simulation_numbers if simulated else None,
+        sections=simulation_sections if simulated else None,
         key=None if key is None else _pinned(key),
     )
 
@@ -92,8 +92,8 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
     if address is None:
         yield
         return
-    from fedboard.common.wire.live.place import RUN_PORT, place_of
-    from fedboard.server.operating.live.run_files import RunFiles
+    from fedboard.common.wire.pages.place import RUN_PORT, place_of
+    from fedboard.server.operating.report.run_files import RunFiles
     from fedboard.simulations.runs.without_privacy import is_reference
 
     if is_reference(config.algorithm):
@@ -102,7 +102,7 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
             "ratings; leave it out"
         )
     place, files = place_of(address, port=RUN_PORT), RunFiles(folder=run)
-    with serving(place, source_of(files, place, simulated=True)):
+    with serving(place, report_of(files, place, simulated=True)):
         yield
     again = f"fedboard live {shlex.quote(str(run))}"
     click.echo(f"the live page ended with the run; to look at it again: {again}", err=True)

@@ -50,7 +50,8 @@ def list_(as_json: bool) -> None:
 @protocols.command()
 @click.argument("name", metavar="NAME")
 @click.option(
-    "--clients",
+    "--devices",
+    "clients",
     type=PEOPLE,
     default=_SAMPLE_FLEET,
     show_default=True,

@@ -4,26 +4,25 @@ import fcntl
 import hashlib
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 
 from fedboard.client.boards.cache import SEEN, BoardCache
 from fedboard.client.boards.retrying import PASSING, Patience, allowed_seconds
+from fedboard.client.boards.seen import Seen, continues_ledger, has_ledger
 from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.client.boards.trust import Trust
-from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.log.history import History
-from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.chain import Link
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
-from fedboard.common.files import write_atomically
 from fedboard.common.keys.validity import Clock, utc_seconds
 from fedboard.common.protection import Protection, is_as_stated
 
@@ -46,17 +45,6 @@ class Fetched:
     """Bytes of the file that came over the wire this time; 0 where the board was here already."""
 
 
-def newest_seen(folder: Path, keys: PinnedKey) -> Manifest | None:
-    """The newest manifest that was ever verified for a cache; None where there is none that these keys signed."""
-    path = folder / SEEN
-    if not path.exists():
-        return None
-    try:
-        return keys.open(SignedManifest.from_bytes(path.read_bytes()))
-    except FeedRefusedError:
-        return None
-
-
 class BoardFeed:
     """A reader's view of one run's boards.
 
@@ -64,10 +52,10 @@ class BoardFeed:
     the newest root names (see ``Trust``), it is of the followed run, has not expired, is no older than the newest
     manifest ever seen here, continues it where versions are consecutive, every byte is the one that was signed,
     and the releases that its certificate lists have private noise; a simulation gets in where simulations are
-    taken, and only if its manifest says so too. With witnesses, it is in a log of boards that enough of them have
-    cosigned (see ``WitnessedLog``), with the ledger that its certificate states. Whatever fails, the boards that
-    were in the cache stay; only when one comes whose keys replaced those of the boards here, these go: a thief may
-    have signed them.
+    taken, and only if its manifest says so too. The chain of manifests from the one that was seen to this one is
+    whole (see ``Seen``), with the ledger that its certificate states; with witnesses, enough of them have cosigned
+    it. Whatever fails, the boards that were in the cache stay; only when one comes whose keys replaced those of the
+    boards here, these go: a thief may have signed them.
     Not guaranteed: that there is no newer board; a server can withhold it, until the one that it shows expires.
     """
 
@@ -83,13 +71,12 @@ class BoardFeed:
         simulation: bool = False,
         patience: Patience | None = None,
         clock: Clock = time.time,
-        witnesses: WitnessPolicy | None = None,
     ) -> None:
         """Look at a source.
 
         Args:
             source: trusted for nothing.
-            key: who signs, as it was pinned.
+            key: who signs, and who must cosign, as it was pinned.
             cache: of this run alone; remembers the newest manifest seen, and the roots.
             encoding: ``exact`` takes the smallest file that becomes the exact board.
             run: the run to follow; None: the one that the cache follows, or the first one met.
@@ -97,19 +84,16 @@ class BoardFeed:
             simulation: whether to take boards whose noise can be reproduced from its seed.
             patience: None for the default.
             clock: of this machine.
-            witnesses: whose log must show a board before it is taken; None: nobody's.
         """
         self._source, self._cache, self._clock = source, cache, clock
-        self._log = None if witnesses is None else WitnessedLog(witnesses, cache.folder)
         self._trust = Trust(key, cache.folder, clock=clock)
         self._encoding, self._run, self._max_bytes = Encoding(encoding), run, max_bytes
         self._simulation, self._patience = simulation, patience or Patience()
 
     def seen(self) -> Manifest | None:
-        """The newest manifest that was ever verified here, or None; one of a key that may not sign now does not
-        count, so that nobody can block what follows with a stolen key and a version from far ahead.
-        """
-        return newest_seen(self._cache.folder, self._trust.keys)
+        """The newest manifest that was ever verified here, or None (see ``Seen.newest``)."""
+        newest = self._chain.newest()
+        return None if newest is None else newest.manifest
 
     def fetch(self, version: int | None = None) -> Fetched:
         """Get the newest board, or that of a version, unless it is here already.
@@ -118,34 +102,57 @@ class BoardFeed:
             FeedRefusedError: with a fixed code; nothing of what was in the cache is lost.
         """
         self._trust.follow(self._source, self._patience.ask)
-        signed = self._patience.ask(lambda: self._source.manifest(version))
-        return self._take(signed, version=version)
+        return self._take(self._patience.ask(self._source.manifest), version=version)
 
-    def verify(self, signed: SignedManifest, *, version: int | None = None) -> Manifest:
-        """Verify a manifest against the key and against what was seen before; nothing is stored.
+    def verify(self, signed: SignedManifest) -> Manifest:
+        """Verify a manifest that is offered as the newest one, against the keys and against what was seen before;
+        nothing is stored, but two manifests that contradict each other.
 
         Args:
             signed: from anybody.
-            version: the one that was asked for, which may be older than others, and may have expired; None: the
-                newest one.
 
         Raises:
-            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, ``out-of-date``,
-                ``root-expired``, ``simulation``, ``wrong-run``, ``rollback`` or ``broken-chain``.
+            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, ``out-of-date``, ``root-expired``,
+                ``not-witnessed``, ``simulation``, ``wrong-run``, ``rollback``, ``broken-chain``,
+                ``ledger-changed`` or ``split-view``.
+        """
+        return self._verified(signed)[0].manifest
+
+    @property
+    def _chain(self) -> Seen:
+        return Seen(self._cache.folder, self._trust.keys)
+
+    def _verified(self, signed: SignedManifest, *, dated: bool = True) -> tuple[Link, list[Link]]:
+        """The newest manifest, which where it is dated may not have expired, and the way back to the one that was
+        seen.
         """
         keys = self._trust.keys
-        manifest = keys.open_newest(signed, clock=self._clock) if version is None else keys.open(signed)
+        offered = Link(signed, keys.open_newest(signed, clock=self._clock) if dated else keys.open(signed))
+        keys.require_cosigned(signed)
+        self._require_wanted(offered.manifest)
+        return offered, self._chain.require_continued(offered, self._earlier)
+
+    def _require_wanted(self, manifest: Manifest) -> None:
         if manifest.protection is Protection.SIMULATION and not self._simulation:
             raise FeedRefusedError(FeedCode.SIMULATION)
         seen = self.seen()
         followed = self._run or (None if seen is None else seen.run)
         if followed is not None and manifest.run != followed:
             raise FeedRefusedError(FeedCode.WRONG_RUN)
-        if version is not None and manifest.version != version:
+
+    def _earlier(self, digest: str) -> SignedManifest:
+        return self._patience.ask(lambda: self._source.manifest(digest))
+
+    def _of_version(self, newest: Link, version: int) -> Manifest:
+        """What the chain says of an earlier version."""
+        link = newest
+        for link in chain([newest], self._chain.back_from(newest, self._earlier)):
+            if link.manifest.version <= version:
+                break
+        if link.manifest.version != version:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
-        if seen is not None and seen.run == manifest.run:
-            _require_continuation(seen, manifest, may_be_older=version is not None)
-        return manifest
+        self._require_wanted(link.manifest)
+        return link.manifest
 
     def follow(self) -> Iterator[Fetched]:
         """Each new board as it is published, without end.
@@ -190,41 +197,25 @@ class BoardFeed:
             return self._take_alone(signed, version=version)
 
     def _take_alone(self, signed: SignedManifest, *, version: int | None) -> Fetched:
-        manifest = self.verify(signed, version=version)
-        history = self._logged(signed, manifest)
-        seen = self.seen()
-        if (
-            seen is None and (self._cache.folder / SEEN).exists()
-        ):  # seen under a key that may not sign any more
+        newest, way = self._verified(signed, dated=version is None)
+        manifest = newest.manifest if version is None else self._of_version(newest, version)
+        seen_before = (self._cache.folder / SEEN).exists()
+        if self.seen() is None and seen_before:  # seen under a key that may not sign any more
             self._cache.keep_only({file.board_digest for file in manifest.files})
-        if seen is None or seen.place <= manifest.place:
-            write_atomically(self._cache.folder / SEEN, signed.to_bytes())
+        self._chain.remember(newest, way)
         wanted = self._smallest(manifest, base=None)
         for cached in self._cache.boards():
             if cached.digest == wanted.board_digest and _is_as_stated(cached.path, manifest):
-                _require_logged(cached.path, history)
+                self._require_ledger(cached.path, manifest)
                 return Fetched(manifest=manifest, file=wanted, path=cached.path, received=0)
         base = self._base(manifest)
         try:
             smallest = self._smallest(manifest, base=base and base[0])
-            return self._download(manifest, smallest, base and base[1], history=history)
+            return self._download(manifest, smallest, base and base[1])
         except FeedRefusedError as error:
             if base is None or error.code is not FeedCode.WRONG_DIGEST:
                 raise
-        return self._download(manifest, wanted, None, history=history)
-
-    def _logged(self, signed: SignedManifest, manifest: Manifest) -> History | None:
-        """All that the log has said, where it shows this manifest to enough witnesses; None without witnesses."""
-        if self._log is None:
-            return None
-        try:
-            content = self._patience.ask(self._source.log_proof)
-        except FeedRefusedError as error:
-            code = FeedCode.NOT_WITNESSED if error.code is FeedCode.NOT_FOUND else error.code
-            raise FeedRefusedError(code) from error
-        history = self._log.take(content).history
-        logged_entry(history, signed, manifest)
-        return history
+        return self._download(manifest, wanted, None)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -251,9 +242,17 @@ class BoardFeed:
         usable = [(board.version, board.path) for board in self._cache.boards() if board.version in bases]
         return max(usable, default=None)
 
-    def _download(
-        self, manifest: Manifest, file: BoardFile, base: Path | None, *, history: History | None
-    ) -> Fetched:
+    def _require_ledger(self, board_file: Path, manifest: Manifest) -> None:
+        """Refuse a board with another ledger than was signed, or than the board before it in the cache states."""
+        board = Board.load(board_file)
+        earlier = [cached.digest for cached in self._cache.boards() if cached.version < board.version]
+        sound = has_ledger(board, manifest)
+        with suppress(InputError):  # damaged, and deleted by that
+            sound = sound and (not earlier or continues_ledger(board, self._cache.load(earlier[-1])))
+        if not sound:
+            raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
+
+    def _download(self, manifest: Manifest, file: BoardFile, base: Path | None) -> Fetched:
         if max(file.size, file.board_size) > self._max_bytes:
             raise FeedRefusedError(FeedCode.TOO_LARGE)
         arriving = self._cache.folder / f"{file.sha256}.part"
@@ -264,7 +263,7 @@ class BoardFeed:
         try:
             board_file = _unpacked(arriving, file, base)
             _require_as_stated(board_file, manifest)
-            _require_logged(board_file, history)
+            self._require_ledger(board_file, manifest)
             path = self._cache.adopt(board_file, digest=file.board_digest)
         except InputError as error:  # the key signed something that is no board, or not this one
             raise FeedRefusedError(FeedCode.WRONG_DIGEST) from error
@@ -316,21 +315,6 @@ def _require_as_stated(board_file: Path, manifest: Manifest) -> None:
     if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
         board_file.unlink(missing_ok=True)
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
-
-
-def _require_logged(board_file: Path, history: History | None) -> None:
-    if history is not None:
-        require_ledger(history, Board.load(board_file))
-
-
-def _require_continuation(seen: Manifest, offered: Manifest, *, may_be_older: bool) -> None:
-    if offered.place < seen.place and not may_be_older:
-        raise FeedRefusedError(FeedCode.ROLLBACK)
-    contradicts = offered.version == seen.version and offered.board_digest != seen.board_digest
-    forks = offered.version == seen.version + 1 and offered.previous_digest != seen.board_digest
-    forked = seen.version == offered.version + 1 and seen.previous_digest != offered.board_digest
-    if contradicts or forks or forked:
-        raise FeedRefusedError(FeedCode.BROKEN_CHAIN)
 
 
 def _unpacked(arrived: Path, file: BoardFile, base: Path | None) -> Path:

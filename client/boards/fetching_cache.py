@@ -11,14 +11,14 @@ from typing import Final
 
 from fedboard.client.boards.authority import read_authority
 from fedboard.client.boards.cache import SEEN, BoardCache
-from fedboard.client.boards.feed import BoardFeed, newest_seen
+from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import PASSING, Patience
+from fedboard.client.boards.seen import CosignedBoards, Seen
 from fedboard.client.boards.sources import open_source
 from fedboard.client.boards.trust import Trust
-from fedboard.client.boards.witnessed import WitnessedLog
 from fedboard.common.boards.board_signature import PinnedKey
-from fedboard.common.boards.log.policy import WitnessPolicy
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class FetchingCache(BoardCache):
         authority: Path | None = None,
         simulation: bool = False,
         wait_seconds: float = _WAIT_SECONDS,
-        witnesses: WitnessPolicy | None = None,
+        witnesses: Witnesses | None = None,
     ) -> None:
         """Use a folder; nothing is fetched yet.
 
@@ -57,8 +57,8 @@ class FetchingCache(BoardCache):
             public_key: PEM file of the key that signs them.
             authority: PEM file of the authority that vouches for the source; None: the system's.
             simulation: whether to take boards whose noise can be reproduced from its seed.
-            wait_seconds: for a board that is not there yet, or that too few witnesses have seen yet.
-            witnesses: whose log must show a board; None: nobody's.
+            wait_seconds: for a board that is not there yet, or that too few witnesses have cosigned yet.
+            witnesses: who must have cosigned a board; None: nobody.
 
         Raises:
             InputError: key or certificate cannot be read.
@@ -67,9 +67,8 @@ class FetchingCache(BoardCache):
         if authority is not None:
             read_authority(authority)
         self._largest, self._place, self._authority = max_bytes, source, authority
-        self._simulation, self._witnesses = simulation, witnesses
-        self._log = None if witnesses is None else WitnessedLog(witnesses, folder)
-        self._key, self._wait_seconds = PinnedKey.read(public_key), wait_seconds
+        self._simulation, self._wait_seconds = simulation, wait_seconds
+        self._key = PinnedKey.read(public_key, witnesses=witnesses)
 
     def holds(self, digest: str) -> bool:
         """Whether a board with this digest was published: it is here, or comes within the time.
@@ -89,15 +88,20 @@ class FetchingCache(BoardCache):
         return True
 
     def _counts(self, digest: str) -> bool:
-        if not super().holds(digest) or (self._log is not None and not self._log.has(digest)):
+        if not super().holds(digest):
+            return False
+        keys = Trust(self._key, self.folder).keys
+        if keys.witnesses is not None and not CosignedBoards(keys.witnesses, self.folder).has(digest):
             return False
         if not (self.folder / SEEN).exists():
             return True
-        keys = Trust(self._key, self.folder).keys
-        seen = newest_seen(
-            self.folder, keys
-        )  # None: by a key that was replaced, and its boards may be a thief's
-        return seen is not None and keys.root.is_current() and seen.is_current()
+        chain = Seen(self.folder, keys)
+        try:
+            chain.require_whole()
+        except FeedRefusedError:
+            return False
+        seen = chain.newest()  # None: by a key that was replaced, and its boards may be a thief's
+        return seen is not None and keys.root.is_current() and seen.manifest.is_current()
 
     def _fetch(self) -> bool:
         """Take the newest board; whether it is worth while to ask again."""
@@ -112,7 +116,6 @@ class FetchingCache(BoardCache):
                     max_bytes=self._largest,
                     simulation=self._simulation,
                     patience=Patience(attempts=1),
-                    witnesses=self._witnesses,
                 ).fetch()
         except FeedRefusedError as refused:
             _log.warning("no board from %s: %s", self._place, refused)

@@ -8,7 +8,7 @@ import grpc
 
 from fedboard.client.boards.authority import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
-from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.board_signature import Cosignature, SignedManifest
 from fedboard.common.boards.boards_pb2 import (
     GetRequest,
     LatestRequest,
@@ -18,8 +18,6 @@ from fedboard.common.boards.boards_pb2 import (
     WatchRequest,
 )
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.layout import LOG_PROOF
-from fedboard.common.boards.log.proofs import MAX_PROOF_BYTES
 from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.boards.methods import (
     GET,
@@ -30,6 +28,7 @@ from fedboard.common.boards.methods import (
     method,
 )
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.witnesses import MOST_COSIGNATURES
 from fedboard.common.keys.roots import MOST_KEYS
 
 _CODES = {
@@ -40,37 +39,51 @@ _CODES = {
 }
 
 
+def channel_to(
+    address: str, *, tls: bool = True, authority: Path | None = None, largest: int = MAX_MESSAGE_BYTES
+) -> grpc.Channel:
+    """A channel to a board service.
+
+    Args:
+        address: ``host:port``.
+        tls: whether the service has a certificate.
+        authority: PEM file of who vouches for it; None: the system's.
+        largest: most bytes of one answer.
+    """
+    options = [
+        ("grpc.max_receive_message_length", largest),
+        ("grpc.keepalive_time_ms", 60_000),
+        ("grpc.keepalive_timeout_ms", 20_000),
+        ("grpc.enable_http_proxy", 0),
+    ]
+    if not tls:
+        return grpc.insecure_channel(address, options=options)
+    roots = None if authority is None else read_authority(authority).encode("ascii")
+    return grpc.secure_channel(
+        address, grpc.ssl_channel_credentials(root_certificates=roots), options=options
+    )
+
+
 class GrpcSource:
     """A board service."""
 
     def __init__(
         self, address: str, *, tls: bool = True, authority: Path | None = None, seconds: float = 30.0
     ) -> None:
-        options = [
-            ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-            ("grpc.keepalive_time_ms", 60_000),
-            ("grpc.keepalive_timeout_ms", 20_000),
-            ("grpc.enable_http_proxy", 0),
-        ]
-        if tls:
-            roots = None if authority is None else read_authority(authority).encode("ascii")
-            credentials = grpc.ssl_channel_credentials(root_certificates=roots)
-            self._channel = grpc.secure_channel(address, credentials, options=options)
-        else:
-            self._channel = grpc.insecure_channel(address, options=options)
+        self._channel = channel_to(address, tls=tls, authority=authority)
         self._seconds = seconds
 
-    def manifest(self, version: int | None = None) -> SignedManifest:
-        """By ``Latest``, or by ``Get`` of a version without a file."""
-        with _grpc_failures():
-            if version is None:
+    def manifest(self, digest: str | None = None) -> SignedManifest:
+        """By ``Latest``, or by ``Get`` without a file."""
+        with grpc_failures():
+            if digest is None:
                 call = self._channel.unary_unary(
                     method(LATEST), LatestRequest.SerializeToString, SignedMessage.FromString
                 )
-                return _signed(call(LatestRequest(), timeout=self._seconds))
-            for part in self._get(GetRequest(version=version), self._seconds):
+                return signed_of(call(LatestRequest(), timeout=self._seconds))
+            for part in self._get(GetRequest(manifest=digest), self._seconds):
                 if part.WhichOneof("part") == "manifest":
-                    return _signed(part.manifest)
+                    return signed_of(part.manifest)
         raise FeedRefusedError(FeedCode.MALFORMED)
 
     def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
@@ -79,29 +92,18 @@ class GrpcSource:
         if file.bases:
             request.base = file.bases[-1]
         allowed = allowed_seconds(file.size - offset, self._seconds)
-        with _grpc_failures():
+        with grpc_failures():
             for part in self._get(request, allowed):
                 if part.WhichOneof("part") == "chunk":
                     yield part.chunk
 
     def root(self, version: int) -> bytes:
         """By ``Root``."""
-        with _grpc_failures():
+        with grpc_failures():
             call = self._channel.unary_unary(
                 method(ROOT), RootRequest.SerializeToString, RootDocument.FromString
             )
             return bytes(call(RootRequest(version=version), timeout=self._seconds).content)
-
-    def log_proof(self) -> bytes:
-        """By ``Get``, as if it were an encoding."""
-        content = bytearray()
-        with _grpc_failures():
-            for part in self._get(GetRequest(encoding=LOG_PROOF), self._seconds):
-                if part.WhichOneof("part") == "chunk":
-                    content += part.chunk
-                if len(content) > MAX_PROOF_BYTES:
-                    raise FeedRefusedError(FeedCode.TOO_LARGE)
-        return bytes(content)
 
     def watch(self, known: int | None, *, seconds: float | None = None) -> Iterator[SignedManifest]:
         """The newest manifest if it is not known, then each one as it is published; ends when the service does, or
@@ -112,9 +114,9 @@ class GrpcSource:
         )
         stream = call(WatchRequest(known=known), timeout=seconds)
         try:
-            with _grpc_failures():
+            with grpc_failures():
                 for message in stream:
-                    yield _signed(message)
+                    yield signed_of(message)
         except FeedRefusedError:
             if stream.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise
@@ -134,16 +136,28 @@ class GrpcSource:
             stream.cancel()
 
 
-def _signed(message: SignedMessage) -> SignedManifest:
+def signed_of(message: SignedMessage) -> SignedManifest:
+    """A signed manifest as it came over gRPC.
+
+    Raises:
+        FeedRefusedError: ``malformed``.
+    """
     try:
-        more = tuple(one.hex() for one in message.more[:MOST_KEYS])
-        return SignedManifest(content=message.content.decode(), signature=message.signature.hex(), more=more)
+        return SignedManifest(
+            content=message.content.decode(),
+            signatures=tuple(one.hex() for one in message.signatures[:MOST_KEYS]),
+            cosignatures=tuple(
+                Cosignature(key=one.key.hex(), signature=one.signature.hex())
+                for one in message.cosignatures[:MOST_COSIGNATURES]
+            ),
+        )
     except UnicodeDecodeError as error:
         raise FeedRefusedError(FeedCode.MALFORMED) from error
 
 
 @contextlib.contextmanager
-def _grpc_failures() -> Iterator[None]:
+def grpc_failures() -> Iterator[None]:
+    """Turn gRPC's errors into refusals with a code."""
     try:
         yield
     except grpc.RpcError as error:

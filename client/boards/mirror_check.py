@@ -11,13 +11,12 @@ from typing import TypeVar
 import numpy as np
 
 from fedboard.client.boards.retrying import PASSING, Patience
+from fedboard.client.boards.seen import continues_ledger, has_ledger
 from fedboard.client.boards.sources import BoardSource
 from fedboard.client.boards.trust import Trust
-from fedboard.client.boards.witnessed import WitnessedLog, logged_entry, require_ledger
 from fedboard.common.board import Board
-from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.log.history import History
-from fedboard.common.boards.log.policy import WitnessPolicy
+from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.chain import Link, back_from
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
@@ -49,20 +48,18 @@ def check_source(
     max_bytes: int,
     patience: Patience | None = None,
     clock: Clock = time.time,
-    witnesses: WitnessPolicy | None = None,
 ) -> Iterator[Found]:
     """Check the newest board and all before it: who may sign, signatures, the chain, and every byte of every file.
 
     Args:
         source: trusted for nothing.
-        key: who signs, as it was pinned; the roots that the source has are followed from there.
+        key: who signs, and who must cosign, as it was pinned; the roots of the source are followed from there.
         max_bytes: largest file and largest board that are read.
         patience: with a source that is busy or away; None for the default.
         clock: of this machine.
-        witnesses: whose log must show every board; None: nobody's.
 
     Yields:
-        One for the log, where there are witnesses, and for each manifest and each file.
+        One for the cosignatures, where there are witnesses, and for each manifest and each file.
 
     Raises:
         FeedRefusedError: there is no newest manifest that enough keys signed, or a root does not follow.
@@ -70,54 +67,57 @@ def check_source(
     patiently = _Patiently(patience or Patience())
     keys = _newest_root(source, key, patiently, clock)
     latest = patiently(source.manifest)
-    newest, later, history = keys.open(latest), None, None
-    if witnesses is not None:
-        finding, history = _log_finding(source, witnesses, latest, newest, patiently)
-        yield finding
-    for version in range(newest.version, -1, -1):
-        try:
-            signed = patiently(partial(source.manifest, version))
-            manifest = keys.open(signed)
-        except FeedRefusedError as error:
-            if error.code is not FeedCode.NOT_FOUND or version == newest.version:
-                yield Found(check=f"version {version}", passed=_failed(error), detail=str(error))
-            later = None
-            continue
-        found = _logged(_continued(manifest, version, newest, later), history, signed, manifest)
-        yield found if version < newest.version else _dated(found, manifest, keys, clock)
+    newest = Link(latest, keys.open(latest))
+    if keys.witnesses is not None:
+        names = ", ".join(one.hex()[:16] for one in keys.witnesses.cosigners(latest)) or "nobody"
+        detail = f"cosigned by {names}; {keys.witnesses.sentence}"
+        yield Found(check="cosignatures", passed=keys.witnesses.suffice(latest), detail=detail)
+    later, version = list[Board](), -1
+    for link, found in _links(source, newest, keys, patiently, clock):
+        yield found
+        if link is None:
+            return
+        manifest, exact = link.manifest, list[Board]()
+        if manifest.version == version:
+            continue  # its files were checked with the newer manifest
+        version = manifest.version
         for file in manifest.files:
-            reading = partial(_read_file, source, manifest, file, history)
+            reading = partial(_read_file, source, manifest, file, exact)
             too_large = max(file.size, file.board_size) > max_bytes
             yield _file_finding(manifest, file, None if too_large else partial(patiently, reading))
-        later = manifest
+        if later and exact and not continues_ledger(later[0], exact[0]):
+            detail = str(FeedRefusedError(FeedCode.LEDGER_CHANGED))
+            yield Found(check=f"version {later[0].version}, ledger", passed=False, detail=detail)
+        later = exact or later
 
 
-def _log_finding(
-    source: BoardSource, policy: WitnessPolicy, latest: SignedManifest, newest: Manifest, ask: "_Patiently"
-) -> tuple[Found, History | None]:
-    """What was found of the log, and all that it has said; None where nobody can rely on it."""
-    check = "log of boards"
-    try:
-        proof = WitnessedLog(policy).take(ask(source.log_proof))
-        logged_entry(proof.history, latest, newest)
-    except FeedRefusedError as error:
-        if error.code is FeedCode.NOT_FOUND:
-            error = FeedRefusedError(FeedCode.NOT_WITNESSED)
-        return Found(check=check, passed=_failed(error), detail=str(error)), None
-    entries, names = len(proof.history.entries), ", ".join(sorted(policy.cosigners(proof.note)))
-    detail = f"{entries} entries, cosigned by {names}; {policy.sentence}"
-    return Found(check=check, passed=True, detail=detail), proof.history
+def _links(
+    source: BoardSource, newest: Link, keys: PinnedKey, ask: "_Patiently", clock: Clock
+) -> Iterator[tuple[Link | None, Found]]:
+    """The chain, newest first, with what was found of each manifest; None where it breaks."""
+    yield newest, _dated(_signed(newest), newest.manifest, keys, clock)
+    chain = back_from(newest, lambda digest: ask(partial(source.manifest, digest)))
+    while True:
+        try:
+            link = next(chain)
+        except StopIteration:
+            return
+        except FeedRefusedError as error:
+            yield None, Found(check="chain of manifests", passed=_failed(error), detail=str(error))
+            return
+        found = _signed(link)
+        yield link, replace(found, detail=f"in the chain; {found.detail}")
 
 
-def _logged(found: Found, history: History | None, signed: SignedManifest, manifest: Manifest) -> Found:
-    """What was found of a manifest, with whether it was logged."""
-    if history is None:
-        return found
-    try:
-        logged_entry(history, signed, manifest)
-    except FeedRefusedError as error:
-        return replace(found, passed=False, detail=str(error))
-    return replace(found, detail=f"{found.detail}; logged")
+def _signed(link: Link) -> Found:
+    manifest = link.manifest
+    renewed = f", renewal {manifest.renewal}" if manifest.renewal else ""
+    return Found(
+        check=f"version {manifest.version}{renewed}",
+        passed=True,
+        detail=f"signed {manifest.signed}; {manifest.protection.verdict}",
+        protection=manifest.protection,
+    )
 
 
 def _newest_root(source: BoardSource, key: PinnedKey, ask: "_Patiently", clock: Clock) -> PinnedKey:
@@ -154,22 +154,6 @@ def protection_of_source(findings: Iterable[Found]) -> Protection:
     return Protection.UNSTATED
 
 
-def _continued(manifest: Manifest, version: int, newest: Manifest, later: Manifest | None) -> Found:
-    same = manifest.version == version and manifest.run == newest.run
-    chained = later is None or later.previous_digest == manifest.board_digest
-    detail = "signed; " + (
-        "the next board continues it" if chained else "the next board does not continue it"
-    )
-    return Found(
-        check=f"version {version}",
-        passed=same and chained,
-        detail=f"{detail}; {manifest.protection.verdict}"
-        if same
-        else "signed, but as another version or run",
-        protection=manifest.protection,
-    )
-
-
 class _Patiently:
     """Asks a source that is busy or away again; one that stays so is no longer waited for."""
 
@@ -203,7 +187,7 @@ def _file_finding(manifest: Manifest, file: BoardFile, reading: Callable[[], str
     return Found(check=check, passed=True, detail=detail)
 
 
-def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile, history: History | None) -> str:
+def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile, exact: list[Board]) -> str:
     content = bytearray()
     for piece in source.read(manifest, file, 0):
         content += piece
@@ -221,6 +205,7 @@ def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile, history
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)
     if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
-    if history is not None:
-        require_ledger(history, board)
+    if not has_ledger(board, manifest):
+        raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
+    exact += [] if board.approximates else [board]
     return f"{file.size} bytes as signed, board {board.digest[:16]}"

@@ -13,7 +13,7 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.validity import Clock, utc_seconds, utc_text
 
 if TYPE_CHECKING:
-    from fedboard.common.boards.log.policy import WitnessPolicy
+    from fedboard.common.boards.witnesses import Witnesses
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def board_file(place: Path) -> Path:
     return found[-1]
 
 
-def open_board(place: Path, *, witnesses: "WitnessPolicy | None" = None) -> Board:
+def open_board(place: Path, *, witnesses: "Witnesses | None" = None) -> Board:
     """Open a board whose items are learnt and whose content is what its name or its certificate states.
 
     One that was fetched is opened also where what was signed about it has expired, which is said in a warning: it
@@ -55,7 +55,7 @@ def open_board(place: Path, *, witnesses: "WitnessPolicy | None" = None) -> Boar
 
     Args:
         place: a board file, or a run directory or cache, of which the newest board is taken.
-        witnesses: who must have seen the board in its run's log, as it was fetched into this folder; None: nobody.
+        witnesses: who must have cosigned the board, as it was fetched into this folder; None: nobody.
 
     Raises:
         InputError: no board there, damaged, changed, not witnessed, or from before the first learning round.
@@ -64,11 +64,11 @@ def open_board(place: Path, *, witnesses: "WitnessPolicy | None" = None) -> Boar
     board = Board.load(path)
     require_digest(path, board)
     if witnesses is not None:
-        from fedboard.client.boards.witnessed import (
-            WitnessedLog,  # brings cryptography, which a reader can do without
+        from fedboard.client.boards.seen import (
+            CosignedBoards,  # brings cryptography, which others can do without
         )
 
-        WitnessedLog(witnesses, path.parent).require_shown(board, path)
+        CosignedBoards(witnesses, path.parent).require_shown(board, path)
     if (notice := out_of_date(path.parent)) is not None:
         _log.warning("%s", notice)
     if board.version < _FIRST_LEARNT_VERSION:

@@ -20,8 +20,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
-from fedboard.common.boards.layout import LATEST, LOG_PROOF, file_name, manifest_name, root_name
-from fedboard.common.boards.log.proofs import MAX_PROOF_BYTES
+from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
 from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
@@ -33,8 +32,8 @@ from fedboard.common.wire.addresses import is_address, parse_address
 class BoardSource(Protocol):
     """What a reader asks. Every method raises ``FeedRefusedError`` with a code where nothing usable comes."""
 
-    def manifest(self, version: int | None = None) -> SignedManifest:
-        """The manifest of a version, or of the newest board."""
+    def manifest(self, digest: str | None = None) -> SignedManifest:
+        """The newest manifest, or the one whose content has this SHA-256."""
         ...
 
     def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
@@ -43,10 +42,6 @@ class BoardSource(Protocol):
 
     def root(self, version: int) -> bytes:
         """The root document of a version, ``not-found`` where there is none; at most ``MAX_ROOT_BYTES`` + 1."""
-        ...
-
-    def log_proof(self) -> bytes:
-        """What was logged of the boards; ``not-found`` where nothing is; at most ``MAX_PROOF_BYTES`` + 1."""
         ...
 
     def close(self) -> None:
@@ -119,9 +114,9 @@ class HttpSource:
         context = ssl.create_default_context(cadata=None if authority is None else read_authority(authority))
         self._opener = urllib.request.build_opener(_InTime(context=context), _NoRedirectDown())
 
-    def manifest(self, version: int | None = None) -> SignedManifest:
-        """``latest.json``, or the manifest of a version."""
-        name = LATEST if version is None else manifest_name(version)
+    def manifest(self, digest: str | None = None) -> SignedManifest:
+        """``latest.json``, or another one."""
+        name = LATEST if digest is None else manifest_name(digest)
         with _http_failures(), self._open(name) as answer:
             return SignedManifest.from_bytes(answer.read(2 * MAX_MANIFEST_BYTES + 1))
 
@@ -142,11 +137,6 @@ class HttpSource:
         """From its file."""
         with _http_failures(), self._open(root_name(version)) as answer:
             return bytes(answer.read(MAX_ROOT_BYTES + 1))
-
-    def log_proof(self) -> bytes:
-        """From its file."""
-        with _http_failures(), self._open(LOG_PROOF) as answer:
-            return bytes(answer.read(MAX_PROOF_BYTES + 1))
 
     def close(self) -> None:
         """Nothing is held."""
@@ -205,9 +195,9 @@ class FolderSource:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def manifest(self, version: int | None = None) -> SignedManifest:
-        """``latest.json``, or the manifest of a version."""
-        name = LATEST if version is None else manifest_name(version)
+    def manifest(self, digest: str | None = None) -> SignedManifest:
+        """``latest.json``, or another one."""
+        name = LATEST if digest is None else manifest_name(digest)
         with _file_failures(), (self._folder / name).open("rb") as stream:
             return SignedManifest.from_bytes(stream.read(2 * MAX_MANIFEST_BYTES + 1))
 
@@ -222,11 +212,6 @@ class FolderSource:
         """From its file."""
         with _file_failures(), (self._folder / root_name(version)).open("rb") as stream:
             return stream.read(MAX_ROOT_BYTES + 1)
-
-    def log_proof(self) -> bytes:
-        """From its file."""
-        with _file_failures(), (self._folder / LOG_PROOF).open("rb") as stream:
-            return stream.read(MAX_PROOF_BYTES + 1)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -22,12 +22,13 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.answering.kept_answers import KeptAnswers
     from fedboard.client.answering.refusal_counts import RefusalCounts
     from fedboard.client.answering.rounds import RatingSource
-    from fedboard.client.boards.witnessed import WitnessedLog
+    from fedboard.client.boards.seen import CosignedBoards
     from fedboard.client.device.asked_questions import AskedQuestions
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
     from fedboard.client.ratings.cohort_file import CohortFile
     from fedboard.client.ratings.examples_file import ExamplesFile
+    from fedboard.common.boards.witnesses import Witnesses
     from fedboard.common.protocols.shared.voucher import Voucher
 
 
@@ -100,7 +101,7 @@ class Server(_Section, frozen=True, kw_only=True):
 
 
 class Boards(_Section, frozen=True, kw_only=True):
-    """``[board]``: where boards come from and where they are kept."""
+    """``[boards]``: where boards come from, whom one believes about them, and where they are kept."""
 
     cache: Path = Path("boards")
     """A folder."""
@@ -113,9 +114,26 @@ class Boards(_Section, frozen=True, kw_only=True):
     the system's for a web server."""
     max_bytes: int = 1 << 30
     """Room for cached boards."""
+    witnesses: tuple[str, ...] = ()
+    """Public keys of witnesses, 64 hexadecimal digits each: nothing is answered about a board that too few of them
+    have cosigned, whatever a root says. It implies ``published_only``."""
+    cosignatures: int | None = None
+    """How many of them must have; more than half. None: as few as that."""
+
+    def __post_init__(self) -> None:
+        """Check that so many witnesses say anything.
+
+        Raises:
+            InputError: one of them is no key, or too few of them would do.
+        """
+        if not self.witnesses and self.cosignatures is None:
+            return
+        from fedboard.common.boards.witnesses import Witnesses  # cryptography, which others can do without
+
+        Witnesses.of(self.witnesses, self.cosignatures)
 
 
-class DeviceConfig(_Section, frozen=True, kw_only=True):
+class DeviceConfig(_Section, frozen=True, kw_only=True, rename={"board": "boards"}):
     """The whole file; paths are absolute once it is read by ``load_device``."""
 
     ratings: Ratings
@@ -196,6 +214,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             kept=self.state / "questions",
             source=place,
             authority=None if place is None else self.authority(place),
+            witnesses=self.witnesses,
         )
         return Asker(
             server=pinned,
@@ -267,28 +286,42 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
         """The boards that were fetched."""
         return BoardCache(self.board.cache, max_bytes=self.board.max_bytes)
 
-    def witnessed_log(self) -> "WitnessedLog | None":
-        """The log of boards that was seen here; None without witnesses.
+    @property
+    def witnesses(self) -> "Witnesses | None":
+        """Who must have cosigned a board; None for nobody."""
+        if not self.board.witnesses:
+            return None
+        from fedboard.common.boards.witnesses import Witnesses
+
+        return Witnesses.of(self.board.witnesses, self.board.cosignatures)
+
+    def cosigned_boards(self) -> "CosignedBoards | None":
+        """The boards here that enough witnesses have cosigned; None without witnesses.
 
         Raises:
-            InputError: the policy file cannot be used.
+            InputError: the key that signs boards cannot be read.
         """
-        if self.policy.witnesses is None:
+        witnesses = self.witnesses
+        if witnesses is None:
             return None
-        from fedboard.client.boards.witnessed import WitnessedLog
-        from fedboard.common.boards.log.policy import WitnessPolicy
+        from fedboard.client.boards.seen import CosignedBoards
+        from fedboard.client.boards.trust import Trust
+        from fedboard.common.boards.board_signature import PinnedKey
 
-        return WitnessedLog(WitnessPolicy.read(self.policy.witnesses), self.board.cache)
+        if self.board.public_key is not None:  # a root that they have signed may have named others
+            pinned = PinnedKey.read(self.board.public_key, witnesses=witnesses)
+            witnesses = Trust(pinned, self.board.cache).keys.witnesses or witnesses
+        return CosignedBoards(witnesses, self.board.cache)
 
     def published_boards(self) -> BoardCache:
         """The same, for the gate: with ``published_only`` or witnesses it fetches what it misses, where it knows
         from whom.
 
         Raises:
-            InputError: key or certificate of the source, or the policy of witnesses, cannot be read.
+            InputError: key or certificate of the source cannot be read.
         """
-        board, log = self.board, self.witnessed_log()
-        wanted = self.policy.published_only or log is not None
+        board = self.board
+        wanted = self.policy.published_only or self.witnesses is not None
         if not wanted or board.source is None or board.public_key is None:
             return self.board_cache()
         from fedboard.client.boards.fetching_cache import FetchingCache
@@ -300,7 +333,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True):
             public_key=board.public_key,
             authority=self.authority(board.source),
             simulation=self.policy.seeded_noise,
-            witnesses=None if log is None else log.policy,
+            witnesses=self.witnesses,
         )
 
 
@@ -366,7 +399,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
             refusals=config.refusals(),
             booked=BookedRounds(config.state / "booked.json"),
             cache=config.published_boards(),
-            log=config.witnessed_log(),
+            cosigned=config.cosigned_boards(),
             voucher=config.voucher(),
             asked=config.asked(),
         )

@@ -15,6 +15,7 @@ from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.client.boards.trust import Trust
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedRefusedError
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roots import QUESTIONS, Root
 from fedboard.common.keys.validity import Clock
@@ -117,7 +118,12 @@ def _is_json(path: Path) -> bool:
 
 
 def server_of(
-    path: Path, *, kept: Path, source: str | None = None, authority: Path | None = None
+    path: Path,
+    *,
+    kept: Path,
+    source: str | None = None,
+    authority: Path | None = None,
+    witnesses: Witnesses | None = None,
 ) -> PinnedServer | FollowedServer:
     """What a device has pinned of those who may ask: one key, or a root.
 
@@ -126,13 +132,14 @@ def server_of(
         kept: folder in which newer roots are remembered.
         source: of boards, which has the roots too.
         authority: PEM file of the authority that vouches for it; None: the system's.
+        witnesses: who must have signed a root that names others; None: nobody.
 
     Raises:
         InputError: neither is there, or the root names nobody who may ask.
     """
     if not _is_json(path):
         return PinnedServer.read(path)
-    pinned = PinnedKey.read(path)
+    pinned = PinnedKey.read(path, witnesses=witnesses)
     if QUESTIONS not in pinned.root.roles:
         raise InputError(
             f"{path}: this root names no key that signs questions; its holders add it with fedboard keys rotate "

@@ -19,8 +19,8 @@ from fedboard.client.answering.kept_answers import KeptAnswers
 from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import Scale
 from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.seen import CosignedBoards, run_stem
 from fedboard.client.boards.soundness import has_sound_arrays
-from fedboard.client.boards.witnessed import WitnessedLog, run_stem
 from fedboard.client.device.asked_questions import AskedQuestions
 from fedboard.client.device.board_policy import MOST_RELEASES, require_certified
 from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger, require_run_name
@@ -68,7 +68,7 @@ class DeviceGate:
         asker: Asker,
         booked: BookedRounds,
         cache: BoardCache | None = None,
-        log: WitnessedLog | None = None,
+        cosigned: CosignedBoards | None = None,
         voucher: Voucher | None = None,
         asked: AskedQuestions | None = None,
     ) -> None:
@@ -82,7 +82,7 @@ class DeviceGate:
             asker: whose questions are answered.
             booked: rounds that were booked, by the server's own word.
             cache: of published boards.
-            log: of those that enough witnesses have seen, where the policy names any.
+            cosigned: those boards that enough witnesses have cosigned; None where the policy names no witnesses.
             voucher: the device's identity, where the policy names who vouches for devices.
             asked: questions are noted there, in words, whether they are answered or not.
         """
@@ -92,7 +92,7 @@ class DeviceGate:
         self._refusals = refusals
         self.asker = asker
         self._booked = booked
-        self._cache, self._log = cache, log
+        self._cache, self._cosigned = cache, cosigned
         self._voucher, self._asked = voucher, asked
 
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
@@ -234,16 +234,16 @@ class DeviceGate:
         _require(agreed is None or catalogue_digest(catalogue) in agreed, Refusal.SINGLES_OUT)
         self._require_not_booked(question.run, board.version)
         self._require_not_continued(board)
-        if policy.published_only or policy.witnesses is not None:
+        if policy.published_only or self._cosigned is not None:
             published = self._cache is not None and self._cache.holds(board.digest)
-            unseen = Refusal.NOT_PUBLISHED if policy.witnesses is None else Refusal.NOT_WITNESSED
+            unseen = Refusal.NOT_PUBLISHED if self._cosigned is None else Refusal.NOT_WITNESSED
             _require(published, unseen)
-        if policy.witnesses is not None:
-            self._require_witnessed(question.run, board)
+        if self._cosigned is not None:
+            self._require_witnessed(question.run, board, self._cosigned)
 
-    def _require_witnessed(self, run: str, board: Board) -> None:
-        """The run's log shows the board; and a log has one ledger, so that no second run asks about its boards."""
-        _require(self._log is not None and self._log.shows(board, run=run), Refusal.NOT_WITNESSED)
+    def _require_witnessed(self, run: str, board: Board, cosigned: CosignedBoards) -> None:
+        """Enough witnesses have cosigned the board; and a name has one ledger, so that no second run asks."""
+        _require(cosigned.shows(board, run=run), Refusal.NOT_WITNESSED)
         stem = run_stem(run)
         answered = {given.run for given in self._ledger.given() if run_stem(given.run) == stem}
         _require(answered <= {run}, Refusal.NOT_WITNESSED)

@@ -39,8 +39,7 @@ adjacency = "{adjacency}"
 # catalogues = ["..."]          # answer about these catalogues alone (digests, from: fedboard status)
 # smallest_catalogue = 50       # fewer items make the question too pointed
 # seeded_noise = true           # take simulations too, runs and boards, whose noise the server can remove
-# published_only = true         # answer only about boards that come, signed for everybody, from [board]
-# witnesses = "witnesses.policy" # answer only about boards that enough of these witnesses have seen, from [board]
+# published_only = true         # answer only about boards that come, signed for everybody, from [boards]
 # answers_kept_hours = 24.0     # how long a server that lost an answer may have the same one again
 
 # [server]                      # a device that trains
@@ -52,12 +51,14 @@ adjacency = "{adjacency}"
 # max_question_megabytes = 64   # larger questions (with the board) are refused unread
 # max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
 
-# [board]                       # where boards come from
+# [boards]                      # where boards come from
 # source = "fedboard.example.org:8445"
 # public_key = "board-signing.pub"
 # ca_certificate = "ca.pem"     # who vouches for the source, where it is not the one of [server]
 # cache = "boards"
 # max_bytes = 1073741824        # room for boards
+# witnesses = ["0000000000000000000000000000000000000000000000000000000000000000"]  # (fedboard keys witness) ...
+# cosignatures = 1              # ... answer only about boards that so many of them have cosigned: more than half
 """
 
 

@@ -17,7 +17,7 @@ from fedboard.common.protection import Protection, protection_of_board
 
 if TYPE_CHECKING:
     from fedboard.client.device.config import DeviceConfig
-    from fedboard.common.boards.log.policy import WitnessPolicy
+    from fedboard.common.boards.witnesses import Witnesses
 
 _SQLITE = b"SQLite format 3\0"
 
@@ -38,7 +38,7 @@ def open_own(
     place: Path | Board | None,
     *,
     columns: Mapping[str, str] | None = None,
-    witnesses: "WitnessPolicy | None" = None,
+    witnesses: "Witnesses | None" = None,
 ) -> OwnView:
     """Open a person's ratings beside a board.
 
@@ -72,7 +72,7 @@ def open_own(
     return OwnView(board=board, own=own, left_out=len(skipped))
 
 
-def _opened(place: Path | Board, witnesses: "WitnessPolicy | None") -> Board:
+def _opened(place: Path | Board, witnesses: "Witnesses | None") -> Board:
     return place if isinstance(place, Board) else open_board(place, witnesses=witnesses)
 
 
@@ -91,9 +91,9 @@ def _board_of(config: "DeviceConfig") -> Board:
     if not any(cache.glob("board-*.board")):
         raise InputError(f"{cache}: this device has no board yet; get one with `fedboard board fetch`")
     board = open_board(cache)
-    log = config.witnessed_log()
-    if log is not None:
-        log.require_shown(board, cache)
+    cosigned = config.cosigned_boards()
+    if cosigned is not None:
+        cosigned.require_shown(board, cache)
     protection = protection_of_board(board)
     if protection is not Protection.PRIVATE and not config.policy.seeded_noise:
         raise InputError(

@@ -1,7 +1,6 @@
 """A person's participation policy: what she is willing to give, to whom, under which promise. Her own choice."""
 
 import re
-from pathlib import Path
 
 import msgspec
 
@@ -66,9 +65,6 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Whether to answer a run, and take a board, whose noise can be reproduced: a simulation, not private."""
     published_only: bool = False
     """Whether a board must be in the board cache, where only signed ones are, before it is answered."""
-    witnesses: Path | None = None
-    """Policy file of the witnesses of the run's log of boards: about a board that too few of them have seen nothing
-    is answered. It implies ``published_only``, and is for the runs of one log."""
     answers_kept_hours: float = 24.0
     """How long an answer may be sent again to a server that lost it; the answer to the next round ends it before.
     In (0, 720]."""

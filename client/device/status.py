@@ -37,7 +37,7 @@ REASONS: Mapping[Refusal, str] = {
     Refusal.NOT_PRIVATE: "its noise can be reproduced, or is less than you ask for",
     Refusal.SINGLES_OUT: "its catalogue is too small, names an item twice, or is not one that you agreed to",
     Refusal.NOT_PUBLISHED: "its board is not among those that everybody gets",
-    Refusal.NOT_WITNESSED: "too few of your witnesses have seen its board, or they have seen another one",
+    Refusal.NOT_WITNESSED: "too few of your witnesses have cosigned its board, or they have cosigned another one",
     Refusal.OVER_LIMIT: "it would take you beyond your limit",
     Refusal.ANSWERED_BEFORE: "it was answered before, and that answer is no longer kept",
     Refusal.NO_RATINGS: "there are no ratings to answer from",
@@ -68,12 +68,11 @@ _LIMITS: Mapping[str, str] = {
     "smallest_catalogue": "smallest catalogue",
     "seeded_noise": "takes simulations, which are not private",
     "published_only": "answers about boards alone that everybody gets",
-    "witnesses": "file of the witnesses who must have seen a board",
     "answers_kept_hours": "hours that an answer is kept",
 }
 """Fields of a policy that are shown, in words."""
 
-_WITHOUT = {"epsilon_per_run": "the whole limit", "helper": "none", "witnesses": "none"}
+_WITHOUT = {"epsilon_per_run": "the whole limit", "helper": "none"}
 """What it means that a field is left out; for the others, that anything is allowed."""
 
 

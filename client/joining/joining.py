@@ -41,7 +41,7 @@ question_key = "{question_key}"  # who may ask
 identity_key = "identity.key"   # by which other devices may know it, where an authority vouches for it
 """
 _BOARD = """
-[board]
+[boards]
 source = "{source}"
 public_key = "{board_key}"
 """
@@ -188,4 +188,4 @@ def _write_server(device: Path, invitation: Invitation, introduction: Introducti
 
 
 def _has_board(device: Path) -> bool:
-    return "board" in tomllib.loads(device.read_text(encoding="utf-8"))
+    return "boards" in tomllib.loads(device.read_text(encoding="utf-8"))

@@ -12,7 +12,6 @@ from fedboard.client.page.own_script import known_tasks
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.log.policy import Group, WitnessPolicy
 from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.packing import pack
 from fedboard.common.errors import InputError
@@ -34,7 +33,7 @@ class HeldBoard:
     signed: SignedManifest | None = None
     """None: nobody signed it."""
     earlier: tuple[SignedManifest, ...] = ()
-    """Manifests of the boards before it, newest first."""
+    """The manifests before it in the chain, newest first, renewals included."""
     address: str | None = None
     """Where the page fetches the file from; None: it is in the page."""
     form: Encoding = Encoding.PACKED
@@ -43,8 +42,6 @@ class HeldBoard:
     """When it was signed."""
     signers: PinnedKey | None = None
     """Who may sign, after the roots that its source has; None: as was pinned."""
-    proof: str | None = None
-    """What was logged of it, where witnesses were asked for."""
 
     @property
     def epsilon(self) -> float:
@@ -62,7 +59,6 @@ class HeldBoard:
             "address": self.address,
             "signed": _as_it_came(self.signed),
             "earlier": [_as_it_came(signed) for signed in self.earlier],
-            "proof": self.proof,
             "projection": directions(self.board),
         }
 
@@ -132,34 +128,16 @@ def _packed(held: HeldBoard) -> bytes:
     return pack(content, Encoding.PACKED, approximates=held.board.digest).content
 
 
-def policy_of(witnesses: WitnessPolicy | None) -> dict[str, Any] | None:
-    """A policy of witnesses as the page reads it."""
-    if witnesses is None:
-        return None
-    return {
-        "log": str(witnesses.log),
-        "witnesses": [{"name": one.name, "key": str(one.key)} for one in witnesses.witnesses],
-        "quorum": _quorum(witnesses.quorum),
-        "bears": witnesses.bears,
-    }
-
-
-def _quorum(group: Group) -> dict[str, Any]:
-    return {
-        "least": group.least,
-        "members": [one if isinstance(one, str) else _quorum(one) for one in group.members],
-    }
-
-
 def signers_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:
-    """Whose signatures count, as the page reads it.
+    """Whose signatures and cosignatures count, as the page reads it.
 
     Args:
         boards: of one page.
         key: as it was pinned.
 
     Returns:
-        ``key`` (None where nothing is signed), ``more`` keys and ``threshold``.
+        ``key`` (None where nothing is signed), ``more`` keys and ``threshold``; ``witnesses``, public keys of 64
+        hexadecimal digits each, and how many ``cosignatures`` there must be.
 
     Raises:
         InputError: they are of mirrors with different roots.
@@ -171,9 +149,16 @@ def signers_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, 
             "into all of them, or write a page for each"
         )
     if signers is None:
-        return {"key": None, "more": [], "threshold": 1}
+        return {"key": None, "more": [], "threshold": 1, "witnesses": [], "cosignatures": 0}
     first, *more = (one.hex() for one in signers.keys)
-    return {"key": first, "more": more, "threshold": signers.threshold}
+    witnesses = signers.witnesses
+    return {
+        "key": first,
+        "more": more,
+        "threshold": signers.threshold,
+        "witnesses": [] if witnesses is None else [key.hex() for key in witnesses.keys],
+        "cosignatures": 0 if witnesses is None else witnesses.least,
+    }
 
 
 def _as_it_came(signed: SignedManifest | None) -> dict[str, Any] | None:

@@ -13,11 +13,10 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fedboard.client.page.contents import HeldBoard, policy_of, require_alike, require_shown, signers_of
+from fedboard.client.page.contents import HeldBoard, require_alike, require_shown, signers_of
 from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
 from fedboard.client.page.own_script import script_folder
 from fedboard.common.boards.board_signature import PinnedKey
-from fedboard.common.boards.log.policy import WitnessPolicy
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.wire.pages.filling import as_data, base_style, filled, source_hash
@@ -45,7 +44,6 @@ def write_page(
     chosen: int = 0,
     key: PinnedKey | None = None,
     installable: bool = False,
-    witnesses: WitnessPolicy | None = None,
 ) -> int:
     """Write the page of a board, or of several that can be compared.
 
@@ -53,9 +51,8 @@ def write_page(
         path: the HTML file, replaced where it is there.
         boards: at least one; shown in this order. Public.
         chosen: which of them is shown first.
-        key: who signed, where somebody did.
+        key: who signed, and who must have cosigned, where somebody did; the page checks that too.
         installable: whether to write a manifest and a worker beside it, for a page on a web server.
-        witnesses: whose log must show every board; the page checks that too. None: nobody's.
 
     Returns:
         How many bytes the page has.
@@ -68,7 +65,7 @@ def write_page(
         require_shown(each)
     require_alike(held)
     beside = path if installable else None
-    page = page_of(held, chosen=chosen, key=key, beside=beside, witnesses=witnesses).encode("utf-8")
+    page = page_of(held, chosen=chosen, key=key, beside=beside).encode("utf-8")
     if installable:
         write_beside(path, title=held[chosen].label, digest=hashlib.sha256(page).hexdigest())
     write_atomically(path, page)
@@ -81,7 +78,6 @@ def page_of(
     chosen: int,
     key: PinnedKey | None,
     beside: Path | None = None,
-    witnesses: WitnessPolicy | None = None,
 ) -> str:
     """The text of the page; ``beside`` is its own path where a manifest and a worker lie there too."""
     style, script = base_style() + _text("style.css"), joined_script(script_folder())
@@ -91,7 +87,6 @@ def page_of(
         "boards": [board.entry() for board in boards],
         "chosen": chosen,
         **signers_of(boards, key),
-        "witnesses": policy_of(witnesses),
     }
     slots = {
         "policy": _policy(script, style, origins, installable=beside is not None),

@@ -5,38 +5,77 @@ board; a renewal says the same of it again; and the ledger only grows. Readers, 
 a chain to the same rules.
 """
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
 from fedboard.common.boards.manifest import Manifest, SignedManifest
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 
 MOST_STEPS = 100_000
 """Most manifests of one run that are read of a chain."""
 
-
-def manifest_of(signed: SignedManifest) -> Manifest:
-    """What a signed manifest says; its signatures are not looked at.
-
-    Raises:
-        FeedRefusedError: ``malformed``.
-    """
-    return Manifest.from_bytes(signed.content.encode())
+Earlier: TypeAlias = Callable[[str], SignedManifest]
+"""Gives the manifest whose content has this SHA-256, from a source that nobody trusts."""
 
 
-def require_next(before: Manifest, digest: str, after: Manifest) -> None:
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One signed manifest of a chain, read; its signatures are another question."""
+
+    signed: SignedManifest
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, signed: SignedManifest) -> "Link":
+        """Read what is signed.
+
+        Raises:
+            FeedRefusedError: ``malformed``.
+        """
+        return cls(signed, Manifest.from_bytes(signed.content.encode()))
+
+    @property
+    def digest(self) -> str:
+        """By which the next one names it."""
+        return self.signed.digest
+
+
+def require_next(before: Link, after: Link) -> None:
     """Refuse a manifest that does not follow another one in the chain.
-
-    Args:
-        before: the earlier one.
-        digest: SHA-256 of its content.
-        after: said to be the one after it.
 
     Raises:
         FeedRefusedError: ``broken-chain``, ``wrong-run`` or ``ledger-changed``.
     """
-    require_later(before, after)
-    renewed = after.version == before.version
-    in_order = after.renewal == before.renewal + 1 if renewed else after.renewal == 0
-    if after.previous_manifest != digest or not in_order:
+    first, second = before.manifest, after.manifest
+    require_later(first, second)
+    renewed = second.version == first.version
+    in_order = second.renewal == first.renewal + 1 if renewed else second.renewal == 0
+    if second.previous_manifest != before.digest or not in_order:
         raise FeedRefusedError(FeedCode.BROKEN_CHAIN)
+
+
+def back_from(link: Link, earlier: Earlier) -> Iterator[Link]:
+    """The manifests before one that counts, newest first: each is named by the one after it, so that no signature
+    on it need be looked at.
+
+    Raises:
+        FeedRefusedError: ``broken-chain`` and its like, or the source has not all of them.
+    """
+    for _ in range(MOST_STEPS):
+        digest = link.manifest.previous_manifest
+        if digest is None:
+            return
+        try:
+            before = Link.of(earlier(digest))
+        except FeedRefusedError as error:
+            code = FeedCode.BROKEN_CHAIN if error.code is FeedCode.NOT_FOUND else error.code
+            raise FeedRefusedError(code) from error
+        if before.digest != digest:
+            raise FeedRefusedError(FeedCode.WRONG_DIGEST)
+        require_next(before, link)
+        yield before
+        link = before
 
 
 def require_later(before: Manifest, after: Manifest) -> None:
@@ -47,11 +86,11 @@ def require_later(before: Manifest, after: Manifest) -> None:
     """
     if after.run != before.run or after.run_id != before.run_id:
         raise FeedRefusedError(FeedCode.WRONG_RUN)
-    if after.version < before.version or contradict(before, after):
-        raise FeedRefusedError(FeedCode.BROKEN_CHAIN)
     same_length = after.releases == before.releases
     if after.releases < before.releases or (same_length and after.ledger_head != before.ledger_head):
         raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
+    if after.version < before.version or contradict(before, after):
+        raise FeedRefusedError(FeedCode.BROKEN_CHAIN)
 
 
 def contradict(one: Manifest, other: Manifest) -> bool:

@@ -34,7 +34,7 @@ _SENTENCES = {
     FeedCode.UNREACHABLE: "the board service did not answer in time; try again later",
     FeedCode.UNTRUSTED: (
         "no authority that is trusted here vouches for the certificate of the board service; "
-        "name its own with --authority, or as ca_certificate in [board] of device.toml"
+        "name its own with --authority, or as ca_certificate in [boards] of device.toml"
     ),
     FeedCode.EXPIRED: (
         "the TLS certificate of the board service has expired, or is not valid yet; whoever runs it makes a new "

@@ -1,6 +1,8 @@
 """Ed25519 keys (RFC 8032) in PEM files: what a server signs with, and what a reader or a device pins."""
 
 import hashlib
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -16,7 +18,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.node_keys import write_new
+
+_PUBLIC, _SECRET = 0o644, 0o600
 
 
 class KeyPair:
@@ -35,14 +38,6 @@ class KeyPair:
     def public(self) -> bytes:
         """The public half, 32 bytes."""
         return self._key.public_key().public_bytes_raw()
-
-    def sign(self, statement: bytes) -> bytes:
-        """A signature, 64 bytes.
-
-        Args:
-            statement: begins with what it is, so that it passes for nothing else.
-        """
-        return self._key.sign(statement)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -65,6 +60,18 @@ class KeyPair:
         private, public = folder / self.PRIVATE_NAME, folder / self.PUBLIC_NAME
         write_pair(self._key, private=private, public=public)
         return private, public
+
+
+class DeviceKeyPair(KeyPair):
+    """One that a device signs statements with."""
+
+    def sign(self, statement: bytes) -> bytes:
+        """A signature, 64 bytes.
+
+        Args:
+            statement: begins with what it is, so that it passes for nothing else.
+        """
+        return self._key.sign(statement)
 
 
 def has_signed(key: bytes, signature: bytes, message: bytes) -> bool:
@@ -150,3 +157,34 @@ def public_pem(raw: bytes) -> bytes:
 def key_id(key: Ed25519PublicKey) -> str:
     """A short public name of a key: the first 16 digits of the SHA-256 of its 32 bytes."""
     return hashlib.sha256(key.public_bytes(Encoding.Raw, PublicFormat.Raw)).hexdigest()[:16]
+
+
+def write_new(*, secret: Mapping[Path, bytes], public: Mapping[Path, bytes] | None = None) -> None:
+    """Write key files, none of which may be there.
+
+    Args:
+        secret: what only its owner may read.
+        public: what anybody may.
+
+    Raises:
+        InputError: one of all of them is there; nothing was written.
+    """
+    files = [(*one, _SECRET) for one in secret.items()] + [(*one, _PUBLIC) for one in (public or {}).items()]
+    for path, _, _ in files:
+        _require_free(path)
+    for path, content, mode in files:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        except FileExistsError:
+            _require_free(path)
+            raise
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+
+
+def _require_free(path: Path) -> None:
+    if path.exists():
+        raise InputError(
+            f"{path} is there already, and a key that is in use must not be lost; move it away first"
+        )

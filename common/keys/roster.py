@@ -20,7 +20,7 @@ from typing import Annotated
 import msgspec
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.ed25519_keys import KeyPair, has_signed, read_public
+from fedboard.common.keys.ed25519_keys import DeviceKeyPair, KeyPair, has_signed, read_public
 
 KEY_BYTES, SIGNATURE_BYTES = 32, 64
 MOST_DEVICES = 1 << 16
@@ -158,7 +158,7 @@ class RosterAuthority(KeyPair):
         return Roster.read(head + line, authority=self.public)
 
 
-class IdentityKey(KeyPair):
+class IdentityKey(DeviceKeyPair):
     """A device's identity: the private key by which it is known to other devices. It never leaves the device.
 
     Its public half is what a list of devices holds.

@@ -18,7 +18,7 @@ from typing import Final
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedboard.common.keys.ed25519_keys import KeyPair
+from fedboard.common.keys.ed25519_keys import DeviceKeyPair
 
 SERVICE: Final = "fedboard.v1.Devices"
 CHUNK_BYTES: Final = 1 << 16
@@ -69,7 +69,7 @@ class Method(StrEnum):
         return f"/{SERVICE}/{self.value}"
 
 
-class DeviceKey(KeyPair):
+class DeviceKey(DeviceKeyPair):
     """By which a device is known to its server; the private half never leaves the device."""
 
     PRIVATE_NAME = "device.key"

@@ -4,46 +4,51 @@
 # source: devices.proto
 # Protobuf Python Version: 6.33.5
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
-_runtime_version.ValidateProtobufRuntimeVersion(_runtime_version.Domain.PUBLIC, 6, 33, 5, "", "devices.proto")
+_runtime_version.ValidateProtobufRuntimeVersion(
+    _runtime_version.Domain.PUBLIC,
+    6,
+    33,
+    5,
+    '',
+    'devices.proto'
+)
 # @@protoc_insertion_point(imports)
 
 _sym_db = _symbol_database.Default()
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\rdevices.proto\x12\x0b\x66\x65\x64\x62oard.v1"\x12\n\x10IntroduceRequest"!\n\x0eIntroduceReply\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c"|\n\x0bJoinRequest\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\x12\x10\n\x08identity\x18\x04 \x01(\x0c\x12\x1a\n\x12identity_signature\x18\x05 \x01(\x0c\x12\x0f\n\x07version\x18\x06 \x01(\t"=\n\tJoinReply\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tmax_users\x18\x02 \x01(\r\x12\x0f\n\x07refused\x18\x03 \x01(\t"\x1e\n\x0bWorkRequest\x12\x0f\n\x07version\x18\x01 \x01(\t"J\n\x08WorkPart\x12%\n\x04head\x18\x01 \x01(\x0b\x32\x15.fedboard.v1.WorkHeadH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part"g\n\x08WorkHead\x12\x0c\n\x04work\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x13\n\x0b\x66rame_bytes\x18\x03 \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x04 \x01(\x04\x12\x15\n\rpause_seconds\x18\x05 \x01(\x01"\x1e\n\x0b\x41nswerChunk\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c"\x0f\n\rAnswerReceipt2\x89\x02\n\x07\x44\x65vices\x12G\n\tIntroduce\x12\x1d.fedboard.v1.IntroduceRequest\x1a\x1b.fedboard.v1.IntroduceReply\x12\x38\n\x04Join\x12\x18.fedboard.v1.JoinRequest\x1a\x16.fedboard.v1.JoinReply\x12\x39\n\x04Work\x12\x18.fedboard.v1.WorkRequest\x1a\x15.fedboard.v1.WorkPart0\x01\x12@\n\x06\x41nswer\x12\x18.fedboard.v1.AnswerChunk\x1a\x1a.fedboard.v1.AnswerReceipt(\x01\x62\x06proto3'
-)
+
+
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\rdevices.proto\x12\x0b\x66\x65\x64\x62oard.v1\"\x12\n\x10IntroduceRequest\"!\n\x0eIntroduceReply\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"|\n\x0bJoinRequest\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\x12\x10\n\x08identity\x18\x04 \x01(\x0c\x12\x1a\n\x12identity_signature\x18\x05 \x01(\x0c\x12\x0f\n\x07version\x18\x06 \x01(\t\"=\n\tJoinReply\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x11\n\tmax_users\x18\x02 \x01(\r\x12\x0f\n\x07refused\x18\x03 \x01(\t\"\x1e\n\x0bWorkRequest\x12\x0f\n\x07version\x18\x01 \x01(\t\"J\n\x08WorkPart\x12%\n\x04head\x18\x01 \x01(\x0b\x32\x15.fedboard.v1.WorkHeadH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"g\n\x08WorkHead\x12\x0c\n\x04work\x18\x01 \x01(\t\x12\x0c\n\x04kind\x18\x02 \x01(\t\x12\x13\n\x0b\x66rame_bytes\x18\x03 \x01(\x04\x12\x13\n\x0btotal_bytes\x18\x04 \x01(\x04\x12\x15\n\rpause_seconds\x18\x05 \x01(\x01\"\x1e\n\x0b\x41nswerChunk\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"\x0f\n\rAnswerReceipt2\x89\x02\n\x07\x44\x65vices\x12G\n\tIntroduce\x12\x1d.fedboard.v1.IntroduceRequest\x1a\x1b.fedboard.v1.IntroduceReply\x12\x38\n\x04Join\x12\x18.fedboard.v1.JoinRequest\x1a\x16.fedboard.v1.JoinReply\x12\x39\n\x04Work\x12\x18.fedboard.v1.WorkRequest\x1a\x15.fedboard.v1.WorkPart0\x01\x12@\n\x06\x41nswer\x12\x18.fedboard.v1.AnswerChunk\x1a\x1a.fedboard.v1.AnswerReceipt(\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "devices_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'devices_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_INTRODUCEREQUEST"]._serialized_start = 30
-    _globals["_INTRODUCEREQUEST"]._serialized_end = 48
-    _globals["_INTRODUCEREPLY"]._serialized_start = 50
-    _globals["_INTRODUCEREPLY"]._serialized_end = 83
-    _globals["_JOINREQUEST"]._serialized_start = 85
-    _globals["_JOINREQUEST"]._serialized_end = 209
-    _globals["_JOINREPLY"]._serialized_start = 211
-    _globals["_JOINREPLY"]._serialized_end = 272
-    _globals["_WORKREQUEST"]._serialized_start = 274
-    _globals["_WORKREQUEST"]._serialized_end = 304
-    _globals["_WORKPART"]._serialized_start = 306
-    _globals["_WORKPART"]._serialized_end = 380
-    _globals["_WORKHEAD"]._serialized_start = 382
-    _globals["_WORKHEAD"]._serialized_end = 485
-    _globals["_ANSWERCHUNK"]._serialized_start = 487
-    _globals["_ANSWERCHUNK"]._serialized_end = 517
-    _globals["_ANSWERRECEIPT"]._serialized_start = 519
-    _globals["_ANSWERRECEIPT"]._serialized_end = 534
-    _globals["_DEVICES"]._serialized_start = 537
-    _globals["_DEVICES"]._serialized_end = 802
+  DESCRIPTOR._loaded_options = None
+  _globals['_INTRODUCEREQUEST']._serialized_start=30
+  _globals['_INTRODUCEREQUEST']._serialized_end=48
+  _globals['_INTRODUCEREPLY']._serialized_start=50
+  _globals['_INTRODUCEREPLY']._serialized_end=83
+  _globals['_JOINREQUEST']._serialized_start=85
+  _globals['_JOINREQUEST']._serialized_end=209
+  _globals['_JOINREPLY']._serialized_start=211
+  _globals['_JOINREPLY']._serialized_end=272
+  _globals['_WORKREQUEST']._serialized_start=274
+  _globals['_WORKREQUEST']._serialized_end=304
+  _globals['_WORKPART']._serialized_start=306
+  _globals['_WORKPART']._serialized_end=380
+  _globals['_WORKHEAD']._serialized_start=382
+  _globals['_WORKHEAD']._serialized_end=485
+  _globals['_ANSWERCHUNK']._serialized_start=487
+  _globals['_ANSWERCHUNK']._serialized_end=517
+  _globals['_ANSWERRECEIPT']._serialized_start=519
+  _globals['_ANSWERRECEIPT']._serialized_end=534
+  _globals['_DEVICES']._serialized_start=537
+  _globals['_DEVICES']._serialized_end=802
 # @@protoc_insertion_point(module_scope)

@@ -161,9 +161,7 @@ def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> P
     return put
 
 
-def _statement(
-    settings: FleetSettings, wording: Wording, put: PutQuery, epsilon: float
-) -> QuestionStatement:
+def _statement(settings: FleetSettings, wording: Wording, put: PutQuery, epsilon: float) -> QuestionStatement:
     return wording.statement(
         settings.task.rating_range,
         scaled=settings.task.feedback == "explicit",

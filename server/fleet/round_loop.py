@@ -19,8 +19,7 @@ from fedboard.server.fleet.plan.closing import reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.queries import PutQuery, Standing, queries_of
-from fedboard.server.fleet.query_account import give_up
+from fedboard.server.fleet.queries import PutQuery, Standing, give_up, queries_of
 from fedboard.server.fleet.rounds.booked_rounds import BEHIND
 from fedboard.server.fleet.rounds.nodes import Exchange, MemberNodes, Nodes, Reply
 from fedboard.server.fleet.rounds.round_log import RoundLog

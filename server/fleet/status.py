@@ -1,41 +1,44 @@
-"""How a fleet stands: who is there, whether a round can begin, what is spent, lost, or about to expire.
+"""How a fleet stands: who is there, for whom it waits, what is spent, lost, about to expire or to run out.
 
 From files alone, whether its server runs or not. For the operator: how many devices are there depends on people in
 ways that no budget covers.
 """
 
 import json
+import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedboard.common.files import stamp_of
+from fedboard.common.files import is_locked
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server.fleet.members.records import Member
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.processes.work_locks import is_locked
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.operating.run_fares import Fares
-from fedboard.server.publishing.log.telling import log_families, trouble
-from fedboard.server.publishing.log.telling import told as told_of_log
-from fedboard.server.publishing.upkeep.expiring import (
+from fedboard.server.publishing.expiring import (
     Expiry,
     certificate_expiry,
     manifest_expiry,
     root_expiry,
     roster_expiry,
 )
+from fedboard.server.publishing.mirror_files import Mirror
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-_HEARD_SECONDS = 25.0
-"""A device that was silent for longer is gone: its heart beats every 10 s. One that comes without Flower may be
-silent for longer, as the door says of it."""
+_LATE_SECONDS = 30.0
+"""What the server writes is out of date when it is so much older than it would be."""
+_LEAST_FREE = 1 << 30
+"""Bytes; with less on its disk a server may not get through a round."""
+_SHOWN = 5
+"""Names of devices that are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +46,26 @@ class Devices:
     """Who takes part."""
 
     admitted: int
-    invited: int
-    """Of them, by invitation."""
     removed: int
     online: int | None
-    """Heard from just now; None where no server runs, or the door has not said so yet."""
+    """Heard from just now; None where no server runs, or it has not said so yet."""
     open_invitations: int
     presented_again: tuple[str, ...]
     """Whose invitation somebody else presented too."""
     versions: dict[str, int]
     """Of fedboard, of those that are online; empty text for those that do not say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnderWay:
+    """The question that devices are answering."""
+
+    asked: int
+    answered: int
+    waiting_for: tuple[str, ...]
+    """Names of those who have not answered."""
+    until: float
+    """When its time is over, seconds since 1970 UTC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +81,15 @@ class FleetStatus:
     quorum: int
     expected: int
     devices: Devices
+    under_way: UnderWay | None
+    """None between rounds."""
     expiries: tuple[Expiry, ...]
     """Soonest first."""
+    free_bytes: int
+    """On the disk of the state folder."""
     now: float
-    log: dict[str, Any] | None = None
-    """What there is to say of its log of boards; None: boards are not logged."""
+    cosigning: str | None = None
+    """Which boards wait for which witnesses; None: none does."""
 
     @property
     def left(self) -> float:
@@ -98,9 +115,10 @@ class FleetStatus:
             )
         if self.fares.lost:
             found.append(f"{self.fares.lost} rounds are lost with their budget; rounds.jsonl says why")
+        if self.free_bytes < _LEAST_FREE:
+            found.append(f"{self.free_bytes / 2**20:,.0f} MiB are free on the disk of the state folder")
         found += [one.sentence(self.now) for one in self.expiries if one.is_soon(self.now)]
-        if (doubt := trouble(self.log)) is not None:
-            found.append(doubt)
+        found += [] if self.cosigning is None else [self.cosigning]
         for name in devices.presented_again:
             found.append(
                 f"the invitation of {name} was presented by another key too: somebody else has seen it"
@@ -109,7 +127,7 @@ class FleetStatus:
 
     def to_dict(self) -> dict[str, Any]:
         """For ``--json`` and the live page."""
-        fares, logged = self.fares, {} if self.log is None else {"log": self.log}
+        fares, asked = self.fares, self.under_way
         return {
             "name": self.name,
             "running": self.running,
@@ -117,13 +135,41 @@ class FleetStatus:
             "epsilon": {"spent": fares.spent, "limit": self.epsilon, "left": self.left},
             "devices": asdict(self.devices),
             "quorum": {"needed": self.quorum, "expected": self.expected, "met": self.has_quorum},
+            "under_way": None if asked is None else asdict(asked),
             "expires": [
                 {"what": one.what, "place": one.place, "at": one.at, "days": one.days(self.now)}
                 for one in self.expiries
             ],
+            "free_bytes": self.free_bytes,
+            "cosigning": self.cosigning,
             "problems": self.problems(),
-            **logged,
         }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """For people: what it is about, and how it stands."""
+        devices, asked = self.devices, self.under_way
+        online = "unknown" if devices.online is None else str(devices.online)
+        versions = ", ".join(f"{count} of {name or 'unknown'}" for name, count in devices.versions.items())
+        rows = [
+            ("server", "running" if self.running else "not running"),
+            ("devices", f"{online} online of {devices.admitted} members, {devices.open_invitations} invited"),
+            ("quorum", f"{self.quorum} of {self.expected} expected"),
+            ("versions", versions or "none online"),
+        ]
+        if asked is not None:
+            left = max(asked.until - self.now, 0.0)
+            rows.append(("answers", f"{asked.answered} of {asked.asked} asked, {left:.0f} s left"))
+            if asked.waiting_for:
+                more = len(asked.waiting_for) - _SHOWN
+                named = ", ".join(asked.waiting_for[:_SHOWN])
+                rows.append(("waiting for", named if more <= 0 else f"{named} and {more} more"))
+        rows += [
+            ("rounds", self.fares.sentence),
+            ("epsilon", f"{self.left:.4g} of {self.epsilon:g} left"),
+            ("disk", f"{self.free_bytes / 2**30:,.1f} GiB free"),
+        ]
+        rows += [(one.what, f"{one.days(self.now):,.0f} days left") for one in self.expiries]
+        return rows
 
 
 def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time) -> FleetStatus:
@@ -133,18 +179,35 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         StorageError: the register of devices cannot be used.
     """
     state, now = StateFolder.of(settings), clock()
-    running = state.lock.exists() and is_locked(state.lock)
+    running = is_locked(state.lock)
+    members, invitations, again = list[Member](), 0, tuple[str, ...]()
+    if state.members.exists():
+        with Register(state.members) as register:
+            members, invitations = register.members(), len(register.invitations())
+            again = tuple(register.presented_again())
+    names = {member.key: member.name for member in members if member.admitted}
+    told = _told(state.door, now) if running else None
+    online = None if told is None else {key: version for key, version in told[0].items() if key in names}
     return FleetStatus(
         name=settings.name,
         running=running,
         fares=_fares(state),
-        epsilon=settings.privacy.epsilon,
-        quorum=settings.rounds.quorum,
-        expected=settings.rounds.expected_nodes,
-        devices=_devices(state, now, running=running),
+        epsilon=settings.promise.epsilon,
+        quorum=settings.rounds.least,
+        expected=settings.rounds.devices,
+        devices=Devices(
+            admitted=len(names),
+            removed=len(members) - len(names),
+            online=None if online is None else len(online),
+            open_invitations=invitations,
+            presented_again=again,
+            versions=dict(sorted(Counter((online or {}).values()).items())),
+        ),
+        under_way=None if told is None else _under_way(told[1], names, now),
         expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
+        free_bytes=_free(state.path),
         now=now,
-        log=told_of_log(settings.board.log),
+        cosigning=Mirror(state.mirror).waiting(),
     )
 
 
@@ -157,100 +220,76 @@ def _fares(state: StateFolder) -> Fares:
         return replace(fares, spent=held.spent().epsilon)
 
 
-def _devices(state: StateFolder, now: float, *, running: bool) -> Devices:
-    if not state.members.exists():
-        return Devices(
-            admitted=0,
-            invited=0,
-            removed=0,
-            online=None,
-            open_invitations=0,
-            presented_again=(),
-            versions={},
-        )
-    with Register(state.members) as register:
-        members, invitations = register.members(), register.invitations()
-        again = tuple(register.presented_again())
-    admitted = {member.key for member in members if member.admitted}
-    online = _online(state.door, now) if running else None
-    there = {} if online is None else {key: version for key, version in online.items() if key in admitted}
-    return Devices(
-        admitted=len(admitted),
-        invited=sum(member.admitted and member.invited for member in members),
-        removed=sum(member.removed is not None for member in members),
-        online=None if online is None else len(there),
-        open_invitations=len(invitations),
-        presented_again=again,
-        versions=dict(sorted(Counter(there.values()).items())),
-    )
+def _free(folder: Path) -> int:
+    place = next(place for place in (folder, *folder.parents) if place.exists())
+    return shutil.disk_usage(place).free
 
 
-def _online(door: Path, now: float) -> dict[str, str] | None:
-    """Public key to version of fedboard of devices that the door just heard from; None where it says nothing."""
+def _told(door: Path, now: float) -> tuple[dict[str, str], Mapping[str, Any]] | None:
+    """What the server has written: public key to version of fedboard of devices that were heard from just now, and
+    the question that is under way; None where it says nothing.
+    """
     try:
         told = json.loads(door.read_text(encoding="utf-8"))
         written, devices = float(told["written"]), dict(told["devices"])
-        if now - written > max(4 * _HEARD_SECONDS, len(devices) / 100):  # many are written less often
+        if abs(now - written) > 2 * _LATE_SECONDS + len(devices) / 100:  # many are written less often
             return None
-        return {
+        online = {
             str(key): str(one["version"])
             for key, one in devices.items()
-            if written - float(one["last"])
-            <= max(_HEARD_SECONDS, float(one.get("may_be_silent_seconds", 0.0)))
+            if written - float(one["last"]) <= float(one["may_be_silent_seconds"])
         }
+        return online, dict(told.get("under_way") or {})
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
+def _under_way(told: Mapping[str, Any], names: Mapping[str, str], now: float) -> UnderWay | None:
+    try:
+        asked, waiting, until = int(told["asked"]), list(told["waiting"]), float(told["until"])
+    except (LookupError, ValueError, TypeError):
+        return None
+    if not asked or until < now - _LATE_SECONDS:
+        return None
+    named = sorted(names[key] for key in waiting if key in names)
+    return UnderWay(asked=asked, answered=asked - len(waiting), waiting_for=tuple(named), until=until)
+
+
 def expiries_of(settings: FleetSettings) -> list[Expiry]:
     """What of a fleet's server expires: certificates, root, list of devices, signature on the newest board."""
-    network, board, protocol = settings.network, settings.board, settings.protocol
+    keys, vouched_by = KeysFolder.of(settings), settings.protocol.settings.get("vouched_by")
     found = [
         certificate_expiry(
-            network.certificate, what="network.certificate", remedy="make a new one: fedboard keys server"
+            keys.certificate,
+            what="the server's certificate",
+            remedy=f"renew it: fedboard keys renew {keys.path}",
         ),
         certificate_expiry(
-            network.authority,
-            what="network.authority",
-            remedy="make a new one (fedboard keys authority) and give it to every device",
+            keys.authority,
+            what="the authority",
+            remedy="make a new one (fedboard keys new authority) and give it to every device",
         ),
-        None if board.roots is None else root_expiry(board.roots, what="board.roots"),
+        None if keys.roots is None else root_expiry(keys.roots, what="the root"),
+        None if not vouched_by else roster_expiry(keys.roster, authority=str(vouched_by)),
+        manifest_expiry(StateFolder.of(settings).mirror, remedy="a running server signs it again by itself"),
     ]
-    if protocol.roster is not None:
-        authority = str(protocol.settings.get("vouched_by", ""))
-        found.append(roster_expiry(protocol.roster, authority=authority))
-    if board.enabled:
-        renewed = "a running server signs it again by itself"
-        found.append(manifest_expiry(StateFolder.of(settings).mirror, remedy=renewed))
     return [one for one in found if one is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """The same for the live page of the operator."""
-
-    settings: FleetSettings
-
-    def signature(self) -> object:
-        """Another one after a device has come, gone or been heard from."""
-        state = StateFolder.of(self.settings)
-        log = state.members.with_name(f"{state.members.name}-wal")  # where changes are written first
-        return tuple(map(stamp_of, (state.members, log, state.door)))
-
-    def told(self) -> dict[str, Any]:
-        """What the page shows; JSON-able."""
-        status = status_of(self.settings)
-        devices = status.devices
-        return {
-            "admitted": devices.admitted,
-            "online": devices.online,
-            "invited": devices.invited,
-            "open_invitations": devices.open_invitations,
-            "quorum": status.quorum,
-            "versions": devices.versions,
-            "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
-            "problems": status.problems(),
-        }
+def standing_of(settings: FleetSettings) -> dict[str, Any]:
+    """The same for the live report of the operator; JSON-able."""
+    status = status_of(settings)
+    devices = status.devices
+    return {
+        "admitted": devices.admitted,
+        "online": devices.online,
+        "open_invitations": devices.open_invitations,
+        "quorum": status.quorum,
+        "expected": status.expected,
+        "versions": devices.versions,
+        "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
+        "problems": status.problems(),
+    }
 
 
 def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
@@ -269,6 +308,11 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
             len(devices.presented_again),
         ),
         "fedboard_epsilon_limit": ("Epsilon that the run may spend.", status.epsilon),
+        "fedboard_boards_waiting": (
+            "Whether a board waits for witnesses.",
+            int(status.cosigning is not None),
+        ),
+        "fedboard_disk_free_bytes": ("Free on the disk of the state folder.", status.free_bytes),
     }
     for name, (sentence, value) in numbers.items():
         if value is not None:
@@ -277,4 +321,3 @@ def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
     for one in status.expiries:
         ends.add_metric((one.what,), one.at)
     yield ends
-    yield from log_families(status.log)

@@ -7,7 +7,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from fedboard.common.errors import InputError
 from fedboard.common.keys.ed25519_keys import read_private
-from fedboard.common.keys.node_keys import write_new
+from fedboard.common.keys.ed25519_keys import write_new
 
 _KEY_BYTES = 32
 

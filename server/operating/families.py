@@ -1,17 +1,16 @@
-"""What the metrics tell, as families of Prometheus: of a run's log, of the server's parts, of a board service.
+"""What the metrics tell, as families of Prometheus: of a run's log, of a board service.
 
 One family a quantity, base units, names as Prometheus' own conventions have them (https://prometheus.io/docs/practices/naming/):
 counters end in ``_total``, times are ``_seconds``, sizes ``_bytes``, moments ``_timestamp_seconds``.
 """
 
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
-from fedboard.server.operating.log_lines import lines_of, number_of
+from fedboard.server.operating.report.log_lines import lines_of, number_of
 from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 
@@ -33,7 +32,6 @@ def run_families(folder: Path) -> "Iterator[Metric]":
     yield from _round_families(lines_of(folder / LOG))
     if (stamp := stamp_of(folder / LOG)) is not None:
         yield _gauge("fedboard_last_round_timestamp_seconds", "When the last round ended.", stamp[0] / 1e9)
-    yield from _part_families(folder / "counts")
 
 
 def _round_families(lines: list[dict[str, Any]]) -> "Iterator[Metric]":
@@ -77,44 +75,6 @@ def _refusals(lines: list[dict[str, Any]]) -> "Metric":
     return family
 
 
-def _part_families(folder: Path) -> "Iterator[Metric]":
-    """What the supervisor and the door have counted since each began."""
-    supervisor, door = (_counted(folder / f"{name}.json") for name in ("supervisor", "proxy"))
-    yield _labelled(
-        "fedboard_process_starts",
-        "How often a part of the server was started.",
-        "process",
-        supervisor.get("starts"),
-    )
-    yield _gauge(
-        "fedboard_training_failures",
-        "How often in a row the training was interrupted without a new board.",
-        number_of(supervisor.get("training_failures")),
-    )
-    yield _labelled(
-        "fedboard_door_responses", "Answers of the devices' door.", "status", door.get("responses")
-    )
-    yield _labelled("fedboard_joins", "Requests to join, by outcome.", "outcome", door.get("joins"))
-    connections = door.get("connections")
-    yield from _connections(connections if isinstance(connections, Mapping) else {}, "fedboard_door")
-
-
-def _connections(counts: Mapping[str, Any], name: str) -> "Iterator[Metric]":
-    from prometheus_client.core import CounterMetricFamily
-
-    yield _gauge(f"{name}_connections", "Open connections.", number_of(counts.get("open")))
-    yield CounterMetricFamily(
-        f"{name}_refused_connections",
-        "Connections that were one too many.",
-        value=number_of(counts.get("refused")),
-    )
-    yield CounterMetricFamily(
-        f"{name}_closed_connections",
-        "Connections that were closed for being silent or slow.",
-        value=number_of(counts.get("closed")),
-    )
-
-
 def service_families(service: ServiceCounters) -> "Iterator[Metric]":
     """Of a board service in this process."""
     from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
@@ -131,9 +91,6 @@ def service_families(service: ServiceCounters) -> "Iterator[Metric]":
     )
     yield _gauge("fedboard_board_streams", "Downloads under way.", service.streams)
     yield _gauge("fedboard_board_watchers", "Readers who wait.", service.watchers)
-    front = service.front
-    counts = {"open": front.open, "refused": front.refused, "closed": front.closed}
-    yield from _connections(counts, "fedboard_board")
     yield _gauge("fedboard_board_version", "Newest board; -1: none.", service.latest_version)
     total, buckets = 0, []
     for bound, count in zip([*map(str, LATENCY_BUCKETS), "+Inf"], list(service.latency_counts), strict=True):
@@ -151,22 +108,3 @@ def _gauge(name: str, sentence: str, value: float) -> "Metric":
     from prometheus_client.core import GaugeMetricFamily
 
     return GaugeMetricFamily(name, sentence, value=value)
-
-
-def _labelled(name: str, sentence: str, label: str, counts: Any) -> "Metric":
-    from prometheus_client.core import CounterMetricFamily
-
-    family = CounterMetricFamily(name, sentence, labels=(label,))
-    if isinstance(counts, Mapping):
-        for key, count in sorted(counts.items()):
-            family.add_metric((str(key),), number_of(count))
-    return family
-
-
-def _counted(path: Path) -> dict[str, Any]:
-    """What is in a file of counts; nothing where it is not there or damaged."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return content if isinstance(content, dict) else {}

@@ -3,8 +3,6 @@
 from bisect import bisect_left
 from collections import Counter
 
-from fedboard.server.front.front import FrontCounts
-
 LATENCY_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper bounds of the histogram, seconds; one more bucket holds what takes longer."""
 
@@ -21,8 +19,6 @@ class ServiceCounters:
         self.streams = 0
         """Downloads under way."""
         self.watchers = 0
-        self.front = FrontCounts()
-        """Of its port."""
         self.latest_version = -1
         """Newest version that is served; -1: none."""
         self.latency_counts = [0] * (len(LATENCY_BUCKETS) + 1)

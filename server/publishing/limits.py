@@ -1,25 +1,26 @@
-"""Limits of the board service: how much it takes on, for all together and for one address, and how many connections
-this process can hold.
+"""Limits of the service that boards are read from: how much it takes on, for all together and for one address.
+
+gRPC tells the address of each call and no more: how many connections one address may open is for the firewall, or
+the proxy, before the port.
 """
 
+import ipaddress
 import math
 import time
+import urllib.parse
 from collections import Counter, OrderedDict
 from collections.abc import Callable
 
 import msgspec
 
-from fedboard.server.front.descriptors import room_for
-from fedboard.server.front.limits import ConnectionLimits
-
 _MOST_ADDRESSES = 50_000
 _MORE_CALLS_OF_ONE = 64
-_MOST_CONNECTIONS, _OTHER_DESCRIPTORS = 12_000, 512
+_IPV6_NETWORK_BITS = 64
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What one service takes on. An address is an IPv4 address or an IPv6 /64 network; limits of one address that
-    are 0 do not hold, for a service behind a proxy, where all readers have one address (``behind_proxy``).
+    are 0 do not hold, for a service behind a proxy, where all readers have one address.
     """
 
     requests_per_second: float = 5_000.0
@@ -31,7 +32,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     streams_per_address: int = 100
     """Of them, to one address; >= 0."""
     watchers: int = 10_000
-    """Readers who wait for new boards; >= 0."""
+    """Readers who wait for new boards, and witnesses; >= 0."""
     watchers_per_address: int = 1_000
     """Of them, at one address; >= 0."""
     stream_seconds: float = 900.0
@@ -39,12 +40,6 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     least_bytes_per_second: float = 16_384.0
     """A download that is slower over a chunk of 1 MB is cut, after 10 s at least; the reader resumes it. 0: none is
     too slow."""
-    connections: int | None = None
-    """Open at a time; None: as many as there are file descriptors for, 12 000 at most."""
-    connections_per_address: int = 256
-    """Of them, from one address; >= 0."""
-    idle_seconds: float = 300.0
-    """A connection over which nothing goes for so long, or without any call, is closed; > 0."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -52,34 +47,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         Raises:
             ValueError: names the field.
         """
-        positive = ("requests_per_second", "stream_seconds", "idle_seconds")
-        others = (
-            "streams",
-            "watchers",
-            "requests_per_second_per_address",
-            "streams_per_address",
-            "watchers_per_address",
-            "least_bytes_per_second",
-            "connections_per_address",
-        )
-        for name in positive:
-            if not 0 < getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be > 0, got {getattr(self, name)}")
-        for name in others:
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} must be >= 0, got {getattr(self, name)}")
-        if self.connections is not None and self.connections < 1:
-            raise ValueError(f"connections must be >= 1, got {self.connections}")
-
-    def behind_proxy(self) -> "Limits":
-        """The same without limits of one address."""
-        return msgspec.structs.replace(
-            self,
-            requests_per_second_per_address=0.0,
-            streams_per_address=0,
-            watchers_per_address=0,
-            connections_per_address=0,
-        )
+        for name in self.__struct_fields__:
+            value = getattr(self, name)
+            positive = name in ("requests_per_second", "stream_seconds")
+            if not 0 <= value < math.inf or (positive and not value):
+                raise ValueError(f"{name} must be {'> 0' if positive else '>= 0'}, got {value}")
 
     @property
     def calls_per_address(self) -> int:
@@ -164,18 +136,20 @@ class RateLimit:
         return bucket
 
 
-def of_service(limits: Limits, *, key: str = "connections") -> ConnectionLimits:
-    """Of its port; the soft limit of file descriptors of this process is raised to hold them.
+def network_of(peer: str) -> str:
+    """The address of a caller, of IPv6 its /64 network.
 
     Args:
-        limits: of the service.
-        key: of the setting, for the message.
-
-    Raises:
-        InputError: this process may not open as many.
+        peer: as gRPC names it, such as ``ipv4:203.0.113.7:50123`` or ``ipv6:%5B2001:db8::1%5D:50123``.
     """
-    return ConnectionLimits(
-        connections=room_for(limits.connections, most=_MOST_CONNECTIONS, others=_OTHER_DESCRIPTORS, key=key),
-        per_address=limits.connections_per_address,
-        idle_seconds=limits.idle_seconds,
-    )
+    host = urllib.parse.unquote(peer).partition(":")[2].rpartition(":")[0].strip("[]")
+    try:
+        address = ipaddress.ip_address(host.partition("%")[0])
+    except ValueError:
+        return peer.partition(":")[0]
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped
+        if mapped is None:
+            return str(ipaddress.ip_network((int(address), _IPV6_NETWORK_BITS), strict=False))
+        return str(mapped)
+    return str(address)

@@ -1,26 +1,141 @@
-"""Signing boards into a mirror: a plain folder with everything that readers need, and nothing else."""
+"""Signing boards into a mirror: a plain folder with everything that readers need, and nothing else.
+
+Files come before the manifest that names them, the manifest before the cosignatures of witnesses, and
+``latest.json`` is last: a reader, or a crash, never meets half a board. What was signed once is never signed
+otherwise: the chain is on disk before anybody is shown its end.
+"""
 
 import time
-from functools import partial
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
 
 from fedboard.common.board import Board
-from fedboard.common.boards.layout import FILES, LOG_PROOF, MANIFESTS, manifest_name
-from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
+from fedboard.common.boards.chain import Link
+from fedboard.common.boards.manifest import RUN_ID_DIGITS, BoardFile, Manifest
+from fedboard.common.boards.refusals import FeedRefusedError
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.common.keys.validity import Clock, utc_text
+from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import Root
+from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_seconds, utc_text
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.protection import Protection
 from fedboard.server.publication import BoardStore
-from fedboard.server.publishing.checked_board import CheckedBoard
 from fedboard.server.publishing.encodings import MOST_BASES, encoded
-from fedboard.server.publishing.log.log import BoardLog
-from fedboard.server.publishing.log.logged import keep_up, log_board, signed_before
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.publishing.upkeep.renewing import point_at, renew
-from fedboard.server.publishing.upkeep.signers import USUAL_DAYS, Signer, chain_for
+from fedboard.server.publishing.signing import CheckedBoard, SigningKey
 
-__all__ = ["Mirror", "publish_into"]
+__all__ = ["Mirror", "Signer", "chain_for", "publish_into", "renew_into", "require_days", "run_id_of"]
+
+USUAL_DAYS: Final = 30.0
+"""How long a manifest is good unless it is said otherwise."""
+LEAST_DAYS: Final = 0.01
+MOST_DAYS: Final = 3660.0
+_LEDGER = "ledger.sqlite"
+
+
+def require_days(name: str, days: float) -> None:
+    """Refuse a time that is too short to be renewed, or longer than anybody should trust a signature.
+
+    Raises:
+        InputError: out of range.
+    """
+    if not LEAST_DAYS <= days <= MOST_DAYS:
+        raise InputError(f"{name} must be in [{LEAST_DAYS}, {MOST_DAYS:.0f}], got {days:g}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Signer:
+    """What signs the boards of one run into one mirror."""
+
+    key: SigningKey
+    run: str
+    """Public name of the run."""
+    days: float = USUAL_DAYS
+    """How long what it signs is good; it is signed again when half of that is over."""
+    chain: tuple[Root, ...] = ()
+    """The roots that readers follow, oldest first; empty where they have pinned the one key."""
+    clock: Clock = field(default=time.time)
+
+    def __post_init__(self) -> None:
+        """Check that readers will take what it signs.
+
+        Raises:
+            InputError: the newest root has expired or does not name the keys, or the time is out of range.
+        """
+        require_days("the days that a manifest is good", self.days)
+        if not self.chain:
+            return
+        newest = self.chain[-1]
+        if not newest.is_current(self.clock):
+            raise InputError(
+                f"version {newest.version} of the root has expired on {newest.expires}, and readers refuse what is "
+                "signed under it; its holders sign the next one: fedboard keys rotate"
+            )
+        self.key.require_listed(newest)
+
+    @property
+    def keys(self) -> PinnedKey:
+        """Whose signatures readers take now."""
+        return PinnedKey(self.chain[-1]) if self.chain else self.key.public
+
+    def expiry(self) -> str:
+        """Until when a manifest is good that is signed now."""
+        return utc_text(self.clock() + self.days * DAY_SECONDS)
+
+    def is_due(self, manifest: Manifest) -> bool:
+        """Whether the newest manifest is to be signed again: half of its time is over, or it was signed by a clock
+        that was ahead.
+        """
+        if not manifest.is_current(self.clock):
+            return True
+        return utc_seconds(manifest.expires) - self.clock() < self.days * DAY_SECONDS / 2
+
+    def takes(self, link: Link) -> bool:
+        """Whether readers take the signatures on the newest manifest of a mirror: not where keys made them that an
+        earlier root named.
+
+        Raises:
+            InputError: it is of another run, or of a key that no root named.
+        """
+        earlier = (PinnedKey(root) for root in reversed(self.chain[:-1]))
+        signed = [_has_signed(keys, link.signed) for keys in (self.keys, *earlier, self.key.public)]
+        if not any(signed):
+            raise InputError(
+                "the mirror's boards are signed by another key; sign with that key, or sign the boards again into "
+                "another folder"
+            )
+        if link.manifest.run != self.run:
+            raise InputError(
+                f"the mirror holds boards of the run {link.manifest.run!r}, not of {self.run!r}; use another folder"
+            )
+        return signed[0]
+
+    def again(self, mirror: Mirror, link: Link) -> SignedManifest:
+        """The newest manifest with later dates: the next of the chain. Nothing of its board changes: the file is
+        read again, and its certificate recomputed.
+
+        Raises:
+            InputError: the board's file is missing or damaged.
+            PrivacyError: its certificate does not hold.
+        """
+        manifest = link.manifest
+        renewed = msgspec.structs.replace(
+            manifest,
+            signed=utc_text(self.clock()),
+            expires=self.expiry(),
+            renewal=manifest.renewal + 1,
+            key_id=self.key.id,
+            previous_manifest=link.digest,
+        )
+        asked_for = manifest.protection is Protection.SIMULATION  # by somebody, when it was first signed
+        return self.key.sign(renewed, CheckedBoard(board=_board(mirror, link), simulation=asked_for))
 
 
 def publish_into(
@@ -33,15 +148,12 @@ def publish_into(
     days: float = USUAL_DAYS,
     roots: Path | None = None,
     clock: Clock = time.time,
-    log: BoardLog | None = None,
+    witnesses: Witnesses | None = None,
 ) -> list[int]:
-    """Sign the boards of a folder that the mirror does not have yet, and again what is there where it is due (see
-    ``renew``). One process may write a mirror at a time.
+    """Sign the boards of a folder that the mirror does not have yet, and the newest one again where it is due; then
+    publish what enough witnesses have cosigned.
 
-    Every new board's certificate is recomputed before anything is written: where one is refused, none is published.
-
-    Files come before the manifest that names them, and ``latest.json`` is last: a reader, or a crash, never
-    meets half a board.
+    Every new board's certificate is recomputed before anything is written: where one is refused, none is signed.
 
     Args:
         mirror: of this run alone.
@@ -53,30 +165,121 @@ def publish_into(
         roots: folder of the root documents that say who may sign, which are published too; None: those that the
             mirror has, if any.
         clock: of this machine.
-        log: where a board is written down before it is shown; what is shown already is caught up with, and
-            cosignatures that were missing are asked for again.
+        witnesses: whose cosignatures are waited for; None: nobody's.
 
     Returns:
-        The versions that are new.
+        The versions that were signed now.
 
     Raises:
         InputError: a board is damaged, the mirror holds boards of another run or key, or the newest root has
             expired or does not name the key.
-        PrivacyError: a board does not continue the one before it, its certificate does not hold, its noise is
-            seeded and simulations were not asked for, or the log says something else of it.
+        PrivacyError: a board does not continue the one before it, its certificate does not hold, the mirror holds
+            the boards of another ledger, or the noise is seeded and simulations were not asked for.
     """
-    for name in (FILES, MANIFESTS):
-        (mirror.folder / name).mkdir(parents=True, exist_ok=True)
-    signer = Signer(key=key, run=run, days=days, chain=chain_for(mirror.folder, roots), clock=clock)
-    store, last = BoardStore(boards), renew(mirror, signer)
-    new = [version for version in store.versions() if last is None or version > last.version]
-    for checked in [_checked(store, version, simulation=simulation) for version in new]:
-        last = _publish(mirror, store, checked, previous=last, signer=signer, log=log)
-    if last is not None:
-        point_at(mirror, last.version)
-    if log is not None:
-        _keep_up(mirror, store, log)
+    with mirror.writing():
+        signer = Signer(key=key, run=run, days=days, chain=chain_for(mirror, roots), clock=clock)
+        mirror.wait_for(witnesses)
+        last, store = _renewed(mirror, signer), BoardStore(boards)
+        newest = -1 if last is None else last.manifest.version
+        new = [version for version in store.versions() if version > newest]
+        run_id = run_id_of(boards, last)
+        for checked in [_checked(store, version, simulation=simulation) for version in new]:
+            signed = _signed(mirror, store, checked, previous=last, signer=signer, run_id=run_id)
+            last = mirror.add(signed)
+        mirror.publish()
     return new
+
+
+def renew_into(mirror: Mirror, signer: Signer) -> Link | None:
+    """Sign the newest manifest of a mirror again, whether it is due or not.
+
+    Returns:
+        The end of the chain; None where the mirror is empty.
+
+    Raises:
+        InputError, PrivacyError: as for ``publish_into``.
+    """
+    with mirror.writing():
+        last = _renewed(mirror, signer, now=True)
+        mirror.publish()
+    return last
+
+
+def run_id_of(boards: Path, last: Link | None = None) -> str:
+    """The id of the ledger that paid for the boards of a folder.
+
+    Where there is no ledger beside them, as where boards were copied: that of the mirror, or what the first board
+    gives.
+
+    Args:
+        boards: the folder.
+        last: the end of the mirror's chain.
+
+    Raises:
+        PrivacyError: the mirror holds the boards of another ledger.
+    """
+    known = None if last is None else last.manifest.run_id
+    ledgers = [folder / _LEDGER for folder in (boards, boards.parent) if (folder / _LEDGER).is_file()]
+    if ledgers:
+        with Ledger.open(ledgers[0], read_only=True) as ledger:
+            own = ledger.id
+        if known not in (None, own):
+            raise PrivacyError(
+                f"{ledgers[0]}: the mirror holds boards of this name that another ledger paid for ({known}, not "
+                f"{own}), and a name has one ledger; publish this run under another name, into another folder"
+            )
+        return own
+    if known is not None:
+        return known
+    store = BoardStore(boards)
+    versions = store.versions()
+    return store.load(versions[0]).digest[:RUN_ID_DIGITS] if versions else "0" * RUN_ID_DIGITS
+
+
+def chain_for(mirror: Mirror, roots: Path | None) -> tuple[Root, ...]:
+    """The roots that a mirror's readers are to follow.
+
+    Args:
+        mirror: may have roots already.
+        roots: the operator's folder of roots; None: those that the mirror has.
+
+    Raises:
+        InputError: no root there counts yet, or the mirror has newer ones, or others of the same version.
+    """
+    published = mirror.roots.chain()
+    if roots is None:
+        waiting = mirror.next_roots.chain()
+        return tuple(max(published, waiting, key=len))
+    chain = RootFolder(roots).chain()
+    if not chain:
+        raise InputError(
+            f"{roots}: no root there is signed by enough of its keys; make one with fedboard keys root, and sign "
+            "it with fedboard keys sign"
+        )
+    if published and published[-1].version > chain[-1].version:
+        raise InputError(
+            f"{roots}: readers of {mirror.folder} have version {published[-1].version} of the root already, and "
+            f"the newest one here is {chain[-1].version}; copy the newer ones here first"
+        )
+    contents = {root.version: root.content for root in chain}
+    for root in published:
+        if contents.get(root.version, root.content) != root.content:
+            raise InputError(
+                f"{roots}: version {root.version} of the root is another one than readers of {mirror.folder} have"
+            )
+    return tuple(chain)
+
+
+def _renewed(mirror: Mirror, signer: Signer, *, now: bool = False) -> Link | None:
+    """The end of the chain, signed again where readers do not take its signatures or half of its time is over."""
+    chain = mirror.chain()
+    taken = not chain or signer.takes(chain[-1])
+    due = chain and (now or not taken or signer.is_due(chain[-1].manifest))
+    again = signer.again(mirror, chain[-1]) if due else None  # worked out before anything is written
+    mirror.next_roots.take(list(signer.chain))
+    if again is not None:
+        return mirror.add(again)
+    return chain[-1] if chain else None
 
 
 def _checked(store: BoardStore, version: int, *, simulation: bool) -> CheckedBoard:
@@ -86,27 +289,33 @@ def _checked(store: BoardStore, version: int, *, simulation: bool) -> CheckedBoa
     return CheckedBoard(board=board, simulation=simulation)
 
 
-def _publish(
+def _signed(
     mirror: Mirror,
     store: BoardStore,
     checked: CheckedBoard,
     *,
-    previous: Manifest | None,
+    previous: Link | None,
     signer: Signer,
-    log: BoardLog | None,
-) -> Manifest:
+    run_id: str,
+) -> SignedManifest:
     board, version = checked.board, checked.board.version
-    if previous and version == previous.version + 1 and board.previous_digest != previous.board_digest:
+    before = None if previous is None else previous.manifest
+    if before and version == before.version + 1 and board.previous_digest != before.board_digest:
         raise PrivacyError(
-            f"{store.path(version)}: this board does not continue version {previous.version}, which is published; "
+            f"{store.path(version)}: this board does not continue version {before.version}, which is signed; "
             "it was not signed"
         )
+    certificate = board.certificate or {}
     manifest = Manifest(
         run=signer.run,
+        run_id=run_id,
+        releases=len(certificate.get("releases", ())),
+        ledger_head=certificate.get("ledger_head"),
+        previous_manifest=None if previous is None else previous.digest,
         version=version,
         board_digest=board.digest,
         previous_digest=board.previous_digest,
-        certificate_digest=(board.certificate or {}).get("digest"),
+        certificate_digest=certificate.get("digest"),
         protection=checked.protection,
         published=utc_text(signer.clock()),
         signed=utc_text(signer.clock()),
@@ -114,22 +323,7 @@ def _publish(
         key_id=signer.key.id,
         files=_files(mirror, store, board),
     )
-    signed = None if log is None else signed_before(log, manifest, signer.keys)
-    signed = signed or signer.key.sign(manifest, checked)
-    if log is not None:
-        log_board(log, signed, board, run=signer.run)
-        log.settle()
-        log.show(mirror.folder / LOG_PROOF)
-    write_atomically(mirror.folder / manifest_name(version), signed.to_bytes())
-    return manifest
-
-
-def _keep_up(mirror: Mirror, store: BoardStore, log: BoardLog) -> None:
-    """Log what is shown and is not there, and ask again for what witnesses have not cosigned."""
-    for version in mirror.versions():
-        keep_up(log, version, mirror.folder / manifest_name(version), partial(store.load, version))
-    log.settle()
-    log.show(mirror.folder / LOG_PROOF)
+    return signer.key.sign(manifest, checked)
 
 
 def _files(mirror: Mirror, store: BoardStore, board: Board) -> tuple[BoardFile, ...]:
@@ -140,3 +334,24 @@ def _files(mirror: Mirror, store: BoardStore, board: Board) -> tuple[BoardFile, 
         if not place.exists():
             write_atomically(place, form.content)
     return tuple(form.file for form in forms)
+
+
+def _board(mirror: Mirror, link: Link) -> Board:
+    place = mirror.board_file(link)
+    if place is None:
+        raise InputError(
+            f"{mirror.folder}: the board file of version {link.manifest.version} is not there, and what is not "
+            "seen is not signed; copy the whole mirror, or sign the boards into a new folder"
+        )
+    board = Board.from_bytes(np.fromfile(place, dtype=np.uint8))
+    if board.digest != link.manifest.board_digest:
+        raise InputError(f"{place}: this is not the board of version {link.manifest.version}; it was changed")
+    return board
+
+
+def _has_signed(keys: PinnedKey, signed: SignedManifest) -> bool:
+    try:
+        keys.open(signed)
+    except FeedRefusedError:
+        return False
+    return True

@@ -8,14 +8,13 @@ from functools import partial
 from pathlib import Path
 
 from fedboard.common.boards.layout import ROOTS
+from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import FedboardError
 from fedboard.common.keys.validity import DAY_SECONDS
-from fedboard.server.publishing.log.log import BoardLog
-from fedboard.server.publishing.mirror import publish_into
+from fedboard.server.publishing.expiring import root_expiry
+from fedboard.server.publishing.mirror import USUAL_DAYS, publish_into
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.publishing.upkeep.expiring import root_expiry
-from fedboard.server.publishing.upkeep.signers import USUAL_DAYS
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +32,7 @@ class Publisher:
         simulation: bool = False,
         days: float = USUAL_DAYS,
         roots: Path | None = None,
-        log: BoardLog | None = None,
+        witnesses: Witnesses | None = None,
         poll_seconds: float = 1.0,
     ) -> None:
         """Make ready.
@@ -46,14 +45,23 @@ class Publisher:
             simulation: whether to sign boards of seeded noise, marked as what they are.
             days: how long a manifest is good; it is renewed when half of that is over.
             roots: folder of the root documents; None: those that the mirror has.
-            log: where boards are written down before they are shown; None: nowhere.
+            witnesses: whose cosignatures are waited for before a board is shown; None: nobody's.
             poll_seconds: between two looks.
         """
         self.problem: str | None = None
         """Why the last look failed; None where it did not."""
-        self._key, self._log = key, log
+        self.waiting: str | None = None
+        """Which boards wait for which witnesses; None where none does. Nothing but the showing waits."""
+        self._key = key
         self._sign = partial(
-            publish_into, mirror, boards, run=run, simulation=simulation, days=days, roots=roots, log=log
+            publish_into,
+            mirror,
+            boards,
+            run=run,
+            simulation=simulation,
+            days=days,
+            roots=roots,
+            witnesses=witnesses,
         )
         self._mirror, self._next_warning = mirror, 0.0
         self._poll_seconds = poll_seconds
@@ -67,6 +75,7 @@ class Publisher:
             InputError, PrivacyError, OSError: what is there cannot be signed.
         """
         self._sign(key=self._key())
+        self.waiting = self._mirror.waiting()
         self._thread.start()
 
     def close(self) -> None:
@@ -79,7 +88,7 @@ class Publisher:
         while not self._stop.wait(self._poll_seconds):
             try:
                 self._sign(key=self._key())
-                self.problem = None if self._log is None else self._log.problem
+                self.problem, self.waiting = None, self._mirror.waiting()
             except (FedboardError, OSError) as error:
                 if self.problem != str(error):
                     _log.warning("boards cannot be signed: %s", error)

@@ -1,250 +1,292 @@
-"""The gRPC service that readers get boards from: anonymous, rate limited, and without any key.
+"""The gRPC service ``Boards``: what readers get boards from, and what witnesses cosign through.
 
-One thread with an event loop: on one core it carried more downloads than a pool of threads, and a reader who waits
-for the next board costs no thread. Nothing about readers is logged or stored; addresses are held in memory for the
-rate limit.
+Anonymous, rate limited, and without any key: manifests are signed before they come here. All of it runs in one
+event loop, so nothing needs a lock; files are read and written in threads. Nothing about readers is logged or
+stored; addresses are held in memory for the limits. A reader who takes nothing of an answer keeps one call, which
+counts for their address, until gRPC ends their connection (``grpc_port``).
 """
 
 import asyncio
-import socket
-import threading
-from contextlib import ExitStack
-from dataclasses import dataclass, field
-from pathlib import Path
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, TypeVar
 
-from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.wire.addresses import parse_address
-from fedboard.server.front.front import Front, bound
-from fedboard.server.front.limits import ConnectionLimits
+import grpc
+from google.protobuf.message import DecodeError, Message
+
+from fedboard.common.boards.board_signature import Cosignature
+from fedboard.common.boards.boards_pb2 import (
+    CosignReply,
+    CosignRequest,
+    GetRequest,
+    LatestRequest,
+    PendingRequest,
+    RootDocument,
+    RootRequest,
+    WatchRequest,
+)
+from fedboard.common.boards.methods import COSIGN, GET, LATEST, PENDING, ROOT, SERVICE, WATCH
+from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.errors import FedboardError
 from fedboard.server.publishing.counters import ServiceCounters
-from fedboard.server.publishing.grpc_server import GrpcServers
-from fedboard.server.publishing.handlers import Handlers
-from fedboard.server.publishing.limits import Limits, of_service
-from fedboard.server.publishing.log.log import BoardLog
+from fedboard.server.publishing.limits import Held, Limits, RateLimit, network_of
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.publisher import Publisher
-from fedboard.server.publishing.shelf import Shelf
-from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.publishing.upkeep.signers import USUAL_DAYS
-from fedboard.server.tls import require_pair
+from fedboard.server.publishing.shelf import Offer, Shelf
 
-_START_SECONDS = 10.0
-_FAREWELL_SECONDS = 0.5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Signing:
-    """A run whose boards are signed as they are published."""
-
-    boards: Path
-    """Folder of the boards."""
-    key: Path
-    """The private signing key."""
-    run: str
-    """Public name of the run."""
-    more_keys: tuple[Path, ...] = ()
-    """Further private keys, where the root asks for the signatures of several."""
-    roots: Path | None = None
-    """Folder of the root documents; None: those that the mirror has, or none."""
-    days: float = USUAL_DAYS
-    """How long a manifest is good."""
-    log: Path | None = None
-    """Folder of the run's log of boards, where they are written down before they are shown; None: nowhere."""
-    witnesses: Path | None = None
-    """Policy file of the witnesses that are asked to cosign the log; None: nobody is."""
+_Request = TypeVar("_Request", bound=Message)
+_LEAST_SECONDS: Final = 10.0
+"""A message may take so long to send, however small it is."""
+_KEPT_CERTIFICATES: Final = 4
+_MOST_KNOWN: Final = 32
+"""Manifests that a witness may name, within ``MAX_REQUEST_BYTES``."""
+_STATUS: Final = {
+    FeedCode.NOT_FOUND: grpc.StatusCode.NOT_FOUND,
+    FeedCode.MALFORMED: grpc.StatusCode.INVALID_ARGUMENT,
+    FeedCode.RATE_LIMITED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    FeedCode.UNREACHABLE: grpc.StatusCode.UNAVAILABLE,
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServiceSettings:
-    """What a board service needs."""
+class BoardsServicer:
+    """The methods of ``Boards`` for any ``grpc.aio.Server``.
 
-    mirror: Path
-    """Folder that ``publish_into`` writes."""
-    signing: Signing | None = None
-    """What to sign into the mirror while serving; None: only what is in the mirror is served, no key is needed."""
-    address: str = "127.0.0.1:0"
-    """``host:port``; port 0 takes a free one."""
-    certificate: Path | None = None
-    """PEM chain for TLS; None: no TLS, for a proxy on the same machine or a test."""
-    private_key: Path | None = None
-    """PEM key of the certificate."""
-    simulation: bool = False
-    """Whether boards whose noise can be reproduced from its seed are signed, marked as that, and handed out."""
-    limits: Limits = field(default_factory=Limits)
-    poll_seconds: float = 1.0
-    """How often the mirror is looked at for new boards."""
-
-    def __post_init__(self) -> None:
-        """Check the address.
-
-        Raises:
-            InputError: it is none.
-        """
-        parse_address(self.address, name="the address of the board service", listening=True)
-
-
-class RunningService:
-    """A board service in a thread of its own."""
-
-    def __init__(self, settings: ServiceSettings) -> None:
-        self.counters = ServiceCounters()
-        self.port = 0
-        self._settings = settings
-        self._started = threading.Event()
-        self._failure: BaseException | None = None
-        self._resources = ExitStack()
-        self._publisher = _publisher(settings, self._resources)
-        self._connections = ConnectionLimits(connections=1)
-        self._listening: list[socket.socket] = []
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="board-service", daemon=True)
-
-    def start(self) -> None:
-        """Sign what is there, then listen.
-
-        Raises:
-            InputError: the address, the certificate, the key or the boards cannot be used.
-            PrivacyError: a board does not continue the one before it, or is a simulation that nobody asked for.
-        """
-        try:
-            self._make_ready()
-        except BaseException:
-            self._let_go()
-            self._resources.close()
-            raise
-        self._thread.start()
-        self._started.wait(_START_SECONDS)
-        if self._failure is not None or not self.port:
-            self.close()
-            raise InputError(
-                f"the board service did not start within {_START_SECONDS:g} s, or cannot serve on "
-                f"{self._settings.address}"
-            ) from self._failure
-
-    def _make_ready(self) -> None:
-        _require_pair(self._settings)
-        _require_offered(self._settings)
-        self._connections = of_service(self._settings.limits)
-        name = "the address of the board service"
-        address = parse_address(self._settings.address, name=name, listening=True)
-        self._listening = bound(address, name="the board service")
-        if self._publisher is not None:
-            self._publisher.start()
-
-    def close(self) -> None:
-        """Stop; waiting readers are let go, downloads under way break off and are resumed elsewhere."""
-        if self._publisher is not None:
-            self._publisher.close()
-        self._resources.close()
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
-
-    @property
-    def problem(self) -> str | None:
-        """Why new boards cannot be signed at present; None where they can."""
-        return None if self._publisher is None else self._publisher.problem
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended; False where it still runs after so many seconds."""
-        self._thread.join(seconds)
-        return not self._thread.is_alive()
-
-    def __enter__(self) -> "RunningService":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _run(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._serve())
-        except (OSError, RuntimeError, ValueError, InputError) as error:
-            self._failure = error
-        finally:
-            self._started.set()
-            self._let_go()
-
-    def _let_go(self) -> None:
-        for one in self._listening:
-            one.close()
-        self._loop.close()
-
-    async def _serve(self) -> None:
-        settings = self._settings
-        shelf = Shelf(Mirror(settings.mirror), simulation=settings.simulation)
-        front = Front(limits=self._connections, counts=self.counters.front)
-        handlers = Handlers(shelf, settings.limits, self.counters, front=front)
-
-        servers = GrpcServers(handlers.generic(), settings.limits, pair=_pair(settings))
-        await servers.start()
-        await front.start(self._listening, inside_port=servers.port)
-        self.port = front.port
-        polling = asyncio.create_task(handlers.poll(settings.poll_seconds))
-        running = asyncio.create_task(servers.run(front.lead_to))
-        self._started.set()
-        await self._stop.wait()
-        polling.cancel()
-        running.cancel()
-        await handlers.end_watches()
-        await servers.close(seconds=_FAREWELL_SECONDS)
-        await front.close()
-
-
-def start_board_service(settings: ServiceSettings) -> RunningService:
-    """Start serving a mirror.
-
-    Returns:
-        The running service; ``close`` it. ``port`` is where it listens, ``counters`` what it counts.
-
-    Raises:
-        InputError: the address, the certificate, the key or the boards cannot be used.
-        PrivacyError: a board does not continue the one before it, or is a simulation that nobody asked for.
+    A server has them by ``generic``; run ``poll`` as a task beside it, and ``end`` before it stops.
     """
-    service = RunningService(settings)
-    service.start()
-    return service
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        *,
+        limits: Limits | None = None,
+        simulation: bool = False,
+        counters: ServiceCounters | None = None,
+    ) -> None:
+        """Make ready.
+
+        Args:
+            mirror: what is handed out, and what cosignatures are written into.
+            limits: None for the default.
+            simulation: whether boards whose noise can be reproduced from its seed are handed out, marked as that.
+            counters: are told of everything.
+        """
+        self.counters = counters or ServiceCounters()
+        self.shelf = Shelf(mirror, simulation=simulation)
+        self._mirror, self._limits = mirror, limits or Limits()
+        self._rate = RateLimit(self._limits)
+        self._calls = Held(self._limits.calls_per_address)
+        self._streams = Held(self._limits.streams_per_address)
+        self._watchers = Held(self._limits.watchers_per_address)
+        self._certificates: OrderedDict[str, bytes] = OrderedDict()
+        self._news = asyncio.Condition()
+        self._ended = False
+
+    def generic(self) -> tuple[grpc.GenericRpcHandler, ...]:
+        """All methods by name."""
+        whole, parts = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
+        methods = {
+            LATEST: whole(self._latest),
+            GET: parts(self._get),
+            WATCH: parts(self._watch),
+            ROOT: whole(self._root),
+            PENDING: parts(self._pending),
+            COSIGN: whole(self._cosign),
+        }
+        return (grpc.method_handlers_generic_handler(SERVICE, methods),)
+
+    async def poll(self, seconds: float = 1.0) -> None:
+        """Look at the mirror for ever."""
+        while True:
+            await self._look()
+            await asyncio.sleep(seconds)
+
+    async def end(self) -> None:
+        """Let go of everybody who waits."""
+        self._ended = True
+        async with self._news:
+            self._news.notify_all()
+
+    async def _look(self) -> None:
+        async with self._news:
+            if await asyncio.to_thread(self.shelf.reload):
+                self._news.notify_all()
+        latest = self.shelf.latest
+        self.counters.latest_version = -1 if latest is None else latest.manifest.version
+
+    async def _latest(self, request: bytes, context: Any) -> bytes:
+        async def newest() -> bytes:
+            _read(LatestRequest, request)
+            return bytes(_some(self.shelf.latest).message.SerializeToString())
+
+        return bytes(await self._answered(LATEST, context, newest))
+
+    async def _root(self, request: bytes, context: Any) -> bytes:
+        async def document() -> bytes:
+            content = self.shelf.root(_read(RootRequest, request).version)
+            return bytes(RootDocument(content=content).SerializeToString())
+
+        return bytes(await self._answered(ROOT, context, document))
+
+    async def _get(self, request: bytes, context: Any) -> None:
+        await self._answered(GET, context, lambda: self._download(_read(GetRequest, request), context))
+
+    async def _watch(self, request: bytes, context: Any) -> None:
+        async def follow() -> None:
+            asked = _read(WatchRequest, request)
+            with self._waiting(context):
+                async for offer in self._published(asked.known if asked.HasField("known") else None):
+                    await self._write(bytes(offer.message.SerializeToString()), context)
+
+        await self._answered(WATCH, context, follow)
+
+    async def _pending(self, request: bytes, context: Any) -> None:
+        async def follow() -> None:
+            known = frozenset(_read(PendingRequest, request).known[:_MOST_KNOWN])
+            with self._waiting(context):
+                async for offer in self._signed(known):
+                    await self._write(await self._with_certificate(offer), context)
+
+        await self._answered(PENDING, context, follow)
+
+    async def _cosign(self, request: bytes, context: Any) -> bytes:
+        async def keep() -> bytes:
+            asked = _read(CosignRequest, request)
+            one = Cosignature(key=asked.cosignature.key.hex(), signature=asked.cosignature.signature.hex())
+            try:
+                kept = await asyncio.to_thread(self._mirror.cosign, asked.manifest, one)
+            except (FedboardError, OSError) as error:  # somebody else writes, or nobody can
+                raise FeedRefusedError(FeedCode.UNREACHABLE) from error
+            if not kept:
+                raise FeedRefusedError(FeedCode.NOT_FOUND)
+            await self._look()
+            pending = {link.digest for link in await asyncio.to_thread(self._mirror.pending)}
+            return bytes(CosignReply(enough=asked.manifest not in pending).SerializeToString())
+
+        return bytes(await self._answered(COSIGN, context, keep))
+
+    async def _answered(self, method: str, context: Any, work: Callable[[], Awaitable[Any]]) -> Any:
+        """Run one request under the limits; count it; turn a refusal into a status with its code alone."""
+        started, outcome, refused = time.perf_counter(), "cancelled", None
+        try:
+            self._admit(context)
+            answer = await work()
+            outcome = "ok"
+            return answer
+        except FeedRefusedError as error:
+            outcome, refused = error.code.value, _STATUS[error.code]
+            self.counters.rate_limited += error.code is FeedCode.RATE_LIMITED
+        except TimeoutError:
+            outcome, refused = "timeout", grpc.StatusCode.DEADLINE_EXCEEDED
+        finally:
+            waited = method in (WATCH, PENDING) and outcome != FeedCode.RATE_LIMITED.value
+            self.counters.finished(method, outcome, None if waited else time.perf_counter() - started)
+        try:
+            async with asyncio.timeout(_LEAST_SECONDS):
+                return await context.abort(refused, outcome)
+        except (TimeoutError, grpc.aio.InternalError):  # it is not taken, or the reader has gone
+            raise asyncio.CancelledError from None
+
+    def _admit(self, context: Any) -> None:
+        """Count a call for its address, until its answer has gone out: a reader may refuse to take it."""
+        network = network_of(context.peer())
+        if not self._calls.take(network):
+            raise FeedRefusedError(FeedCode.RATE_LIMITED)
+        context.add_done_callback(lambda _: self._calls.give_back(network))
+        wait = self._rate.wait(network)
+        if wait > 0:
+            context.set_trailing_metadata((("retry-after-ms", str(int(wait * 1000) + 1)),))
+            raise FeedRefusedError(FeedCode.RATE_LIMITED)
+
+    async def _download(self, request: GetRequest, context: Any) -> None:
+        offer = self.shelf.find(request)
+        file, network = self.shelf.file(offer, request), network_of(context.peer())
+        if self.counters.streams >= self._limits.streams or not self._streams.take(network):
+            raise FeedRefusedError(FeedCode.RATE_LIMITED)
+        self.counters.streams += 1
+        try:
+            async with asyncio.timeout(self._limits.stream_seconds):
+                await self._write(offer.part, context)
+                if file is not None:
+                    for size, message in self.shelf.parts(file, request.offset):
+                        await self._write(message, context)
+                        self.counters.bytes_sent += size
+        finally:
+            self._streams.give_back(network)
+            self.counters.streams -= 1
+
+    async def _write(self, message: bytes, context: Any) -> None:
+        """Send a message, as long as it is taken fast enough."""
+        least = self._limits.least_bytes_per_second
+        async with asyncio.timeout(max(_LEAST_SECONDS, len(message) / least) if least else None):
+            try:
+                await context.write(message)
+            except grpc.aio.InternalError:  # the reader has gone, which is nothing to be logged
+                raise asyncio.CancelledError from None
+
+    @contextmanager
+    def _waiting(self, context: Any) -> Any:
+        """One more who waits for what comes."""
+        network = network_of(context.peer())
+        if self.counters.watchers >= self._limits.watchers or not self._watchers.take(network):
+            raise FeedRefusedError(FeedCode.RATE_LIMITED)
+        self.counters.watchers += 1
+        try:
+            yield
+        finally:
+            self._watchers.give_back(network)
+            self.counters.watchers -= 1
+
+    async def _published(self, known: int | None) -> AsyncIterator[Offer]:
+        """The newest board if it is newer than the known one, then each board as it comes."""
+        latest = self.shelf.latest
+        if latest is not None and (known is None or latest.manifest.version > known):
+            yield latest
+            known = latest.manifest.version
+        async for offer in self._coming(lambda known: self.shelf.newer(known), known, _version):
+            yield offer
+
+    async def _signed(self, known: frozenset[str]) -> AsyncIterator[Offer]:
+        """The chain after what is known, then each manifest as it is signed."""
+        async for offer in self._coming(
+            self.shelf.after, known, lambda offer: frozenset({offer.link.digest})
+        ):
+            yield offer
+
+    async def _coming(
+        self, after: Callable[[Any], list[Offer]], known: Any, place: Callable[[Offer], Any]
+    ) -> AsyncIterator[Offer]:
+        while not self._ended:
+            for offer in after(known):
+                yield offer
+                known = place(offer)
+            async with self._news:
+                if not self._ended and not after(known):
+                    await self._news.wait()
+
+    async def _with_certificate(self, offer: Offer) -> bytes:
+        digest = offer.link.digest
+        if digest not in self._certificates:
+            self._certificates[digest] = await asyncio.to_thread(partial(self.shelf.pending, offer))
+            if len(self._certificates) > _KEPT_CERTIFICATES:
+                self._certificates.popitem(last=False)
+        return self._certificates[digest]
 
 
-def _publisher(settings: ServiceSettings, resources: ExitStack) -> Publisher | None:
-    signing = settings.signing
-    if signing is None:
-        return None
-    log = None
-    if signing.log is not None:
-        log = resources.enter_context(BoardLog.open(signing.log, witnesses=signing.witnesses))
-    return Publisher(
-        Mirror(settings.mirror),
-        signing.boards,
-        key=lambda: SigningKey.read(signing.key, *signing.more_keys),
-        run=signing.run,
-        simulation=settings.simulation,
-        days=signing.days,
-        roots=signing.roots,
-        log=log,
-        poll_seconds=settings.poll_seconds,
-    )
+def _version(offer: Offer) -> int:
+    return offer.manifest.version
 
 
-def _require_offered(settings: ServiceSettings) -> None:
-    """Refuse a mirror that is to be handed out and holds simulations."""
-    shelf = Shelf(Mirror(settings.mirror), simulation=settings.simulation)
-    shelf.reload()
-    if shelf.withheld:
-        raise PrivacyError(
-            f"{settings.mirror}: version {min(shelf.withheld)} is a simulation: its noise can be reproduced from "
-            "its seed. It is not served; --simulation serves it, marked as what it is"
-        )
+def _read(kind: type[_Request], content: bytes) -> _Request:
+    try:
+        request: _Request = kind.FromString(content)
+    except DecodeError:
+        raise FeedRefusedError(FeedCode.MALFORMED) from None
+    return request
 
 
-def _require_pair(settings: ServiceSettings) -> None:
-    if settings.certificate is not None and settings.private_key is not None:
-        require_pair(settings.certificate, settings.private_key)
-
-
-def _pair(settings: ServiceSettings) -> tuple[bytes, bytes] | None:
-    if settings.certificate is None or settings.private_key is None:
-        return None
-    return settings.private_key.read_bytes(), settings.certificate.read_bytes()
+def _some(offer: Offer | None) -> Offer:
+    if offer is None:
+        raise FeedRefusedError(FeedCode.NOT_FOUND)
+    return offer

@@ -3,35 +3,46 @@
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
-from fedboard.common.boards.boards_pb2 import GetRequest, Part
+import msgspec
+import numpy as np
+
+from fedboard.common.board import Board
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
+from fedboard.common.boards.boards_pb2 import GetRequest, Part, PendingManifest
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.layout import LOG_PROOF
+from fedboard.common.boards.chain import Link
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.files import stamp_of
+from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.protection import Protection
 from fedboard.server.publishing.mirror_files import Mirror
 
 _CACHED_BYTES = 256 << 20
-_Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """One board as it is offered. Public."""
+    """One manifest as it is offered. Public."""
 
-    manifest: Manifest
-    message: bytes
-    """The signed manifest as a message."""
-    part: bytes
-    """The same as the first part of a download."""
+    link: Link
+    message: SignedMessage
+
+    @property
+    def manifest(self) -> Manifest:
+        """What it says."""
+        return self.link.manifest
+
+    @property
+    def part(self) -> bytes:
+        """The first part of a download."""
+        return bytes(Part(manifest=self.message).SerializeToString())
 
 
 class Shelf:
-    """The boards of a mirror."""
+    """The boards of a mirror. ``reload`` may run in another thread than the rest, one at a time."""
 
     def __init__(
         self, mirror: Mirror, *, simulation: bool = False, cached_bytes: int = _CACHED_BYTES
@@ -44,37 +55,49 @@ class Shelf:
             cached_bytes: most bytes of chunks kept in memory.
         """
         self._mirror, self._simulation = mirror, simulation
+        self.chain: list[Offer] = []
+        """All manifests, oldest first, published or not; those that are withheld end it."""
         self._offers: dict[int, Offer] = {}
-        self._by_digest: dict[str, int] = {}
-        self._stamps: dict[int, _Stamp] = {}
+        self._by_digest: dict[str, Offer] = {}
         self._roots: dict[int, bytes] = {}
         self._chunks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
         self._room = cached_bytes
-        self.damaged: set[int] = set()
-        """Versions whose manifest cannot be read; they are not offered."""
-        self.withheld: set[int] = set()
-        """Versions that are simulations, where none are to be offered."""
+        self.problem: str | None = None
+        """Why the mirror could not be read at the last look; what was read before is still offered."""
 
     @property
     def latest(self) -> Offer | None:
         """The newest board, if there is one."""
         return self._offers[max(self._offers)] if self._offers else None
 
-    def reload(self) -> list[Offer]:
-        """Take in what was published since, and what was signed again; returns new boards, oldest first."""
-        for version in self._mirror.roots.versions():
-            if version not in self._roots:
-                self._roots[version] = self._mirror.roots.content(version)
-        found = []
-        for version in self._mirror.versions():
-            stamp = stamp_of(self._mirror.manifest(version))
-            if stamp == self._stamps.get(version):
-                continue
-            self._stamps[version] = stamp
-            is_new = version not in self._offers
-            if self._take(version) and is_new:
-                found.append(self._offers[version])
-        return found
+    @property
+    def withheld(self) -> bool:
+        """Whether a simulation is there, where none is to be offered."""
+        return any(self._is_withheld(link) for link in self._mirror.chain())
+
+    def reload(self) -> bool:
+        """Take in what was signed, cosigned and published since; whether anything was."""
+        try:
+            roots = {
+                version: self._mirror.roots.content(version) for version in self._mirror.roots.versions()
+            }
+            chain, published = self._mirror.chain(), len(self._mirror.published())
+            shown = next((place for place, link in enumerate(chain) if self._is_withheld(link)), len(chain))
+            before = {offer.link.digest: offer for offer in self.chain}
+            offers = [_offer(link, before.get(link.digest)) for link in chain[:shown]]
+        except (FedboardError, OSError) as error:
+            self.problem = str(error)
+            return False
+        self.problem, self._roots = None, roots
+        by_version = {offer.manifest.version: offer for offer in offers[:published]}
+        changed = offers != self.chain or by_version != self._offers
+        self._by_digest = {
+            key: offer
+            for offer in offers[:published]
+            for key in (offer.link.digest, offer.manifest.board_digest)
+        }
+        self.chain, self._offers = offers, by_version
+        return changed
 
     def root(self, version: int) -> bytes:
         """The root document of a version.
@@ -86,37 +109,44 @@ class Shelf:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
         return self._roots[version]
 
-    def _take(self, version: int) -> bool:
-        """Read one manifest; whether it is offered now."""
-        for kept in (self.damaged, self.withheld):
-            kept.discard(version)
-        try:
-            offer = self._read(version)
-        except FeedRefusedError:
-            self.damaged.add(version)
-            self._offers.pop(version, None)
-            return False
-        if offer.manifest.protection is Protection.SIMULATION and not self._simulation:
-            self.withheld.add(version)
-            self._offers.pop(version, None)
-            return False
-        self._offers[version] = offer
-        self._by_digest[offer.manifest.board_digest] = version
-        return True
-
     def newer(self, known: int | None) -> list[Offer]:
         """The boards after a version, oldest first."""
         return [self._offers[version] for version in sorted(self._offers) if known is None or version > known]
 
+    def after(self, known: frozenset[str]) -> list[Offer]:
+        """The chain after the last of these manifests; all of it where none of them is there."""
+        places = [place for place, offer in enumerate(self.chain) if offer.link.digest in known]
+        return self.chain[max(places, default=-1) + 1 :]
+
+    def pending(self, offer: Offer) -> bytes:
+        """A manifest for witnesses, with its board's certificate. It reads the board's file.
+
+        Raises:
+            FeedRefusedError: ``not-found``: the file is not there or damaged.
+        """
+        place = self._mirror.board_file(offer.link)
+        try:
+            if place is None:
+                raise FeedRefusedError(FeedCode.NOT_FOUND)
+            certificate = Board.from_bytes(np.memmap(place, dtype=np.uint8, mode="r")).certificate
+        except (OSError, ValueError, InputError) as error:
+            raise FeedRefusedError(FeedCode.NOT_FOUND) from error
+        content = b"" if certificate is None else msgspec.json.encode(certificate)
+        return bytes(PendingManifest(manifest=offer.message, certificate=content).SerializeToString())
+
     def find(self, request: GetRequest) -> Offer:
-        """The board that a request names.
+        """The manifest that a request names.
 
         Raises:
             FeedRefusedError: ``not-found``.
         """
         named = request.WhichOneof("board")
-        version = request.version if named == "version" else self._by_digest.get(request.digest, -1)
-        offer = self.latest if named is None else self._offers.get(version)
+        if named is None:
+            offer = self.latest
+        elif named == "version":
+            offer = self._offers.get(request.version)
+        else:
+            offer = self._by_digest.get(getattr(request, named))
         if offer is None:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
         return offer
@@ -139,18 +169,6 @@ class Shelf:
             raise FeedRefusedError(FeedCode.MALFORMED)
         return file
 
-    def log_proof(self) -> list[bytes]:
-        """The messages that carry what was logged of the boards, as it is now.
-
-        Raises:
-            FeedRefusedError: ``not-found``: they are not logged.
-        """
-        try:
-            content = (self._mirror.folder / LOG_PROOF).read_bytes()
-        except OSError as error:
-            raise FeedRefusedError(FeedCode.NOT_FOUND) from error
-        return [_part(content[start : start + CHUNK_BYTES]) for start in range(0, len(content), CHUNK_BYTES)]
-
     def parts(self, file: BoardFile, offset: int) -> Iterator[tuple[int, bytes]]:
         """The messages that carry a file from an offset on, each with the number of the file's bytes in it."""
         while offset < file.size:
@@ -162,21 +180,8 @@ class Shelf:
                 yield stop - offset, _part(self._content(file, offset, stop))
             offset = stop
 
-    def _read(self, version: int) -> Offer:
-        signed = self._mirror.signed(version)
-        manifest = Manifest.from_bytes(signed.content.encode())
-        try:
-            first, *more = (bytes.fromhex(one) for one in (signed.signature, *signed.more))
-        except ValueError as error:
-            raise FeedRefusedError(FeedCode.MALFORMED) from error
-        message = SignedMessage(content=signed.content.encode(), signature=first, more=more)
-        if manifest.version != version:
-            raise FeedRefusedError(FeedCode.MALFORMED)
-        return Offer(
-            manifest=manifest,
-            message=message.SerializeToString(),
-            part=Part(manifest=message).SerializeToString(),
-        )
+    def _is_withheld(self, link: Link) -> bool:
+        return link.manifest.protection is Protection.SIMULATION and not self._simulation
 
     def _chunk(self, file: BoardFile, start: int, stop: int) -> bytes:
         key = (file.sha256, start)
@@ -202,6 +207,31 @@ class Shelf:
         if len(content) != stop - start:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
         return content
+
+
+def message_of(signed: SignedManifest) -> SignedMessage:
+    """A signed manifest as a message.
+
+    Raises:
+        FeedRefusedError: ``malformed``.
+    """
+    try:
+        return SignedMessage(
+            content=signed.content.encode(),
+            signatures=[bytes.fromhex(one) for one in signed.signatures],
+            cosignatures=[
+                CosignatureMessage(key=bytes.fromhex(one.key), signature=bytes.fromhex(one.signature))
+                for one in signed.cosignatures
+            ],
+        )
+    except ValueError as error:
+        raise FeedRefusedError(FeedCode.MALFORMED) from error
+
+
+def _offer(link: Link, before: Offer | None) -> Offer:
+    if before is not None and before.link == link:
+        return before
+    return Offer(link=link, message=message_of(link.signed))
 
 
 def _part(content: bytes) -> bytes:

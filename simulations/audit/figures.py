@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from fedboard.common.reports.wording import setting
 from fedboard.simulations.audit.attacks.board_games import FALSE_POSITIVES, BoardGame, highest_rate
 from fedboard.simulations.audit.audit import AuditResult
 from fedboard.simulations.drawing.svg import (
@@ -20,7 +21,6 @@ from fedboard.simulations.drawing.svg import (
     new_figure,
     pictures,
 )
-from fedboard.simulations.drawing.wording import setting
 
 _SMALLEST_RATE = 1e-3
 

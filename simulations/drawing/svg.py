@@ -14,11 +14,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.lines import Line2D
-from matplotlib.transforms import Affine2D, Bbox, ScaledTranslation
 
 from fedboard.common.arrays import FloatArray
+from fedboard.common.reports.charts import Chart
+from fedboard.common.reports.table import Table
 
 INK, MUTED, GRID, SURFACE = "#1b1e23", "#5d646e", "#d9dde3", "#fefefd"
 SERIES = ("#0072b2", "#c44e00", "#007f5f", "#a2478a", "#7a6200", "#4c5b70")
@@ -63,8 +62,8 @@ _STYLE: dict[Any, Any] = {
     "ytick.labelcolor": INK,
 }
 _LABEL_POINTS = 12.0
-_LABEL_AWAY, _LEADER_FROM, _LEADER_TO = 17.0, 2.0, 14.0
-"""Points from the end of a line: where its label begins, and from where to where a thin line leads there."""
+_LABEL_AWAY = 17.0
+"""Points from the end of a line to its label; a thin line leads there."""
 _NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
@@ -87,45 +86,9 @@ def house_style() -> Iterator[None]:
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of that size in inches, laid out so that outside labels fit; no pyplot knows of it."""
-    figure = Figure(figsize=(width, height), layout=_MeasuredOnce())
+    figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasSVG(figure)
     return figure
-
-
-class _MeasuredOnce(ConstrainedLayoutEngine):
-    """Lays out like "constrained", but measures what stands around axes once: that takes half of a drawing.
-
-    The library measures all of it again where axes have moved, since that can change their ticks; we, only then.
-    """
-
-    def execute(self, fig: Figure) -> None:
-        """Lay it out."""
-        found = list(fig.axes)
-        for axes in found:
-            axes.get_tightbbox = _Margins(axes)  # type: ignore[method-assign]
-        try:
-            super().execute(fig)
-        finally:
-            for axes in found:
-                del axes.get_tightbbox
-
-
-class _Margins:
-    """``axes.get_tightbbox`` that measures the margins around the axes again if their ticks are others."""
-
-    def __init__(self, axes: Axes) -> None:
-        self._axes, self._measure = axes, axes.get_tightbbox
-        self._margins: FloatArray | None = None
-        self._ticks: list[list[float]] = []
-
-    def __call__(self, *arguments: Any, **keywords: Any) -> Bbox | None:
-        ticks = [axis.get_majorticklocs().tolist() for axis in (self._axes.xaxis, self._axes.yaxis)]
-        if self._margins is None or ticks != self._ticks:
-            self._ticks, around = ticks, self._measure(*arguments, **keywords)
-            if around is None:  # not visible
-                return None
-            self._margins = np.subtract(around.extents, self._axes.bbox.extents)
-        return Bbox.from_extents(*np.add(self._axes.bbox.extents, self._margins))
 
 
 def label_line_ends(axes: Axes, ends: Sequence[LineEnd]) -> None:
@@ -145,40 +108,14 @@ def label_line_ends(axes: Axes, ends: Sequence[LineEnd]) -> None:
             end.text,
             xy=(1.0, end.height),
             xycoords=axes.get_yaxis_transform(),
-            xytext=(_LABEL_AWAY, away),
+            xytext=(_LABEL_AWAY, (placed - height) * tall),
             textcoords="offset points",
             color=end.colour,
             va="center",
             fontsize=8.5,
             annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": end.colour, "linewidth": 0.6, "shrinkA": 2, "shrinkB": 2},
         )
-        _lead(axes, end, away)
-
-
-def _lead(axes: Axes, end: LineEnd, away: float) -> None:
-    """A thin line from a line's end to its label. An arrow without a head looks the same, and takes much longer.
-
-    Args:
-        axes: of the line.
-        end: of it.
-        away: how much higher the label stands, in points.
-    """
-    figure = axes.get_figure(root=True)
-    if figure is None:
-        raise ValueError("axes must belong to a figure")
-    places = np.array([_LEADER_FROM, _LEADER_TO])
-    points = Affine2D().scale(1 / 72) + figure.dpi_scale_trans
-    begin: Any = axes.get_yaxis_transform()  # of one place: the axis may be logarithmic
-    leader = Line2D(
-        places,
-        places * away / _LABEL_AWAY,
-        transform=points + ScaledTranslation(1.0, end.height, begin),
-        color=end.colour,
-        linewidth=0.6,
-        clip_on=False,
-    )
-    leader.set_in_layout(False)  # it ends before its label does
-    axes.add_artist(leader)
 
 
 def spread_apart(positions: FloatArray, gap: float) -> list[float]:
@@ -243,6 +180,12 @@ def to_svg(figure: Figure, *, slug: str, description: str) -> str:
     for colour, variable in _VARIABLES.items():
         svg = svg.replace(colour, f"var({variable}, {colour})")
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
+
+
+def finish(figure: Figure, *, slug: str, title: str, reading: str, held_out: bool, table: Table) -> Chart:
+    """Turn a drawn figure into a chart of a page, and let go of it."""
+    svg = to_svg(figure, slug=slug, description=f"{title}. {reading}")
+    return Chart(slug=slug, title=title, reading=reading, held_out=held_out, svg=svg, key=(), table=table)
 
 
 def _height_points(axes: Axes) -> float:

@@ -14,6 +14,7 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedboard.client.answering.steps import respond_to
+from fedboard.common.files import write_atomically
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP, refusal
 from fedboard.common.wire.refusals import Refusal
@@ -33,9 +34,15 @@ client_app = ClientApp()
 
 @server_app.main()
 def main(grid: Grid, context: Context) -> None:
-    """Run the job in the file that ``job`` names."""
-    job = Job.load(Path(str(context.run_config["job"])))
-    run_job(GridNodes(grid, job.largest_cohort), job)
+    """Run the job in the file that ``job`` names, and lay down at its end what became of it."""
+    outcome = Path(str(context.run_config["outcome"]))
+    try:
+        job = Job.load(Path(str(context.run_config["job"])))
+        run_job(GridNodes(grid, job.largest_cohort), job)
+    except Exception as error:
+        write_atomically(outcome, str(error).encode())
+        raise
+    write_atomically(outcome, b"")
 
 
 @client_app.query(ROUND.partition(".")[2])

@@ -147,27 +147,6 @@ def explanations_sum_to_the_prediction(algorithm: Algorithm) -> None:
             )
 
 
-def rounds_have_the_stated_size(algorithm: Algorithm) -> None:
-    """Where ``round_size`` is given: that of the last round with explicit feedback, at epsilon 5."""
-    if algorithm.round_size is None or Feedback.EXPLICIT not in algorithm.feedback:
-        return
-    task = made(algorithm.variant(), Feedback.EXPLICIT, epsilon=_USUAL_EPSILON).task
-    last = played(task, population(Feedback.EXPLICIT))[-1]
-    size = algorithm.round_size(getattr(task.settings, "rank", 1))
-    given = task.contribute(population(Feedback.EXPLICIT), last.board, last.requests)
-    found = {
-        "vector_width": 0 if given.vectors is None else given.vectors.shape[1],
-        "item_numbers": sum(r.release.width for r in last.requests if r.source.per_item),
-        "common_numbers": sum(r.release.width for r in last.requests if not r.source.per_item),
-        "board_bytes": sum(
-            values.nbytes // ITEMS for values in last.board.arrays.values() if values.shape[:1] == (ITEMS,)
-        ),
-    }
-    for name, number in found.items():
-        stated = getattr(size, name)
-        require_kept(stated == number, f"round_size says {name} {stated}, the last round has {number}")
-
-
 CHECKS: tuple[Callable[[Algorithm], None], ...] = (
     budget_is_spent,
     task_is_its_name_and_configuration,
@@ -175,7 +154,6 @@ CHECKS: tuple[Callable[[Algorithm], None], ...] = (
     contributions_keep_their_bounds,
     predictions_and_rankings_agree,
     explanations_sum_to_the_prediction,
-    rounds_have_the_stated_size,
 )
 """All of them; each raises ``ContractError``, or the error of what refused the algorithm."""
 
@@ -249,7 +227,6 @@ __all__ = [
     "contributions_keep_their_bounds",
     "explanations_sum_to_the_prediction",
     "predictions_and_rankings_agree",
-    "rounds_have_the_stated_size",
     "runs_as_it_plans",
     "task_is_its_name_and_configuration",
 ]

@@ -15,8 +15,8 @@ from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.accounting.guarantee import composition_of, point_of
 from fedboard.common.privacy.accounting.library import is_installed
 from fedboard.common.privacy.events import Event
+from fedboard.common.reports.wording import number, setting
 from fedboard.simulations.drawing.svg import DASHES, MUTED, SERIES, house_style, new_figure, settle
-from fedboard.simulations.drawing.wording import number, setting
 
 _FORMATS = (".svg", ".png", ".pdf")
 _DOTS_PER_INCH = 160

@@ -1,26 +1,32 @@
-"""The report of one run: one HTML file that needs nothing else."""
+"""The report of a simulation: what every run has, and what is judged on held-out ratings, under its label."""
 
 import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from fedboard.simulations.drawing.figures import Plot
-from fedboard.simulations.drawing.json_values import number_or_none, numeric_entries
-from fedboard.simulations.drawing.rendering import render
-from fedboard.simulations.drawing.svg import house_style
-from fedboard.simulations.drawing.wording import definitions, duration, fixed, listing, metric_label
+from fedboard.common.reports.json_values import JsonObject, number_or_none, numeric_entries, object_or_empty
+from fedboard.common.reports.statement import Statement
+from fedboard.common.reports.table import Table
+from fedboard.common.reports.wording import duration, fixed, listing, setting
+from fedboard.server.operating.report.run_files import RunFiles
+from fedboard.server.operating.report.run_report import Lines, RunReport
+from fedboard.simulations.drawing.wording import arrow, definitions, metric_label, reading_order
 from fedboard.simulations.judging.verdict import Verdict, verdict_of
-from fedboard.simulations.report.distribution_figures import distribution_plots
-from fedboard.simulations.report.guarantee import Statement, read_statement
-from fedboard.simulations.report.head_and_tail import activity_plots, slice_plots
-from fedboard.simulations.report.privacy_figures import budget_plot
-from fedboard.simulations.report.round_figures import bytes_plot, metric_plot
-from fedboard.simulations.report.run_files import Model, RunRecord, model_from_json, read_run
-from fedboard.simulations.report.tables import (
-    configuration_table,
-    flatten,
-    metric_table,
-    release_table,
-    round_table,
+from fedboard.simulations.report.charts import (
+    activity_charts,
+    byte_charts,
+    distribution_charts,
+    metric_charts,
+    slice_charts,
+)
+from fedboard.simulations.report.run_files import (
+    Model,
+    RunRecord,
+    model_from_json,
+    read_certificate,
+    read_run,
+    require_whole,
 )
 from fedboard.simulations.runs.round_names import rounds_told
 
@@ -31,13 +37,14 @@ _FACTS = {
     "Split": ("split.kind",),
     "Seed": ("seed",),
 }
+_LONGEST_VALUE = 400
 
 
 def write_report(run_dir: Path) -> Path:
     """Write ``report.html`` into a run directory from the files that are there.
 
     Args:
-        run_dir: holds at least certificate.json; config.json, metrics.jsonl, baselines.json and
+        run_dir: holds at least certificate.json; config.json, metrics.jsonl, ledger and boards, baselines.json and
             distributions.json add their sections where they exist.
 
     Returns:
@@ -46,50 +53,107 @@ def write_report(run_dir: Path) -> Path:
     Raises:
         InputError: no such directory, no certificate, or a file that cannot be read as what it should be.
     """
-    record = read_run(run_dir)
-    statement = read_statement(record.certificate)
-    run = _own_model(record, statement)
-    page = render("report.html", **_sections(record, statement, run))
+    certificate = read_certificate(run_dir)
+    require_whole(run_dir / "metrics.jsonl")
+    report = RunReport(files=RunFiles(folder=run_dir), for_operator=True, sections=simulation_sections)
     path = run_dir / "report.html"
-    path.write_text(page, encoding="utf-8")
+    path.write_text(report.finished_page(certificate), encoding="utf-8")
     return path
 
 
-def _sections(record: RunRecord, statement: Statement, run: Model) -> dict[str, object]:
-    with house_style():
-        rounds, budget, traffic = metric_plot(record), budget_plot(statement), bytes_plot(record)
-        slices = slice_plots(run, record.baselines, record.bucket_edges)
-        activity = activity_plots(run, record.baselines, record.activity_edges)
-        distributions = distribution_plots(record.distributions)
+def simulation_sections(files: RunFiles, lines: Lines, statement: Statement | None) -> dict[str, Any]:
+    """What a simulation adds to its report, finished or not.
+
+    Not private: for simulations only.
+
+    Args:
+        files: of the run.
+        lines: of its log.
+        statement: what its certificate says; None: there is none yet.
+
+    Raises:
+        InputError: a file that cannot be read as what it should be.
+    """
+    record = read_run(files.folder, lines)
+    epsilon = None if statement is None else statement.epsilon
+    run = _own_model(record, epsilon)
+    validation = [name for entry in record.rounds for name in numeric_entries(entry.get("metrics"))]
     return {
-        "run_name": record.name,
-        "statement": statement,
+        "columns": _metric_columns(record.rounds),
         "facts": _facts(record, statement),
         "verdict": _verdict(run, record),
         "page": record.page,
         "metrics": metric_table(run, (*record.beside, *record.baselines)) if run.metrics else None,
         "definitions": definitions(run.metrics),
-        "round_definitions": definitions(_validation_metrics(record)),
+        "round_definitions": definitions(validation),
         "simplest": _simplest(record),
-        "round_plots": _present(rounds),
-        "slice_plots": slices,
-        "activity_plots": activity,
-        "budget_plots": _present(budget),
-        "distribution_plots": distributions,
-        "byte_plots": _present(traffic),
-        "releases": release_table(statement.releases) if statement.releases else None,
-        "rounds": round_table(record.rounds) if record.rounds else None,
+        "round_charts": metric_charts(record.rounds, record.baselines),
+        "slice_charts": slice_charts(run, record.baselines, record.bucket_edges),
+        "activity_charts": activity_charts(run, record.baselines, record.activity_edges),
+        "distribution_charts": distribution_charts(record.distributions),
+        "byte_charts": byte_charts(record.rounds),
         "configuration": configuration_table(record.config) if record.config else None,
     }
 
 
-def _own_model(record: RunRecord, statement: Statement) -> Model:
+def metric_table(run: Model, others: Sequence[Model]) -> Table:
+    """Metrics of the run and of others, one row a model, the run first and emphasised."""
+    models = (run, *others)
+    names = reading_order(name for model in models for name in model.metrics)
+    return Table(
+        headers=("Model", "Epsilon", *(f"{metric_label(name)}\u00a0{arrow(name)}" for name in names)),
+        rows=tuple(
+            (
+                model.name,
+                "none" if model.epsilon is None else setting(model.epsilon),
+                *(fixed(model.metrics.get(name)) for name in names),
+            )
+            for model in models
+        ),
+        emphasised_rows=frozenset({0}),
+    )
+
+
+def configuration_table(config: JsonObject) -> Table:
+    """The resolved configuration, nested keys joined with dots."""
+    rows = tuple((key, _shortened(value)) for key, value in flatten(config).items())
+    return Table(headers=("Setting", "Value"), rows=rows, text_columns=frozenset({0, 1}))
+
+
+def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested objects as one level: ``{"a": {"b": 1}}`` becomes ``{"a.b": 1}``."""
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{name}.")
+        else:
+            flat[name] = value
+    return flat
+
+
+def _metric_columns(rounds: Sequence[JsonObject]) -> list[tuple[str, dict[int, str]]]:
+    """Of the table of rounds: a metric's label, and its value after each round."""
+    found = {
+        int(number_or_none(one.get("round")) or 0): object_or_empty(one.get("metrics")) for one in rounds
+    }
+    names = reading_order(name for metrics in found.values() for name in metrics)
+    return [
+        (
+            metric_label(name),
+            {number: fixed(number_or_none(metrics.get(name))) for number, metrics in found.items()},
+        )
+        for name in names
+    ]
+
+
+def _own_model(record: RunRecord, epsilon: float | None) -> Model:
     """The run's final metrics, or those of its last round where it has none: nothing else is judged on those."""
     final = model_from_json("this run", record.final)
     last = numeric_entries(record.rounds[-1].get("metrics")) if record.rounds else {}
     return Model(
         name=final.name,
-        epsilon=statement.epsilon,
+        epsilon=epsilon,
         metrics=final.metrics or last,
         sliced=final.sliced,
         by_activity=final.by_activity,
@@ -105,10 +169,6 @@ def _verdict(run: Model, record: RunRecord) -> Verdict | None:
     )
 
 
-def _validation_metrics(record: RunRecord) -> list[str]:
-    return [name for entry in record.rounds for name in numeric_entries(entry.get("metrics"))]
-
-
 def _simplest(record: RunRecord) -> str:
     """What the first reference without privacy reaches, as something to hold each round's metrics against."""
     model = next((model for model in record.baselines if model.metrics), None)
@@ -118,11 +178,7 @@ def _simplest(record: RunRecord) -> str:
     return f"{model.name} without privacy reaches {listing(reached)}"
 
 
-def _present(plot: Plot | None) -> list[Plot]:
-    return [] if plot is None else [plot]
-
-
-def _facts(record: RunRecord, statement: Statement) -> list[tuple[str, str]]:
+def _facts(record: RunRecord, statement: Statement | None) -> list[tuple[str, str]]:
     """What ran, in a few lines: the configuration's main names, then what the certificate states."""
     flat = flatten(record.config)
     facts = []
@@ -132,8 +188,16 @@ def _facts(record: RunRecord, statement: Statement) -> list[tuple[str, str]]:
             facts.append((label, str(value)))
     if record.rounds:
         facts.append(("Rounds", rounds_told([str(entry.get("stage", "–")) for entry in record.rounds])))
-    facts.append(("Releases", f"{len(statement.releases)}"))
     seconds = number_or_none(record.final.get("seconds_total"))
     if seconds is not None:
         facts.append(("Time", duration(seconds)))
-    return facts + list(statement.facts)
+    if statement is None:
+        return facts
+    return [*facts, ("Releases", f"{len(statement.releases)}"), *statement.facts]
+
+
+def _shortened(value: object) -> str:
+    if value is None:
+        return "–"
+    text = setting(value) if isinstance(value, float) else str(value)
+    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]} … ({len(text)} characters)"

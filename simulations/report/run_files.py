@@ -1,12 +1,13 @@
 """Reading a run directory: what is there becomes one record, what is missing stays empty."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.drawing.json_values import (
+from fedboard.common.reports.json_values import (
     JsonObject,
     number_or_none,
     numbers,
@@ -40,8 +41,6 @@ class Model:
 class RunRecord:
     """All that a run directory says."""
 
-    name: str
-    certificate: JsonObject
     config: JsonObject
     rounds: tuple[JsonObject, ...]
     """The ``round`` lines of metrics.jsonl; a repeated round (after a resume) counts once, its last line."""
@@ -65,25 +64,19 @@ class RunRecord:
         return numbers(object_or_empty(self.final.get("by_activity")).get(EDGES))
 
 
-def read_run(run_dir: Path) -> RunRecord:
-    """Read the files of a run directory.
+def read_run(run_dir: Path, lines: Sequence[Mapping[str, Any]]) -> RunRecord:
+    """Read the files of a run directory, finished or not.
+
+    Args:
+        run_dir: where they are.
+        lines: of its metrics.jsonl.
 
     Raises:
-        InputError: the directory or its certificate is missing, or a file is not what it should be.
+        InputError: a file is not what it should be.
     """
-    if not run_dir.is_dir():
-        raise InputError(f"there is no run directory {run_dir}")
-    certificate = _read_object(run_dir / "certificate.json")
-    if not certificate:
-        raise InputError(
-            f"{run_dir} has no certificate.json: a report states a guarantee, so it needs the certificate; "
-            "finish or resume the run first"
-        )
-    events = _read_events(run_dir / "metrics.jsonl")
+    events = [dict(line) for line in lines]
     final = next((event for event in reversed(events) if event.get("event") == "final"), {})
     return RunRecord(
-        name=run_dir.resolve().name,
-        certificate=certificate,
         config=_read_object(run_dir / "config.json"),
         rounds=_rounds(events),
         final=final,
@@ -94,6 +87,35 @@ def read_run(run_dir: Path) -> RunRecord:
         beside=_beside(_read_object(run_dir / "beside.json")),
         page=_PAGE if (run_dir / _PAGE).is_file() else None,
     )
+
+
+def read_certificate(run_dir: Path) -> JsonObject:
+    """The certificate of a run directory.
+
+    Raises:
+        InputError: the directory or its certificate is missing, or the file is not what it should be.
+    """
+    if not run_dir.is_dir():
+        raise InputError(f"there is no run directory {run_dir}")
+    certificate = _read_object(run_dir / "certificate.json")
+    if not certificate:
+        raise InputError(
+            f"{run_dir} has no certificate.json: a report states a guarantee, so it needs the certificate; "
+            "finish or resume the run first"
+        )
+    return certificate
+
+
+def require_whole(log: Path) -> None:
+    """Refuse a log that is damaged; a crash may leave half a last line behind, and that is left out.
+
+    Raises:
+        InputError: a line that is not JSON has others after it.
+    """
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    for line_number, line in enumerate(lines[:-1], start=1):
+        if line.strip():
+            _parse(line, f"{log}, line {line_number}")
 
 
 def model_from_json(name: str, entry: JsonObject) -> Model:
@@ -141,21 +163,6 @@ def _read_object(path: Path) -> JsonObject:
     if not isinstance(content, dict):
         raise InputError(f"{path} must hold a JSON object")
     return content
-
-
-def _read_events(path: Path) -> list[JsonObject]:
-    lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-    events = []
-    for line_number, line in enumerate(lines, start=1):
-        if not line.strip():
-            continue
-        try:
-            events.append(object_or_empty(_parse(line, f"{path}, line {line_number}")))
-        except InputError:
-            # A crash may leave half a last line behind; anywhere else it is damage.
-            if line_number < len(lines):
-                raise
-    return events
 
 
 def _parse(text: str, place: str) -> Any:

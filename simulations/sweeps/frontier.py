@@ -8,10 +8,11 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from fedboard.simulations.drawing.figures import Plot, finish
-from fedboard.simulations.drawing.rendering import render
-from fedboard.simulations.drawing.svg import house_style, pictures
-from fedboard.simulations.drawing.wording import fixed, metric_label, setting
+from fedboard.common.reports.charts import Chart
+from fedboard.common.reports.wording import fixed, setting
+from fedboard.server.operating.report.page import render
+from fedboard.simulations.drawing.svg import finish, house_style, pictures
+from fedboard.simulations.drawing.wording import metric_label
 from fedboard.simulations.sweeps.frontier_data import (
     Result,
     best_at,
@@ -84,7 +85,7 @@ def write_frontier(
     return [*drawn, *(out_dir / name for name in texts)]
 
 
-def _plot(figure: Figure, results: Sequence[Result], metric: str) -> Plot:
+def _plot(figure: Figure, results: Sequence[Result], metric: str) -> Chart:
     return finish(
         figure,
         slug="frontier",
@@ -134,5 +135,11 @@ def _json(results: Sequence[dict[str, Any]], read: Sequence[Result]) -> str:
     return json.dumps({"results": list(results), "summary": summary}, indent=2) + "\n"
 
 
-def _page(plot: Plot, results: Sequence[Result], metric: str) -> str:
-    return render("frontier.html", plot=plot, tables=_tables(results, metric), n_runs=len(results))
+def _page(plot: Chart, results: Sequence[Result], metric: str) -> str:
+    return render(
+        "fedboard.simulations.drawing:frontier.html",
+        live=False,
+        plot=plot,
+        tables=_tables(results, metric),
+        n_runs=len(results),
+    )

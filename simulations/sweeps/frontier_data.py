@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.drawing.json_values import number_or_none, numbers, numeric_entries, object_or_empty
+from fedboard.common.reports.json_values import number_or_none, numbers, numeric_entries, object_or_empty
 from fedboard.simulations.drawing.wording import lower_is_better, reading_order
 from fedboard.simulations.judging.metrics.registry import main_metrics
 

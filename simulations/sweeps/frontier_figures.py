@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from matplotlib.gridspec import GridSpec
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
+from fedboard.common.reports.wording import setting
 from fedboard.simulations.drawing.svg import (
     DASHES,
     MARKERS,
@@ -18,7 +19,7 @@ from fedboard.simulations.drawing.svg import (
     label_line_ends,
     new_figure,
 )
-from fedboard.simulations.drawing.wording import direction, metric_label, setting
+from fedboard.simulations.drawing.wording import direction, metric_label
 from fedboard.simulations.sweeps.frontier_data import (
     Result,
     Summary,

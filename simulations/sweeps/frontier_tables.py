@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from fedboard.simulations.drawing.table import Table
-from fedboard.simulations.drawing.wording import direction, fixed, metric_label, setting
+from fedboard.common.reports.table import Table
+from fedboard.common.reports.wording import fixed, setting
+from fedboard.simulations.drawing.wording import direction, metric_label
 from fedboard.simulations.sweeps.frontier_data import (
     Result,
     Summary,

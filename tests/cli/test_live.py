@@ -1,5 +1,6 @@
-"""Live pages in a real browser: each round of a run of another process, through a restart; a device."""
+"""The report in a real browser: live, each round of a run of another process, through a restart; and finished."""
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,31 +13,25 @@ from click.testing import CliRunner
 
 from fedboard.cli.main import commands
 from fedboard.cli.research.live import watched as serving_of
-from fedboard.common.privacy.accounting.exact import epsilon_of_events
-from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.report import write_report
 from fedboard.simulations.simulate import simulate
 from tests.client.page.browser import NEEDS_AXE, Page
-from tests.common.tasks.conftest import a_task
-from tests.common.wire.live.asking import listening, states
+from tests.common.wire.pages.asking import listening, pages
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
 
 ROUNDS = 3
 ALL = ROUNDS + 1
-PLAN = a_task(epsilon=5.0).plan()
 CONFIG = {
     "algorithm": "adadpals",
     "data": {"synthetic": {"n_users": 120, "n_items": 30, "mean_ratings_per_user": 12.0}},
     "settings": {"rank": 2, "rounds": ROUNDS},
     "run": {"baselines": False, "kernels": "numpy"},
 }
-STATES = (
-    "return Object.fromEntries([...document.querySelectorAll('#rounds tr')]"
-    ".map((row) => [row.dataset.round, row.dataset.state]))"
-)
+STATES = "return [...document.querySelectorAll('#rounds-table tbody tr')].map((row) => row.dataset.state)"
 
 
 class Server:
@@ -70,7 +65,7 @@ class Onlooker:
 
     def __init__(self, page: Page, server: Server) -> None:
         self.page, self.server = page, server
-        self.shown: list[dict[str, str]] = []
+        self.shown: list[list[str]] = []
         self.links: list[str] = []
 
     def planned(self, problem: Problem, rounds: Sequence[str]) -> None:
@@ -87,9 +82,10 @@ class Onlooker:
             self.server.kill()
             self.page.until("return document.documentElement.dataset.link === 'away'")
             self.links.append(self.page.text("#link-words"))
+            self.page.js("document.querySelector('#figure-budget details').open = true; window.kept = true")
             self.server.start()
-        row = f"document.querySelector('#rounds tr[data-round=\"{number}\"]')"
-        self.page.until(f"return {row}?.dataset.state === 'made'")
+        rows = "document.querySelectorAll('#rounds-table tbody tr')"
+        self.page.until(f"return {rows}[{number}]?.dataset.state === 'made'")
         self.shown.append(self.page.js(STATES))
 
 
@@ -110,13 +106,18 @@ def test_each_round_of_a_run_is_shown_and_a_restart_of_the_server_survived(
     page: Page, watched: Onlooker
 ) -> None:
     page.until("return document.documentElement.dataset.state === 'finished'")
-    made = [sum(state == "made" for state in states.values()) for states in watched.shown]
+    page.until("return document.documentElement.dataset.link === 'connected'")
+    made = [states.count("made") for states in watched.shown]
 
     assert made == list(range(1, ALL + 1))
     assert watched.links == ["no news: the server is away; asking again"]
     assert page.text("#link-words") == "live"
-    assert page.text("#rounds-count") == f"{ALL} of {ALL} made"
-    assert page.js("return document.querySelectorAll('#rounds tr').length") == ALL
+    assert page.text("#state-told") == "The run is finished."
+    assert page.text("#rounds .count") == f"{ALL} of {ALL} made"
+    assert page.js("return window.kept"), "only what differs was put in place"
+    assert page.js("return document.querySelector('#figure-budget details').open"), (
+        "as its reader had left it"
+    )
 
 
 def test_it_shows_budget_releases_seal_and_labelled_metrics(page: Page, watched: Onlooker) -> None:
@@ -126,40 +127,25 @@ def test_it_shows_budget_releases_seal_and_labelled_metrics(page: Page, watched:
         ".map((row) => [row.dataset.step, row.dataset.state]))"
     )
 
-    assert page.text(".budget-words").startswith(
-        "5 of 5 epsilon at delta 1\u00a0×\u00a010⁻⁵: this run; 0 left"
-    )
+    assert page.text(".budget").startswith("5 of 5 epsilon at delta 1e-05: this run; 0 left")
     assert steps == dict.fromkeys(("bytes", "chain", "ledger", "promise"), "passed") | {
         "noise": "failed",
         "signature": "open",
     }
-    assert page.text("#seal-words") == f"board {ALL}: not private: a simulation"
-    assert page.text("#simulation-label") == "not private: simulation only"
-    assert (
-        page.js("return document.querySelectorAll('#metrics tr').length") == ROUNDS + 1
-    )  # the last: on tests
-    assert page.js("return document.querySelectorAll('#releases tr').length") > ROUNDS
-    assert page.js("return document.querySelector('#answers').hidden"), "nobody was asked over a net"
-    assert not page.js("return document.querySelector('#simulation-note').hidden")
-
-
-def test_an_epsilon_is_never_shown_smaller_than_it_is(page: Page, watched: Onlooker) -> None:
-    page.until("return document.querySelectorAll('#releases tr').length > 0")
-    run = watched.server.run
-    with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
-        alone = {one["name"]: epsilon_of_events([one], ledger.budget.delta) for one in ledger.events()}
-
-    shown = page.js(
-        "return Object.fromEntries([...document.querySelectorAll('#releases tr')]"
-        ".map((row) => [row.children[0].textContent, Number(row.children[3].textContent)]))"
+    assert page.text("#seal-badge").strip() == f"board {ALL}: not private"
+    assert page.text("#quality .mark") == "not private: simulation only"
+    assert page.js("return document.querySelectorAll('#releases-table tbody tr').length") > ROUNDS
+    ticks = page.js(
+        "return [...document.querySelectorAll('#quality figure:first-child > svg text')]"
+        ".map((one) => one.textContent)"
     )
-
-    assert shown.keys() == alone.keys()
-    assert all(alone[name] * (1 - 1e-9) <= shown[name] <= alone[name] * (1 + 1e-4) for name in alone)
+    assert {"2", "3", "4", "board"} <= set(ticks), "boards are whole"
+    assert page.js("return document.querySelector('#answers')") is None, "nobody was asked over a net"
+    assert page.text("#seeded").startswith("Not private.")
 
 
 def test_what_is_named_by_others_is_text(page: Page, watched: Onlooker) -> None:
-    assert page.text("#name") == "trial <b>"
+    assert page.text("h1") == "trial <b>"
     assert page.js("return document.querySelectorAll('b').length") == 0
 
 
@@ -177,6 +163,68 @@ def test_it_asks_its_own_address_and_nothing_is_logged_but_that_the_server_was_a
     )
 
 
+@pytest.fixture(scope="module")
+def finished(page: Page, watched: Onlooker) -> str:
+    """The address of the file that stays when all is over."""
+    return write_report(watched.server.run).as_uri()
+
+
+def widths(page: Page) -> tuple[int, list[str]]:
+    """How much wider the page is than its window, and what can only be seen by moving it to the side."""
+    wider = page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    hidden = page.js(
+        "return [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth)"
+        ".map((box) => box.ariaLabel)"
+    )
+    return wider, hidden
+
+
+@pytest.mark.parametrize("kind", ["live", "finished"])
+@pytest.mark.parametrize(
+    ("width", "scheme"), [(375, "light"), (375, "dark"), (1280, "light"), (1280, "dark")]
+)
+def test_all_fits_and_can_be_read_light_and_dark(
+    page: Page, watched: Onlooker, finished: str, kind: str, width: int, scheme: str
+) -> None:
+    page.driver.get(watched.server.address if kind == "live" else finished)
+    page.look(width, scheme)
+    page.until("return document.querySelector('#rounds-table') !== null")
+    page.js("for (const one of document.querySelectorAll('details')) one.open = true")
+
+    found = widths(page)
+    background, ink = page.js(
+        "const of = getComputedStyle(document.documentElement); return [of.backgroundColor, of.color]"
+    )
+    page.look(1280, "light")
+    page.driver.get(watched.server.address)
+
+    assert found == (0, [])
+    assert (luminance(background) > luminance(ink)) is (scheme == "light")
+
+
+def luminance(colour: str) -> int:
+    return sum(map(int, re.findall(r"\d+", colour)[:3]))
+
+
+def test_the_finished_report_is_the_same_page_and_needs_no_script(
+    page: Page, watched: Onlooker, finished: str
+) -> None:
+    page.driver.get(watched.server.address)
+    parts = "return [...document.querySelector('main').children].map((part) => part.id)"
+    page.until("return document.documentElement.dataset.link === 'connected'")
+    live = page.js(parts)
+    page.requests(), page.console()
+
+    page.driver.get(finished)
+
+    assert page.js(parts) == live
+    assert page.text("#state-told") == "The run is finished. This page does not change any more."
+    assert page.js("return document.scripts.length") == 0
+    assert page.requests() == [finished]
+    assert page.console() == []
+    page.driver.get(watched.server.address)
+
+
 @NEEDS_AXE
 @pytest.mark.parametrize(
     ("width", "scheme"),
@@ -190,12 +238,10 @@ def test_no_barrier_is_found_at_either_width(page: Page, watched: Onlooker, widt
     page.look(width, scheme)
 
     found, passed = page.barriers()
-    wider = page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
     page.look(1280, "light")
     assert {"color-contrast", "document-title", "list"} <= set(passed)
     assert found == []
-    assert wider <= 0
 
 
 class Reader:
@@ -203,19 +249,18 @@ class Reader:
 
     def __init__(self, capsys: pytest.CaptureFixture[str], stack: ExitStack) -> None:
         self.capsys, self.stack = capsys, stack
-        self.made: list[int] = []
+        self.made: list[str] = []
 
     def planned(self, problem: Problem, rounds: Sequence[str]) -> None:
         address = self.capsys.readouterr().err.removeprefix("live page: ").strip()
-        self.news = states(self.stack.enter_context(listening(address)))
+        self.news = pages(self.stack.enter_context(listening(address)))
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """What is within a round is in no file."""
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
-        self.made += [
-            next(news["rounds"]["made"] for news in self.news if news["rounds"]["made"] > line["round"])
-        ]
+        wanted = f"{line['round'] + 1} of {ALL} made"
+        self.made += [next(wanted for news in self.news if wanted in news)]
 
 
 def test_a_run_serves_its_own_page_from_before_its_folder_is_there_to_its_last_word(
@@ -229,9 +274,9 @@ def test_a_run_serves_its_own_page_from_before_its_folder_is_there_to_its_last_w
             simulate(config, run, listener=reader, report=False)
         last = list(reader.news)[-1]
 
-    assert reader.made == list(range(1, ALL + 1))
-    assert last["state"] == "finished"
-    assert last["simulation"]["final"][0]["metrics"].keys() >= {"test_rmse"}
+    assert len(reader.made) == ALL
+    assert 'data-state="finished"' in last
+    assert "Test RMSE" in last
     assert f"fedboard live {run}" in capsys.readouterr().err
 
 

@@ -13,7 +13,7 @@ from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import respond
 from fedboard.client.answering.steps import Client, respond_step
 from fedboard.client.boards.cache import BoardCache
-from fedboard.client.boards.witnessed import WitnessedLog
+from fedboard.client.boards.seen import CosignedBoards
 from fedboard.client.device.gate import DeviceGate
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.policy import Policy
@@ -95,12 +95,12 @@ class Device:
         policy: Policy,
         *,
         cache: BoardCache | None = None,
-        log: WitnessedLog | None = None,
+        cosigned: CosignedBoards | None = None,
     ) -> None:
         self.folder = folder
         self.policy = policy
         self.cache = cache
-        self.log = log
+        self.cosigned = cosigned
         self.ratings = Ratings()
         self.asker = ASKER
         self.vault = Memory()
@@ -138,7 +138,7 @@ class Device:
                 booked=BookedRounds(self.folder / "booked.json"),
                 refusals=RefusalCounts(self.folder / "refusals.json"),
                 cache=self.cache,
-                log=self.log,
+                cosigned=self.cosigned,
             )
 
     def code(self, board: Board, **asked: Any) -> Refusal | None:

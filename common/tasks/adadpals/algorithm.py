@@ -9,21 +9,10 @@ from fedboard.common.tasks.adadpals.task import AdaDpals, array_rules
 from fedboard.common.tasks.adadpals.update import regression
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.round_size import RoundSize
 
 
 def _task(settings: AdaDpalsConfig, *, backend: str, features: FloatArray | None) -> AdaDpals:
     return AdaDpals(settings, backend=backend)
-
-
-def _round_size(rank: int) -> RoundSize:
-    """b_i and the symmetric A_i of each item; on the board counts, weights, scale, ridge and a flag."""
-    return RoundSize(
-        vector_width=rank,
-        item_numbers=rank + rank * (rank + 1) // 2,
-        common_numbers=0,
-        board_bytes=4 * rank + 33,
-    )
 
 
 ALGORITHM = Algorithm(
@@ -43,7 +32,6 @@ ALGORITHM = Algorithm(
     array_rules=array_rules,
     folder=files(__package__),
     regression=regression,
-    round_size=_round_size,
     not_called=frozenset({"left_out", "residuals"}),
 )
 """One task with five weightings."""

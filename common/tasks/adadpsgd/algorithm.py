@@ -15,7 +15,6 @@ from fedboard.common.tasks.adadpsgd.update import equal_step_count
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.shared.round_size import RoundSize
 
 MOST_STEPS = 200
 """The theorem asks for thousands where there are many users; more than this change little."""
@@ -42,11 +41,6 @@ def _with_steps_of_theorem(settings: AdaDpsgdConfig, *, given: Collection[str], 
     return replace(settings, steps=max(1, min(round(wanted), MOST_STEPS)))
 
 
-def _round_size(rank: int) -> RoundSize:
-    """A gradient of each item; on the board what AdaDPALS has there, and the sum of the item's weights."""
-    return RoundSize(vector_width=rank, item_numbers=rank, common_numbers=0, board_bytes=4 * rank + 41)
-
-
 ALGORITHM = Algorithm(
     name=AdaDpsgd.NAME,
     variants={
@@ -64,7 +58,6 @@ ALGORITHM = Algorithm(
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,
-    round_size=_round_size,
     complete=_with_steps_of_theorem,
 )
 """One task with five weightings."""

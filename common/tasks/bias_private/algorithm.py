@@ -18,7 +18,6 @@ from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.array_rules import ArrayRule, mean_rating, number, prepared
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.shared.round_size import RoundSize
 
 
 def _task(settings: BiasConfig, *, backend: str, features: FloatArray | None) -> BiasPrivate:
@@ -38,11 +37,6 @@ def _regression(settings: BiasConfig, own: Cohort, board: Board) -> Regression:
     return Regression(vectors=np.ones((base.size, 1)), base=base, ridge=settings.user_ridge, gram=0.0)
 
 
-def _round_size(rank: int) -> RoundSize:
-    """One number per item, whatever the rank; on the board bias, counts, their doubt, a sum, weight, flag."""
-    return RoundSize(vector_width=1, item_numbers=1, common_numbers=0, board_bytes=45)
-
-
 ALGORITHM = Algorithm(
     name=BiasPrivate.NAME,
     variants={
@@ -58,7 +52,6 @@ ALGORITHM = Algorithm(
     array_rules=_array_rules,
     folder=files(__package__),
     regression=_regression,
-    round_size=_round_size,
     complete=complete,
     floors=("item-mean-private", "bias-private"),
 )

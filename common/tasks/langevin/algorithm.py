@@ -11,7 +11,6 @@ from fedboard.common.tasks.residual.shrinkage import regression
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.shared.round_size import RoundSize
 
 
 def _task(settings: LangevinConfig, *, backend: str, features: FloatArray | None) -> Langevin:
@@ -20,13 +19,6 @@ def _task(settings: LangevinConfig, *, backend: str, features: FloatArray | None
 
 def _regression(settings: LangevinConfig, own: Cohort, board: Board) -> Regression:
     return regression(settings.model, own, board)
-
-
-def _round_size(rank: int) -> RoundSize:
-    """A gradient of each item and its bias; on the board bias, counts, weights and a flag."""
-    return RoundSize(
-        vector_width=rank + 1, item_numbers=rank + 1, common_numbers=0, board_bytes=4 * rank + 21
-    )
 
 
 ALGORITHM = Algorithm(
@@ -39,5 +31,4 @@ ALGORITHM = Algorithm(
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,
-    round_size=_round_size,
 )

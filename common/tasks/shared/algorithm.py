@@ -14,7 +14,6 @@ from fedboard.common.task import Task
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.shared.round_size import RoundSize
 from fedboard.common.tasks.shared.written import has_part
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -102,8 +101,6 @@ class Algorithm:
     """Where ``presets.toml`` and ``search.toml`` are; None: the defaults of ``settings`` are the tuned ones."""
     regression: Callable[[Any, Cohort, Board], Regression] | None = None
     """(settings, one person's ratings, board) -> her own model, if it is a ridge regression; for ``explain``."""
-    round_size: Callable[[int], RoundSize] | None = None
-    """rank -> size of an item round with explicit feedback; for ``size``."""
     floors: tuple[str, ...] = ()
     """Those of its names that are the simplest private answer, which every comparison shows."""
     complete: Completion | None = None

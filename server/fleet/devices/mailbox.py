@@ -75,6 +75,8 @@ class Mailbox:
     clock: Callable[[], float] = time.monotonic
     most_held: int = MOST_HELD_BYTES
     _work: dict[str, Work] = field(default_factory=dict)
+    _asked: set[str] = field(default_factory=set)
+    """Who was asked the question that is under way."""
     _answers: list[Answer] = field(default_factory=list)
     _arriving: dict[str, GiveUp] = field(default_factory=dict)
     """By device: what ends the answer that is on its way."""
@@ -95,6 +97,7 @@ class Mailbox:
         """
         with self._changed:
             until, coming = self.clock() + seconds, {answer.key for answer in self._answers}
+            self._asked.update(messages)
             for key, message in messages.items():
                 if key in coming:
                     continue
@@ -122,6 +125,7 @@ class Mailbox:
         """Nothing is to be answered any more; what was not taken is forgotten, and what is on its way given up."""
         with self._changed:
             self._work.clear()
+            self._asked.clear()
             self._taken()
             arriving, self._arriving = self._arriving, {}
             self._ended += 1
@@ -132,6 +136,17 @@ class Mailbox:
     def present(self) -> list[str]:
         """Devices that are not overdue: each was here, and is to come again."""
         return self.seen.here()
+
+    def under_way(self) -> dict[str, object] | None:
+        """How the question that is under way stands: how many were asked, who has not answered, and until when, in
+        seconds since 1970 UTC; None between questions.
+        """
+        with self._changed:
+            if not self._asked:
+                return None
+            last = max((work.until for work in self._work.values()), default=self.clock())
+            until = self.seen.clock() + last - self.clock()
+            return {"asked": len(self._asked), "waiting": list(self._work), "until": until}
 
     @property
     def held(self) -> int:

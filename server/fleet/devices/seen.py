@@ -3,7 +3,7 @@
 import json
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -117,13 +117,20 @@ class Seen:
         """Seconds between two times that it is written."""
         return max(5.0, len(self._devices) / _DEVICES_A_SECOND)
 
-    def write(self, path: Path) -> None:
-        """To a file, whole or not at all, for ``fedboard fleet status``, which is another process."""
+    def write(self, path: Path, *, under_way: Mapping[str, object] | None = None) -> None:
+        """To a file, whole or not at all, for ``fedboard fleet status``, which is another process.
+
+        Args:
+            path: of the file.
+            under_way: what ``Mailbox.under_way`` says of the question that devices are answering.
+        """
         devices = {
             key: {**asdict(device), "may_be_silent_seconds": device.may_be_silent_seconds}
             for key, device in self.devices()
         }
-        write_atomically(path, json.dumps({"written": self.clock(), "devices": devices}).encode())
+        write_atomically(
+            path, json.dumps({"written": self.clock(), "devices": devices, "under_way": under_way}).encode()
+        )
         path.chmod(0o600)
 
 

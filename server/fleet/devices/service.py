@@ -58,8 +58,8 @@ _log = logging.getLogger(__name__)
 _Message = TypeVar("_Message", bound=Message)
 _PART_SECONDS: Final = 30.0
 """For the next message."""
-_SLACK_SECONDS: Final = 5.0
-"""By which a deadline may seem to be longer than the caller has set it."""
+_SLACK_SECONDS: Final = 60.0
+"""By which a deadline may seem to be longer than the caller has set it: gRPC rounds it up, by 10 s of an hour."""
 
 
 class RefusedCallError(Exception):
@@ -143,7 +143,8 @@ class DevicesServicer:
                 _log.exception("a call of a device failed")
                 status = grpc.StatusCode.INTERNAL
             self.counts[status.name] += 1
-            return await _ended(context, status)
+            await _end(context, status)
+            return None
 
         return answer
 
@@ -240,7 +241,7 @@ class DevicesServicer:
             raise RefusedCallError(BAD)
         if not self.mailbox.put(signed.key, signed.work, bytes(content)):
             raise RefusedCallError(OVER)
-        return AnswerReceipt().SerializeToString()
+        return bytes(AnswerReceipt().SerializeToString())
 
     @asynccontextmanager
     async def _arriving(self, key: str, seconds: float) -> AsyncIterator[Callable[[int], None]]:
@@ -257,7 +258,7 @@ class DevicesServicer:
 
     async def _introduce(self, context: Any) -> bytes:
         self._require_heard(context)
-        return IntroduceReply(content=self.enrolment.introduction).SerializeToString()
+        return bytes(IntroduceReply(content=self.enrolment.introduction).SerializeToString())
 
     async def _join(self, context: Any) -> bytes:
         self._require_heard(context)
@@ -269,7 +270,7 @@ class DevicesServicer:
             reply = await self.enrolment.join(content)
         except (sqlite3.Error, StorageError):
             raise RefusedCallError(AWAY) from None
-        return reply.SerializeToString()
+        return bytes(reply.SerializeToString())
 
     def _require_heard(self, context: Any) -> None:
         """Strangers are heard so often and no more."""
@@ -324,9 +325,9 @@ def _require_deadline(context: Any) -> None:
         raise RefusedCallError(BAD)
 
 
-async def _ended(context: Any, status: grpc.StatusCode) -> Any:
+async def _end(context: Any, status: grpc.StatusCode) -> None:
     """End a call with a status; where the caller takes nothing, at the deadline of the call."""
     try:
-        return await context.abort(status, "")
+        await context.abort(status, "")
     except grpc.aio.InternalError:
         raise asyncio.CancelledError from None

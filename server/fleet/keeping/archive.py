@@ -11,7 +11,7 @@ import msgspec
 
 from fedboard.common.errors import InputError
 
-FORMAT = 1
+FORMAT = 2
 _CONTENTS = "contents.json"
 _MOST_CONTENTS = 1 << 24
 
@@ -24,12 +24,8 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Of the training run."""
     made: float
     """Seconds since 1970 UTC."""
-    ledger_head: str | None
-    """Hash of its last row; None where there was no ledger yet."""
     board: int
     """Version of the newest board; -1: none."""
-    state: str
-    """Where the state folder goes, from the folder of ``fleet.toml``."""
     outside: tuple[str, ...]
     """Files that ``fleet.toml`` names and that are not in here."""
     digests: dict[str, str]

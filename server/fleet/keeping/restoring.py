@@ -25,11 +25,10 @@ from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.query_account import close_account
 from fedboard.server.fleet.queries import Standing, queries_of
+from fedboard.server.fleet.query_account import close_account
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
-from fedboard.server.publishing.log.restored import mark_restored
 from fedboard.server.round import book_lost
 
 _UNFINISHED = (
@@ -49,9 +48,9 @@ class Restored:
     """Whether nothing more will be released by this training."""
     withdrawn: int
     """Open invitations, which are void now."""
-    doubted_log: Path | None
-    """Log of boards that signs nothing, and so the server does not start, before somebody decides about it. The
-    newest board does not show that the log is the newest: that may have grown with the same board."""
+    witnessed: bool
+    """Whether witnesses cosign its boards. They refuse what does not continue the last that they have signed: where
+    more was signed since the backup, the newest copy of the mirror has to take the place of the backup's."""
 
 
 def restore(
@@ -94,16 +93,12 @@ def restore(
         if was_open:  # until the round that may be lost is booked, whatever fails before, on whichever disk
             close_training(staged, _UNFINISHED)
         _close_questions(staged, stopped=stopped)
-        _place(parts, folder, contents)
+        settings = _place(parts, folder)
     finally:
         shutil.rmtree(parts, ignore_errors=True)
-    settings = read_settings(folder / SETTINGS)
     state = StateFolder.of(settings)
     with Register(state.members) as register:
         withdrawn = register.withdraw_all()
-    doubted = None if stopped else _log_of(settings, folder)
-    if doubted is not None:  # a log grows before its board is shown, and whenever a manifest is signed again
-        mark_restored(doubted)
     if closed:
         close_training(state, "a backup was restored, and nobody could show that nothing was released since")
     prepare(settings)
@@ -116,34 +111,31 @@ def restore(
         lost_round=lost,
         closed=closed,
         withdrawn=withdrawn,
-        doubted_log=doubted,
+        witnessed=bool(settings.boards.witnesses),
     )
 
 
-def _log_of(settings: FleetSettings, folder: Path) -> Path | None:
-    """The log of boards that was in the backup; one that is elsewhere was not put back."""
-    log = settings.board.log
-    return log if log is not None and log.is_relative_to(folder) and log.is_dir() else None
+def _place(parts: Path, folder: Path) -> FleetSettings:
+    """Settings and keys into the folder, the state where they say, whole or not at all.
 
-
-def _place(parts: Path, folder: Path, contents: Contents) -> None:
-    if Path(contents.state).is_absolute() or ".." in Path(contents.state).parts:
-        raise InputError(
-            f"this backup has its state folder at {contents.state!r}, which is no place beside fleet.toml"
-        )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path in sorted((parts / CONFIG).iterdir()):
-        os.replace(path, folder / path.name)
-    state = folder / contents.state
-    state.parent.mkdir(parents=True, exist_ok=True)
-    os.replace(parts / STATE, state)
-    if read_settings(folder / SETTINGS).state != state:
+    Raises:
+        InputError: the state folder is elsewhere, and something is there.
+    """
+    os.replace(parts / CONFIG, folder)
+    folder.chmod(0o700)
+    settings = read_settings(folder / SETTINGS)
+    if settings.state.exists():
         shutil.rmtree(folder)
         raise InputError(
-            f"{folder / SETTINGS}: its state is an absolute path, {contents.state!r} is where the "
-            "backup goes; write "
-            "state relative to the file before a backup is made"
+            f"{settings.state}: something is there, and it is where {SETTINGS} of this backup has its state; move "
+            "it away"
         )
+    settings.state.parent.mkdir(parents=True, exist_ok=True)
+    beside = settings.state.with_name(f"{settings.state.name}.restoring")  # on the same disk
+    shutil.rmtree(beside, ignore_errors=True)
+    shutil.move(parts / STATE, beside)
+    os.replace(beside, settings.state)
+    return settings
 
 
 def _latest(run: Path) -> Board | None:
@@ -223,5 +215,5 @@ def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> in
         booked = {str(event["name"]) for event in ledger.events()}
         if all(request.name in booked for request in requests):
             return board.version
-        book_lost(task, board, ledger=ledger, noise=protocol_of(job).noise(settings.privacy.noise_source))
+        book_lost(task, board, ledger=ledger, noise=protocol_of(job).noise(settings.promise.noise_source))
     return board.version

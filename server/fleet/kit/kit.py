@@ -1,89 +1,78 @@
-"""The kit's files, with what ``fleet.toml`` says filled in."""
+"""The kit: what goes beside a server, with what ``fleet.toml`` says filled in."""
 
+import getpass
+import os
 import re
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.wire.addresses import parse_address
 from fedboard.server.fleet.plan.settings import FleetSettings
 
-SERVER_UNITS = ("fedboard-server.service", "fedboard-backup.service", "fedboard-backup.timer")
-CLIENT_UNIT = "fedboard-client.service"
-BESIDE = ("Containerfile", "compose.yaml", "nginx.conf", "alerts.yaml", "dashboard.json")
 _GAP = re.compile(r"\{\{([a-z]+)\}\}")
 _HOMES = ("/home", "/root", "/run/user")
+_SERVER_MEMORY, _DEVICE_MEMORY = "4G", "512M"
 _PER_ADDRESS = 256
-"""Connections of an address that nginx lets through, where the door behind it counts none, as it should there."""
-_AS_IT_IS = frozenset({"dashboard.json", "alerts.yaml", "Containerfile"})
-"""Nothing is filled in there; Grafana has gaps of its own."""
+"""Connections."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Host:
-    """Of the machine that the units are for."""
+def server_kit(settings: FleetSettings, config: Path, *, user: str | None = None) -> dict[str, str]:
+    """Unit, container, firewall, dashboard and alerts of a server, by name.
 
-    user: str
-    """Account that runs the processes."""
-    backups: Path
-    """Folder of the hourly backups."""
-    program: Path
-    """``fedboard`` itself."""
+    Args:
+        settings: of the fleet.
+        config: their file.
+        user: account that runs the unit; yours if not given.
 
-
-def this_program() -> Path:
-    """``fedboard`` as it was started, or beside this Python."""
-    return Path(sys.executable).with_name("fedboard")
-
-
-def server_units(settings: FleetSettings, config: Path, host: Host) -> dict[str, str]:
-    """The units of a server by name."""
+    Raises:
+        InputError: a path cannot be in a unit as it is.
+    """
+    config, state = config.absolute(), settings.state.absolute()
+    program = Path(sys.executable).with_name("fedboard")
     values = {
-        "name": settings.name,
-        "user": host.user,
-        "fedboard": _word(host.program),
-        "config": _word(config.absolute()),
-        "state": _word(settings.state.absolute()),
-        "log": "" if settings.board.log is None else f" {_word(settings.board.log.absolute())}",
-        "backups": _word(host.backups.absolute()),
+        "config": str(config),
+        "folder": str(config.parent),
+        "state": str(state),
+        "account": f"{os.getuid()}:{os.getgid()}",
+        "memory": _SERVER_MEMORY.lower(),
+        "port": str(settings.network.listening.port),
+        "connections": str(_PER_ADDRESS),
     }
-    logs = () if settings.board.log is None else (settings.board.log,)
-    places = (host.program, config, settings.state, host.backups, *logs)
-    return {name: _filled(name, {**values, **_hardening(places)}) for name in SERVER_UNITS}
+    beside = {name: _filled(name, values) for name in ("compose.yaml", "connections.nft")}
+    as_it_is = {name: _text(name) for name in ("alerts.yaml", "dashboard.json")}
+    unit = _unit(
+        what=f"server ({settings.name})",
+        command=(program, "server", "--config", config),
+        state=state,
+        memory=_SERVER_MEMORY,
+        user=user,
+    )
+    return {"fedboard-server.service": unit, **beside, **as_it_is}
 
 
-def client_unit(device: Path, host: Host) -> dict[str, str]:
-    """The unit of a device."""
-    values = {
-        "user": host.user,
-        "fedboard": _word(host.program),
-        "config": _word(device.absolute()),
-        "state": _word(device.absolute().parent),
-    }
-    return {CLIENT_UNIT: _filled(CLIENT_UNIT, {**values, **_hardening((host.program, device))})}
+def device_kit(device: Path, *, user: str | None = None) -> dict[str, str]:
+    """The unit of a device that stays, such as a gateway.
 
+    Args:
+        device: its ``device.toml``.
+        user: account that runs it; yours if not given.
 
-def beside(settings: FleetSettings, config: Path) -> dict[str, str]:
-    """Container, reverse proxy, dashboard and alerts by name."""
-    network, board = settings.network, settings.board
-    public = network.port if settings.enrolment is None else _port(settings.enrolment.address)
-    values = {
-        "folder": str(config.absolute().parent),
-        "port": str(network.port),
-        "board": f'\n      - "{board.port}:{board.port}"' if board.enabled else "",
-        "public": str(public),
-        "certificate": str(network.certificate),
-        "key": str(network.key),
-        "authority": str(network.authority),
-        "megabytes": str(network.max_request_megabytes),
-        "connections": str(network.connections_per_address or _PER_ADDRESS),
-    }
-    return {name: _filled(name, values) for name in BESIDE}
+    Raises:
+        InputError: a path cannot be in a unit as it is.
+    """
+    device = device.absolute()
+    unit = _unit(
+        what="device",
+        command=(Path(sys.executable).with_name("fedboard"), "client", "--config", device),
+        state=device.parent,
+        memory=_DEVICE_MEMORY,
+        user=user,
+    )
+    return {"fedboard-client.service": unit}
 
 
 def write_kit(texts: Mapping[str, str], folder: Path, *, replace: bool = False) -> list[Path]:
@@ -115,32 +104,38 @@ def write_kit(texts: Mapping[str, str], folder: Path, *, replace: bool = False) 
     return list(changed)
 
 
-def _hardening(places: tuple[Path, ...]) -> dict[str, str]:
-    """Homes are hidden from the processes, where nothing of theirs is in one."""
-    at_home = any(str(place.absolute()).startswith(_HOMES) for place in places)
-    return {"hardening": _filled("hardening.conf", {"home": "read-only" if at_home else "yes"}).rstrip()}
+def _unit(*, what: str, command: tuple[Path | str, ...], state: Path, memory: str, user: str | None) -> str:
+    """Homes are hidden from the process, where nothing of it is in one."""
+    places = [part for part in (*command, state) if isinstance(part, Path)]
+    at_home = any(str(place).startswith(_HOMES) for place in places)
+    values = {
+        "what": what,
+        "user": user or getpass.getuser(),
+        "command": " ".join(_word(part) for part in command),
+        "state": _word(state),
+        "memory": memory,
+        "home": "read-only" if at_home else "yes",
+    }
+    return _filled("fedboard.service", values)
 
 
 def _filled(name: str, values: Mapping[str, str]) -> str:
-    text = files("fedboard.server.fleet.kit").joinpath(name).read_text(encoding="utf-8")
-    if name in _AS_IT_IS:
-        return text
-    return _GAP.sub(lambda gap: values[gap[1]], text)
+    return _GAP.sub(lambda gap: values[gap[1]], _text(name))
 
 
-def _word(path: Path) -> str:
-    """A path in a unit: systemd splits at spaces and reads percent signs.
+def _text(name: str) -> str:
+    return files("fedboard.server.fleet.kit").joinpath(name).read_text(encoding="utf-8")
+
+
+def _word(part: Path | str) -> str:
+    """A word in a unit: systemd splits at spaces and reads percent signs.
 
     Raises:
         InputError: it has a character that cannot be in a unit as it is.
     """
-    text = str(path)
+    text = str(part)
     if shlex.quote(text) != text or "%" in text:
         raise InputError(
             f"{text}: units take plain paths alone (letters, digits, '/', '.', '_', '-'); move it there"
         )
     return text
-
-
-def _port(address: str) -> int:
-    return parse_address(address, name="enrolment.address").port

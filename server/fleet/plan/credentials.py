@@ -14,8 +14,8 @@ from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder
+from fedboard.server.publishing.mirror import Mirror, Signer, chain_for
 from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.publishing.upkeep.signers import Signer, chain_for
 
 _OWN_ADDRESS = "127.0.0.1"
 """The operator's tools reach the server by it."""
@@ -107,7 +107,7 @@ def _require_board_keys(keys: KeysFolder) -> None:
     if keys.roots is None:
         return
     try:
-        Signer(key=key, run="", chain=chain_for(keys.roots / "absent", keys.roots))
+        Signer(key=key, run="", chain=chain_for(Mirror(keys.roots / "absent"), keys.roots))
     except InputError as error:
         raise InputError(f"{keys.roots}: {error}") from error
 

@@ -26,7 +26,7 @@ def test_the_list_has_a_line_for_each_protocol(fedboard: Command) -> None:
 def test_the_whole_statement_is_shown_as_the_certificate_has_it(fedboard: Command, name: str) -> None:
     trust = sized_protocol(name, clients=50, users=50).trust
 
-    result = fedboard("protocols", "show", name, "--clients", "50")
+    result = fedboard("protocols", "show", name, "--devices", "50")
 
     shown = " ".join(result.output.split())
     assert result.exit_code == 0

@@ -29,7 +29,7 @@ ELSEWHERE = {
     ("board", "verify"): "cli/device/test_board_command.py",
     ("data", "shard"): "cli/research/test_shard_command.py",
     ("demo",): "cli/research/demo/test_demo.py",
-    ("fleet", "status"): "server/fleet/processes/test_fleet_status.py",
+    ("fleet", "status"): "server/fleet/test_status.py",
     ("fleet", "invite"): "client/joining/test_joining.py",
     ("fleet", "members"): "client/joining/test_joining.py",
     ("keys", "show"): "cli/fleet/test_key_drill.py",

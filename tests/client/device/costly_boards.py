@@ -18,6 +18,7 @@ from fedboard.common.board import Board, Catalogue
 from tests.client.asking import signed
 from tests.client.certified_boards import Device, a_question, certified_boards
 from tests.common.tasks.conftest import a_task
+from tests.memory import resident
 
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
 

@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 import pytest
 from click.testing import CliRunner, Result
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
@@ -19,6 +20,7 @@ from fedboard.client.joining import joining
 from fedboard.client.joining.introducing import NotAdmittedError
 from fedboard.client.joining.joining import join
 from fedboard.common.errors import InputError
+from fedboard.common.keys.roots import Role
 from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.wire.addresses import Address
@@ -27,6 +29,7 @@ from fedboard.common.wire.devices_pb2 import JoinReply, JoinRequest
 from fedboard.common.wire.enrolment import Introduction, Invitation, ask_to_join, fresh_secret
 from fedboard.common.wire.signing import PinnedServer, QuestionKey
 from fedboard.server.fleet.members.register import Register
+from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.server.fleet.devices.open_devices import OpenDevices, open_devices, status_of
 from tests.server.vouched import vouched_pair
@@ -142,14 +145,14 @@ def test_who_joined_is_asked_at_the_next_call(fleet: OpenDevices, tmp_path: Path
 
 def test_a_device_of_a_fleet_with_roots_pins_the_root_and_follows_it(tmp_path: Path) -> None:
     folder = keys(tmp_path / "fleet")
-    assert fedboard("keys", "holder", "one", "--out", folder).exit_code == 0
-    board = DeviceKey()
-    board.write(folder)
-    words = ("--holder", folder / "one.pub", "--board-key", folder / "device.pub")
-    asking = ("--question-key", folder / "question-signing.pub")
-    made = fedboard("keys", "root", folder / "roots", *words, *asking, "--sign", folder / "one.key")
-    assert made.exit_code == 0, made.stderr
-    root = (folder / "roots" / "1.root.json").read_text()
+    board, holder = DeviceKey(), Ed25519PrivateKey.generate()
+    asking = bytes.fromhex(QuestionKey.read(folder / "question-signing.key").public.hex)
+    terms = Terms(
+        holders=Role((holder.public_key().public_bytes_raw(),), 1),
+        boards=Role((board.public,), 1),
+        questions=Role((asking,), 1),
+    )
+    root = signed_by(drafted(terms, version=1, days=30), [holder], before=None).decode()
     served = introduction(folder, board_key=board.public.hex(), root=root)
     with open_devices(folder, introduction=served) as fleet:
         member = join(invited(fleet, "ann"), tmp_path / "ann", epsilon=3.0)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest, message_to_sign
-from fedboard.common.boards.layout import LATEST, manifest_name
+from fedboard.common.boards.layout import LATEST, MANIFESTS, manifest_name
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
@@ -25,6 +25,7 @@ from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from tests.common.privacy.commitments import plan_of, planned
 
 RUN = "summer"
+RUN_ID = "ab" * 16
 N_ITEMS = 120
 RANK = 4
 SECRET = SecureNoise()
@@ -139,6 +140,10 @@ def signed_file(folder: Path, content: bytes, *, key: SigningKey, version: int =
     )
     manifest = Manifest(
         run=RUN,
+        run_id=RUN_ID,
+        releases=0,
+        ledger_head=None,
+        previous_manifest=None,
         version=version,
         board_digest=digest,
         previous_digest=None,
@@ -163,15 +168,16 @@ def write_manifest(mirror: Mirror, manifest: Manifest, *, key: SigningKey) -> No
 
 
 def _manifests(mirror: Mirror, manifest: Manifest, key: SigningKey) -> list[tuple[Path, bytes]]:
-    signed = signed_by_hand(manifest.to_bytes(), key=key).to_bytes()
-    names = (manifest_name(manifest.version), LATEST)
-    return [(mirror.folder / name, signed) for name in names]
+    signed = signed_by_hand(manifest.to_bytes(), key=key)
+    (mirror.folder / MANIFESTS).mkdir(parents=True, exist_ok=True)
+    names = (manifest_name(signed.digest), LATEST)
+    return [(mirror.folder / name, signed.to_bytes()) for name in names]
 
 
 def signed_by_hand(content: bytes, *, key: SigningKey, domain: bytes | None = None) -> SignedManifest:
     """Any bytes under the key, past every check of the signer: what the holder of a key could do."""
     message = message_to_sign(content) if domain is None else domain + content
-    return SignedManifest(content=content.decode(), signature=key._key.sign(message).hex())
+    return SignedManifest(content=content.decode(), signatures=(key._key.sign(message).hex(),))
 
 
 def another(board: Board) -> Board:

@@ -12,7 +12,7 @@ from fedboard.common.wire.addresses import parse_address
 from fedboard.server.publishing.service import ServiceSettings
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
-from fedboard.server.operating.metrics import start_metrics
+from fedboard.server.operating.ops import start_ops
 from fedboard.server.run_spec import HelperServer
 
 NOWHERE = Path("nowhere")
@@ -30,7 +30,7 @@ READERS = {
     "helper": lambda text: HelperSettings(
         state=NOWHERE, identity=NOWHERE, certificate=NOWHERE, private_key=NOWHERE, address=text
     ),
-    "metrics": start_metrics,
+    "metrics": lambda text: start_ops(text, run=None).__enter__(),
     "link to a helper": lambda text: HelperLink(text, authority=NOWHERE),
     "fleet.toml": lambda text: HelperServer(address=text, authority=NOWHERE, identity="0" * 64),
     "device.toml": lambda text: Server(address=text, ca_certificate=NOWHERE, node_key=NOWHERE),

@@ -1,4 +1,4 @@
-"""A whole fleet as real processes on 127.0.0.1, for tests: server and four devices over TLS."""
+"""A whole fleet on 127.0.0.1, for tests: the server is a process that speaks TLS, each of four gateways is one."""
 
 import contextlib
 import csv
@@ -17,89 +17,115 @@ import numpy as np
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Board
 from fedboard.common.cohort import cohort_from_triples
-from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.keys.roster import IdentityKey, RosterAuthority
-from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.publishing.signing import create_board_keys
+from fedboard.common.wire.devices import DeviceKey
+from fedboard.common.wire.enrolment import fresh_secret
+from fedboard.server.fleet.members.records import Capacity
+from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from tests.ports import free_ports
-from tests.server.vouched import vouched_pair
+from tests.server.fleet.made import write_fleet
 
 NODES = ("a", "b", "c", "d")
-DIRECT = "b"
-"""Comes to the door without Flower; the others are carried by it."""
 ROUNDS = 2
-_USERS, _ITEMS, _RATED = 40, 60, 12
-_TASK = f'algorithm = "adadpals", settings = {{ rank = 2, rounds = {ROUNDS} }}'
-_FLEET = """\
-name = "trial"
-task = {{ rating_range = [1.0, 5.0], {task} }}
-privacy = {{ epsilon = 5.0, noise = "seeded" }}
-catalogue = {{ file = "catalogue.csv" }}
-protocol = {{ name = "{protocol}", step_seconds = 10{listed} }}
-rounds = {{ expected_nodes = 4, quorum = 3, deadline_seconds = 30, grace_seconds = 1, resend_seconds = 10, \
-poll_seconds = 0.2 }}
-nodes = [{nodes}]
-
-[network]
-listen = "127.0.0.1"
-port = {port}
-superlink_port = {superlink_port}
-certificate = "server.pem"
-key = "server.key"
-authority = "authority.pem"
-question_key = "question-signing.key"
-
-[board]
-enabled = true
-listen = "127.0.0.1"
-port = {board_port}
-metrics_port = {metrics_port}
-signing_key = "board-signing.key"
-simulation = true
-
-[questions]
-epsilon = 5.5
-"""
+USERS = 40
+"""Behind each gateway."""
+_ITEMS, _RATED = 60, 12
 _DEVICE = """\
 ratings = {{ cohort = "cohort" }}
 policy = {{ epsilon = 6.0, delta = 1e-5, seeded_noise = true, questions = ["mean of ratings", "* of counts"]\
-{believes} }}
+{policy} }}
 
 [server]
-address = "127.0.0.1:{port}"
-ca_certificate = "../authority.pem"
-node_key = "node.key"
-question_key = "../question-signing.pub"
-poll_seconds = 0.5
-{carrier}
+address = "{address}"
+authority = "../keys/authority.pem"
+key = "device.key"
+question_key = "../keys/questions.pub"
 {identity}
 """
 
 
 class Fleet:
-    """The processes, by name; ``server`` is one of them."""
+    """The files, and the processes by name; ``server`` is one of them."""
 
     def __init__(
         self,
         folder: Path,
         *,
-        protocol: str = "secure-sum",
         vouched: bool = False,
-        task: str = _TASK,
         environment: Mapping[str, str] | None = None,
         more: Mapping[str, Sequence[str]] | None = None,
+        policy: str = "",
+        **sections: Any,
     ) -> None:
-        """Make keys, ratings and configurations; ``environment`` is added to that of all processes, and to the
-        command of a process what ``more`` has under its name. Where devices are vouched for, each has an identity
-        on a list.
+        """Make keys, ratings and configurations; four gateways are members.
+
+        Args:
+            folder: of all files.
+            vouched: whether each gateway has an identity on a list.
+            environment: added to that of all processes.
+            more: words for the command of a process, by its name.
+            policy: more of each device's.
+            sections: of ``fleet.toml``, over those of ``write_fleet``.
         """
         self.folder, self._environment, self._more = folder, environment or {}, more or {}
-        self.settings = _make(folder, protocol, task, vouched)
-        self.state = StateFolder.of(self.settings)
+        authority = RosterAuthority()
+        if vouched:
+            sections["protocol"] = {
+                **sections.get("protocol", {}),
+                "settings": {"vouched_by": authority.public.hex()},
+            }
+            policy += f', vouched_by = "{authority.public.hex()}"'
+        self._write(sections)
+        for number, name in enumerate(NODES):
+            self._make_device(name, first_row=number * USERS, policy=policy, vouched=vouched)
+        if vouched:
+            list_devices(folder, authority)
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    def _write(self, sections: dict[str, Any]) -> None:
+        port, ops = free_ports(2)
+        usual: dict[str, Any] = {
+            "network": {"address": f"127.0.0.1:{port}", "ops": f"127.0.0.1:{ops}"},
+            "members": {"most": len(NODES) + 2, "users": USERS * (len(NODES) + 1)},
+            "rounds": {"devices": 4, "quorum": 3, "deadline_seconds": 30.0},
+            "queries": {"epsilon": 5.5},
+        }
+        write_fleet(self.folder, **{**usual, **sections})
+        with (self.folder / "catalogue.csv").open("w", newline="") as stream:
+            csv.writer(stream).writerows([("item", "title"), *((item, f"Film {item}") for item in _ids())])
+        self.state.path.mkdir(mode=0o700)
+
+    def _make_device(self, name: str, *, first_row: int, policy: str, vouched: bool) -> None:
+        home, settings = self.folder / name, self.settings
+        write_ratings(home / "cohort", first_row=first_row)
+        key = DeviceKey()
+        key.write(home)
+        admit(settings, name, key, users=USERS)
+        (home / "device.toml").write_text(
+            _DEVICE.format(
+                address=settings.network.address,
+                policy=policy,
+                identity='identity_key = "identity.key"' if vouched else "",
+            )
+        )
+
+    @property
+    def settings(self) -> FleetSettings:
+        """As they are in the file now."""
+        return read_settings(self.folder / "fleet.toml")
+
+    @property
+    def state(self) -> StateFolder:
+        """Of the server."""
+        return StateFolder.of(self.settings)
+
+    @property
+    def keys(self) -> KeysFolder:
+        """Of the server."""
+        return KeysFolder.of(self.settings)
 
     def start(self, name: str) -> None:
         """Start the server or a device, with a log of its own."""
@@ -119,6 +145,14 @@ class Fleet:
                 },
             )
 
+    def pid(self, name: str) -> int:
+        """Of a process."""
+        return self._processes[name].pid
+
+    def running(self, name: str) -> bool:
+        """Whether it has not ended."""
+        return self._processes[name].poll() is None
+
     def end(self, name: str, number: signal.Signals) -> int:
         """Send a signal and wait for the end; its exit status."""
         return self.end_all([name], number)[0]
@@ -129,16 +163,6 @@ class Fleet:
         for process in processes:
             process.send_signal(number)
         return [process.wait(60) for process in processes]
-
-    def send(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a process that goes on."""
-        self._processes[name].send_signal(number)
-
-    def kill_superlink(self) -> None:
-        """Kill the server's SuperLink, whose process id its log tells."""
-        lines = self.log("server").splitlines()
-        started = [line for line in lines if "superlink started" in line]
-        os.kill(int(started[-1].rpartition(" ")[2]), signal.SIGKILL)
 
     def log(self, name: str) -> str:
         """What a process has said."""
@@ -154,13 +178,18 @@ class Fleet:
         return [Board.load(path) for path in sorted((self.state.run / "boards").glob("board-*.board"))]
 
     def wait(self, condition: Callable[[], bool], what: str, seconds: float = 240.0) -> None:
-        """Wait, or fail with all logs."""
+        """Wait, or fail with all logs; at once where the server has ended by itself."""
         deadline = time.monotonic() + seconds
         while not condition():
-            if time.monotonic() > deadline:
+            server = self._processes.get("server")
+            if time.monotonic() > deadline or (server is not None and server.poll() is not None):
                 logs = [f"--- {path}\n{path.read_text()}" for path in sorted(self.folder.rglob("*.log"))]
                 raise AssertionError(f"no {what}\n" + "\n".join(logs))
             time.sleep(0.05)
+
+    def trained(self) -> None:
+        """Wait for the end of the training."""
+        self.wait(lambda: "the training is complete" in self.log("server"), "complete training")
 
 
 @contextlib.contextmanager
@@ -178,44 +207,13 @@ def deployed(
         fleet.end_all(list(fleet._processes), signal.SIGTERM)
 
 
-def _make(folder: Path, protocol: str, task: str, vouched: bool) -> FleetSettings:
-    vouched_pair(folder)
-    ids = tuple(f"i{number}" for number in range(_ITEMS))
-    with (folder / "catalogue.csv").open("w", newline="") as stream:
-        csv.writer(stream).writerows([("item", "title"), *((item, f"Film {item}") for item in ids)])
-    create_board_keys(folder)
-    QuestionKey().write(folder)
-    authority = RosterAuthority()
-    if vouched:
-        list_devices(folder, authority)
-    port, superlink_port, board_port, metrics_port = free_ports(4)
-    for number, name in enumerate(NODES):
-        make_node_key(folder / name / "node.key", name=name)
-        _ratings(folder / name / "cohort", ids, first_row=number * _USERS)
-        (folder / name / "device.toml").write_text(
-            _DEVICE.format(
-                port=port,
-                carrier='carrier = "direct"' if name == DIRECT else "",
-                believes=f', vouched_by = "{authority.public.hex()}"' if vouched else "",
-                identity='identity_key = "identity.key"' if vouched else "",
-            )
-        )
-    nodes = ", ".join(
-        f'{{ name = "{name}", public_key = "{name}/node.pub", max_users = {_USERS} }}' for name in NODES
-    )
-    settings = f', settings = {{ vouched_by = "{authority.public.hex()}" }}, roster = "roster"'
-    text = _FLEET.format(
-        listed=settings if vouched else "",
-        protocol=protocol,
-        task=task,
-        nodes=nodes,
-        port=port,
-        superlink_port=superlink_port,
-        board_port=board_port,
-        metrics_port=metrics_port,
-    )
-    (folder / "fleet.toml").write_text(text)
-    return read_settings(folder / "fleet.toml")
+def admit(settings: FleetSettings, name: str, key: DeviceKey, *, users: int = 1) -> None:
+    """Make a device a member, as its invitation would."""
+    capacity = Capacity(devices=settings.most_devices, users=settings.most_users)
+    secret = fresh_secret()
+    with Register(StateFolder.of(settings).members) as register:
+        register.invite(secret, name=name, max_users=users, seconds=60.0)
+        register.join(secret, key.public.hex(), capacity=capacity)
 
 
 def list_devices(folder: Path, authority: RosterAuthority) -> None:
@@ -225,13 +223,18 @@ def list_devices(folder: Path, authority: RosterAuthority) -> None:
         identity.write(folder / name)
     keys = [identity.public for identity in identities.values()]
     signed = authority.sign(keys, fleet="trial", number=1, seconds=86_400)
-    (folder / "roster").write_bytes(signed.content)
+    (folder / "keys" / "roster.json").write_bytes(signed.content)
 
 
-def _ratings(folder: Path, ids: tuple[str, ...], *, first_row: int) -> None:
+def _ids() -> tuple[str, ...]:
+    return tuple(f"i{number}" for number in range(_ITEMS))
+
+
+def write_ratings(folder: Path, *, first_row: int) -> None:
+    """Of the users of one gateway, at random."""
     random = np.random.default_rng(first_row)
-    items = np.concatenate([random.choice(_ITEMS, _RATED, replace=False) for _ in range(_USERS)])
-    users = np.repeat(np.arange(_USERS), _RATED)
+    items = np.concatenate([random.choice(_ITEMS, _RATED, replace=False) for _ in range(USERS)])
+    users = np.repeat(np.arange(USERS), _RATED)
     ratings = random.integers(1, 6, users.size).astype(np.float32)
-    cohort = cohort_from_triples(users, items, ratings, n_users=_USERS, n_items=_ITEMS)
-    write_cohort(folder, replace(cohort, first_row=first_row), ids)
+    cohort = cohort_from_triples(users, items, ratings, n_users=USERS, n_items=_ITEMS)
+    write_cohort(folder, replace(cohort, first_row=first_row), _ids())

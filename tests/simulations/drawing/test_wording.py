@@ -1,9 +1,6 @@
 """Numbers and names as they are written."""
 
-from fedboard.simulations.drawing.wording import (
-    lower_is_better,
-    metric_label,
-)
+from fedboard.simulations.drawing.wording import lower_is_better, metric_label
 
 
 def test_metrics_are_named_and_know_their_direction() -> None:

@@ -1,6 +1,8 @@
 """Flower's simulation on Ray: the engine's boards once more, failures that say where to look, nothing left."""
 
 import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,10 +13,10 @@ import pytest
 
 from fedboard.common.errors import FedboardError
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.processes.control import RunState
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.flower import on_ray
+from fedboard.simulations.flower.files import FleetFiles
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
 
@@ -45,25 +47,18 @@ def assert_nothing_runs(mark: str) -> None:
     assert left == {}
 
 
-PRINTED = """\
-Traceback (most recent call last):
-  ...
-fedboard.common.errors.InputError: job.json: JSON is malformed
-"""
-
-
 class Failed:
-    """What the SuperLink says of a run whose processes failed, and what they printed."""
+    """What Flower says of a run whose processes failed, and what they printed."""
 
-    def hand_in(self, *given: object) -> None:
-        """Take the run."""
+    def start(self, files: FleetFiles) -> str:
+        return "7"
 
-    def runs(self) -> list[RunState]:
-        return [RunState(run_id=7, waiting=False, finished=True, completed=False, details="exit code 1")]
+    def ended(self, run: str) -> str:
+        assert run == "7"
+        return "job.json: JSON is malformed"
 
-    def log(self, run_id: int) -> str:
-        assert run_id == 7
-        return PRINTED
+    def printed(self, run: str) -> str:
+        return "Traceback (most recent call last):\n  ...\n"
 
 
 @contextmanager
@@ -129,6 +124,27 @@ def test_a_run_that_fails_in_flower_s_processes_says_where_to_look_and_leaves_no
 
     assert_nothing_runs(str(temporary))
     assert list(temporary.iterdir()) == []
+
+
+@pytest.mark.thorough
+def test_a_simulation_that_is_killed_leaves_no_process_behind(tmp_path: Path, temporary: Path) -> None:
+    words = ["simulate", "--runtime", "flower", "--out", str(tmp_path / "run")]
+    process = subprocess.Popen(
+        [str(Path(sys.executable).with_name("fedboard")), *words],
+        env={**os.environ, "TMPDIR": str(temporary), "RAY_TMPDIR": "/tmp"},  # names of sockets are short
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    rounds, until = tmp_path / "run" / "rounds.jsonl", time.monotonic() + 120
+    while not rounds.exists():
+        assert process.poll() is None
+        assert time.monotonic() < until
+        time.sleep(0.2)
+
+    process.kill()
+    process.wait()
+
+    assert_nothing_runs(str(temporary))
 
 
 def test_ray_that_is_started_for_the_run_asks_for_a_token_of_its_own(

@@ -22,7 +22,6 @@ from fedboard.simulations.judging.algorithm_contract import (
     contributions_keep_their_bounds,
     explanations_sum_to_the_prediction,
     predictions_and_rankings_agree,
-    rounds_have_the_stated_size,
     runs_as_it_plans,
     task_is_its_name_and_configuration,
 )
@@ -147,11 +146,6 @@ BROKEN = {
         explanations_sum_to_the_prediction,
         replace(EXAMPLE, regression=lambda *a: replace(EXAMPLE.regression(*a), ridge=50.0)),  # type: ignore[misc]
         "does not give what predict gives",
-    ),
-    "a board larger than stated": (
-        rounds_have_the_stated_size,
-        replace(EXAMPLE, round_size=lambda rank: replace(EXAMPLE.round_size(rank), board_bytes=20)),  # type: ignore[misc]
-        "says board_bytes 20, the last round has 21",
     ),
 }
 

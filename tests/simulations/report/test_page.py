@@ -119,8 +119,12 @@ def test_the_numbers_of_the_run_are_in_the_text(page: Page, number: str) -> None
     assert number in page.text
 
 
-def test_every_held_out_figure_and_table_is_marked(html: str, page: Page) -> None:
-    for title in ("Held-out metrics after each round", "Test RMSE (stars) by item popularity", "Overlap@10"):
+def test_every_held_out_chart_and_table_is_marked(html: str, page: Page) -> None:
+    for title in (
+        "Held-out metrics after each round: Validation RMSE (stars)",
+        "Test RMSE (stars) by item popularity",
+        "Overlap@10",
+    ):
         heading = re.search(rf"<h3>{re.escape(title)}[^\n]*</h3>", html)
         assert heading
         assert "not private: simulation only" in heading[0]

@@ -7,9 +7,15 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.report.run_files import model_from_json, read_run
+from fedboard.server.operating.report.log_lines import lines_of
+from fedboard.simulations.report import write_report
+from fedboard.simulations.report.run_files import RunRecord, model_from_json, read_run
 
 WriteRun = Callable[..., Path]
+
+
+def record_of(run: Path) -> RunRecord:
+    return read_run(run, lines_of(run / "metrics.jsonl"))
 
 
 def test_a_round_repeated_after_a_resume_counts_once_with_its_last_line(
@@ -20,7 +26,7 @@ def test_a_round_repeated_after_a_resume_counts_once_with_its_last_line(
         for k, number in enumerate([0, 1, 1, 2])
     ]
 
-    record = read_run(write_run(tmp_path / "run", metrics=lines))
+    record = record_of(write_run(tmp_path / "run", metrics=lines))
 
     assert [entry["seconds"] for entry in record.rounds] == [0, 2, 3]
 
@@ -30,7 +36,7 @@ def test_half_a_last_line_is_left_out(tmp_path: Path, write_run: WriteRun) -> No
     with (run / "metrics.jsonl").open("a") as stream:
         stream.write('{"event": "ro')
 
-    assert len(read_run(run).rounds) == 3
+    assert len(record_of(run).rounds) == 3
 
 
 def test_damage_in_the_middle_names_file_and_line(tmp_path: Path, write_run: WriteRun) -> None:
@@ -39,11 +45,11 @@ def test_damage_in_the_middle_names_file_and_line(tmp_path: Path, write_run: Wri
     (run / "metrics.jsonl").write_text("\n".join([lines[0], "{", *lines[1:]]))
 
     with pytest.raises(InputError, match=r"metrics\.jsonl, line 2 is not valid JSON"):
-        read_run(run)
+        write_report(run)
 
 
 def test_baselines_of_both_files_are_merged(tmp_path: Path, write_run: WriteRun) -> None:
-    record = read_run(write_run(tmp_path / "run"))
+    record = record_of(write_run(tmp_path / "run"))
 
     assert {model.name: model.metrics["test_rmse"] for model in record.baselines} == {
         "non-private ALS": 0.8642,

@@ -25,7 +25,6 @@ BIASED = replace(
     variants={"adadpals": {"weights": WeightScheme.ADAPTIVE, "biases": True}},
     feedback=frozenset({Feedback.EXPLICIT}),
     folder=None,
-    round_size=None,
 )
 
 

@@ -20,48 +20,53 @@ from click.testing import CliRunner, Result
 from fedboard.cli.main import commands
 from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.rounds import respond
-from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.publishing.log.log import BoardLog
+from fedboard.server.fleet.keeping import backup as backup_module
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.closing import close_training, reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import FinishedRound
-from fedboard.simulations.flower.in_process import Answer, LocalNodes
-from tests.server.fleet.deployed import NODES
-from tests.server.fleet.local_fleet import Phone
-from tests.server.fleet.opened import a_fleet
+from tests.server.fleet.local_fleet import Phone, StormyNodes, Weather
+from tests.server.fleet.made import N_ITEMS, a_fleet
 
 pytestmark = pytest.mark.slow
+N_DEVICES, USERS_EACH = 4, 10
+MEMBERS = {f"key-{number}": USERS_EACH for number in range(N_DEVICES)}
 
 
 class Killed(BaseException):
     """``kill -9``, as far as this process goes."""
 
 
-def nodes_of(settings: FleetSettings, devices: Path) -> LocalNodes:
-    """The devices of a fleet's settings, in this process; they keep no record of their own, as if all were new."""
-    asker = Asker(server=QuestionKey.read(settings.network.question_key).public)
-    first = Board.load(StateFolder.of(settings).first_board)
-
-    def answering(name: str) -> Answer:
-        one = Phone(CohortFile.open(devices / name / "cohort").cohort(first), asker=asker)
-        return lambda kind, frame, board: respond(frame, source=one, gate=one)
-
-    return LocalNodes([answering(name) for name in NODES], 100)
+def ratings(number: int) -> Cohort:
+    random = np.random.default_rng(number)
+    items = np.concatenate([random.choice(N_ITEMS, 8, replace=False) for _ in range(USERS_EACH)])
+    stars = random.integers(1, 6, items.size).astype(np.float32)
+    users = np.repeat(np.arange(USERS_EACH), 8)
+    return cohort_from_triples(users, items, stars, n_users=USERS_EACH, n_items=N_ITEMS)
 
 
-def go_on(
-    settings: FleetSettings, *, devices: FleetSettings | None = None, until: int | None = None
-) -> list[dict[str, Any]]:
+def nodes_of(settings: FleetSettings) -> StormyNodes:
+    """Devices in this process; they keep no record of their own, as if all were new."""
+    asker = Asker(server=QuestionKey.read(KeysFolder.of(settings).questions).public)
+    phones = [Phone(ratings(number), asker=asker) for number in range(N_DEVICES)]
+
+    def answer(number: int, kind: str, frame: bytes, beside: bytes | None) -> bytes:
+        return respond(frame, source=phones[number], gate=phones[number])
+
+    return StormyNodes(answer, N_DEVICES, Weather(), lambda: MEMBERS)
+
+
+def go_on(settings: FleetSettings, *, until: int | None = None) -> list[dict[str, Any]]:
     """Train, and be killed after so many rounds; the lines of the log."""
     prepare(settings)
     state = StateFolder.of(settings)
@@ -70,9 +75,8 @@ def go_on(
         if done.board.version == until:
             raise Killed
 
-    nodes = nodes_of(settings, config_of(devices or settings).parent)
     with suppress(Killed):
-        run_job(nodes, Job.load(state.job), on_round=finished)
+        run_job(nodes_of(settings), Job.load(state.job), on_round=finished)
     log = state.run / "rounds.jsonl"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -87,23 +91,18 @@ def fedboard(*words: object) -> Result:
 
 
 def config_of(settings: FleetSettings) -> Path:
-    return settings.network.authority.parent / "fleet.toml"
+    return settings.keys.parent / "fleet.toml"
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> FleetSettings:
     """A fleet that was killed after two of its three rounds, with an open invitation."""
-    folder = tmp_path_factory.mktemp("trained") / "fleet"
-    folder.mkdir()
-    settings = a_fleet(folder)
-    text = (
-        config_of(settings).read_text().replace('name = "secure-sum", step_seconds = 10', 'name = "trusted"')
+    settings = a_fleet(
+        tmp_path_factory.mktemp("trained") / "fleet",
+        privacy={"seed": None},
+        rounds={"devices": N_DEVICES, "quorum": 3, "deadline_seconds": 20.0},
+        members={"users": N_DEVICES * USERS_EACH},
     )
-    text = text.replace('noise = "seeded"', 'noise = "secure"').replace(
-        "poll_seconds = 0.2", "poll_seconds = 0.01"
-    )
-    config_of(settings).write_text(text.replace("grace_seconds = 1,", "grace_seconds = 0.05,"))
-    settings = read_settings(config_of(settings))
     assert len(go_on(settings, until=2)) == 2
     with Register(StateFolder.of(settings).members) as register:
         register.invite(b"s" * 32, name="ann", max_users=1, seconds=600)
@@ -141,8 +140,8 @@ def test_the_drill_kill_restore_elsewhere_go_on(backup: Path, trained: FleetSett
     assert "round 2 is booked as lost: it may have been under way" in done.stdout
     assert "1 open invitations are void" in done.stdout
     settings = read_settings(tmp_path / "new" / "fleet.toml")
-    assert settings.network.key.stat().st_mode & 0o077 == 0
-    lines = go_on(settings, devices=trained)
+    assert KeysFolder.of(settings).key.stat().st_mode & 0o077 == 0
+    lines = go_on(settings)
     assert [(line["round"], line["lost"]) for line in lines] == [(0, False), (1, False), (2, True)]
     names = booked(settings)
     assert len(names) == len(set(names))
@@ -208,7 +207,7 @@ def test_nobody_who_can_show_it_may_publish_and_train_no_more(
     assert done.exit_code == 0, done.stderr
     settings = read_settings(tmp_path / "new" / "fleet.toml")
     with pytest.raises(PrivacyError, match="this training is closed"):
-        go_on(settings, devices=trained)
+        go_on(settings)
     assert BoardStore(StateFolder.of(settings).run / "boards").versions() == [0, 1, 2]
 
 
@@ -217,7 +216,7 @@ def test_a_server_that_was_stopped_loses_no_round(
 ) -> None:
     assert restored(backup, tmp_path / "new", "--stopped").exit_code == 0
 
-    lines = go_on(read_settings(tmp_path / "new" / "fleet.toml"), devices=trained)
+    lines = go_on(read_settings(tmp_path / "new" / "fleet.toml"))
 
     assert [(line["round"], line["lost"]) for line in lines] == [(0, False), (1, False), (2, False)]
 
@@ -238,7 +237,7 @@ def test_a_restore_that_came_to_no_end_trains_nothing_and_asks_nothing(
     assert (ended.exit_code, "no such file" in ended.stderr) == (2, True)
     settings = read_settings(tmp_path / "new" / "fleet.toml")
     with pytest.raises(PrivacyError, match="that came to no end; restore it again"):
-        go_on(settings, devices=trained)
+        go_on(settings)
     assert (StateFolder.of(settings).questions / "closed").exists()
     assert restored(backup, tmp_path / "again", "--newest-board", newest).exit_code == 0
     assert reason_of(StateFolder.of(read_settings(tmp_path / "again" / "fleet.toml")).run) is None
@@ -323,50 +322,75 @@ def test_a_training_that_was_closed_stays_closed_in_its_backup(lost: FleetSettin
 
 def test_files_elsewhere_are_named(trained: FleetSettings, tmp_path: Path) -> None:
     shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
-    shutil.move(tmp_path / "fleet" / "server.key", tmp_path / "server.key")
+    shutil.move(tmp_path / "fleet" / "keys", tmp_path / "keys")
     config = tmp_path / "fleet" / "fleet.toml"
-    config.write_text(config.read_text().replace('"server.key"', f'"{tmp_path / "server.key"}"'))
+    config.write_text(f'keys = "{tmp_path / "keys"}"\n{config.read_text()}')
 
     made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "a.fedboard")
 
     assert made.exit_code == 0, made.stderr
-    assert f"not in it, since it is elsewhere than fleet.toml: {tmp_path / 'server.key'}" in made.stdout
+    assert f"not in it, since it is elsewhere than fleet.toml: {tmp_path / 'keys'}" in made.stdout
     with nullcontext(tarfile.open(tmp_path / "a.fedboard")) as tar, tar:
         assert not [name for name in tar.getnames() if name.endswith("server.key")]
-        assert [name for name in tar.getnames() if name.endswith("a/node.pub")], "keys of [[nodes]] are in it"
+        assert "config/catalogue.csv" in tar.getnames()
 
 
-def test_a_log_of_boards_in_the_state_folder_is_in_it_too(lost: FleetSettings, tmp_path: Path) -> None:
-    """Its key is nowhere else: without it all who rely on its witnesses would need a new run."""
-    config, log = config_of(lost), lost.state / "board-log"
-    assert fedboard("keys", "log", "--name", "boards.example.org/trial", "--out", log).exit_code == 0
-    config.write_text(config.read_text().replace("[board]", '[board]\nlog = "state/board-log"', 1))
-    made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "one.fedboard")
+def test_a_state_folder_elsewhere_is_restored_there_once_it_is_gone(
+    trained: FleetSettings, tmp_path: Path
+) -> None:
+    shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
+    state, config = tmp_path / "disk" / "state", tmp_path / "fleet" / "fleet.toml"
+    state.parent.mkdir()
+    shutil.move(tmp_path / "fleet" / "state", state)
+    config.write_text(f'state = "{state}"\n{config.read_text()}')
+    made = fedboard("fleet", "backup", "--config", config, "--to", tmp_path / "a.fedboard")
     assert made.exit_code == 0, made.stderr
 
-    again = restored(tmp_path / "one.fedboard", tmp_path / "new", "--stopped")
+    there = restored(tmp_path / "a.fedboard", tmp_path / "new", "--stopped")
+    assert (there.exit_code, f"{state}: something is there" in there.stderr) == (2, True)
+    assert not (tmp_path / "new").exists()
+    shutil.rmtree(state)
 
-    assert again.exit_code == 0, again.stderr
-    for path in log.iterdir():
-        assert (tmp_path / "new" / "state" / "board-log" / path.name).read_bytes() == path.read_bytes()
-    assert {path.name for path in (tmp_path / "new" / "state" / "board-log").iterdir()} == {
-        path.name for path in log.iterdir()
-    }
+    assert restored(tmp_path / "a.fedboard", tmp_path / "new", "--stopped").exit_code == 0
+    assert booked(read_settings(tmp_path / "new" / "fleet.toml")) == booked(trained)
+    assert state.stat().st_mode & 0o077 == 0
 
-    newest = StateFolder.of(lost).run / "boards"
-    for name, *words in (("closed", "--closed"), ("shown", "--newest-board", newest)):
-        told = restored(tmp_path / "one.fedboard", tmp_path / name, *words)
-        assert told.exit_code == 0, told.stderr
-        old = tmp_path / name / "state" / "board-log"
-        assert f"{old}: nothing is signed in this log of boards" in told.stdout
-        checked = fedboard("server", "--config", tmp_path / name / "fleet.toml", "--check")
-        assert checked.exit_code == 3, checked.output
-        assert "its next checkpoint may contradict those that witnesses have" in checked.stderr
-        with pytest.raises(PrivacyError, match="came out of a backup"), BoardLog.open(old):
-            pass
-        (old / "restored").unlink()
-        with BoardLog.open(old):
-            pass
+
+def test_a_backup_is_never_underbooked_for_its_own_boards(
+    trained: FleetSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is signed and published while it is made comes before what pays for it."""
+    order, copy = list[Path](), backup_module._copy
+
+    def copied(path: Path, target: Path) -> None:
+        order.append(path)
+        copy(path, target)
+
+    monkeypatch.setattr(backup_module, "_copy", copied)
+    state = StateFolder.of(trained)
+    for path in (
+        state.mirror / "latest.json",
+        state.path / "queries" / "1" / "runs" / "q" / "ledger.sqlite",
+        state.path / "queries" / "account.sqlite",
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+
+    backup_module.back_up(trained, config_of(trained), tmp_path / "one.fedboard")
+
+    names = [path.relative_to(state.path).as_posix() for path in order if path.is_relative_to(state.path)]
+    run = f"runs/{trained.name}"
+    wanted = [
+        "mirror/latest.json",
+        f"{run}/boards/board-0002.board",
+        f"{run}/rounds.jsonl",
+        "queries/1/runs/q/ledger.sqlite",
+        f"{run}/ledger.sqlite",
+        "queries/account.sqlite",
+    ]
+    assert [name for name in names if name in wanted] == wanted
+    shutil.rmtree(state.mirror)
+    shutil.rmtree(state.path / "queries")
 
 
 def test_whom_a_round_has_asked_for_rows_is_in_a_backup(trained: FleetSettings, tmp_path: Path) -> None:

@@ -1,0 +1,231 @@
+"""What the certificate says, in the words and numbers that a report prints."""
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.privacy.accounting.exact import epsilon_of, epsilon_of_events
+from fedboard.common.privacy.accounting.guarantee import right_bets_of_epsilon, right_bets_of_mu
+from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
+from fedboard.common.reports.json_values import (
+    JsonObject,
+    list_or_empty,
+    number_or_none,
+    object_or_empty,
+    sentences,
+)
+
+_ADJACENCIES = {
+    "add-remove": "one user with all their ratings is present or absent",
+    "replace": "one user's ratings are exchanged for any others",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseLine:
+    """One release as the certificate records it, with the running total behind it."""
+
+    name: str
+    mechanism: str
+    covers: str
+    shape: str
+    sensitivity: float | None
+    """L2 (Gaussian) or L1 (Laplace), in real units: grid units times the grid step where one is given."""
+    noise: float | None
+    """Standard deviation (Gaussian) or scale (Laplace), in the same units."""
+    noise_multiplier: float | None
+    mu_squared: float | None
+    """Its part of the composed mu^2; None if the record does not say enough."""
+    cumulative_epsilon: float | None
+    """Epsilon at the claimed delta after this release and all before it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """The guarantee of a run."""
+
+    epsilon: float
+    delta: float
+    adjacency: str
+    adjacency_meaning: str
+    unit: str
+    private: bool
+    """Whether the noise was secure; false for seeded noise and for a certificate that does not say."""
+    noise_label: str
+    mu: float | None
+    """Of all releases together; None where it is not exact, or not stated."""
+    releases: tuple[ReleaseLine, ...]
+    trust: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    checks: int | None
+    """Number of checks that the certificate passed when it was verified for this report; None: it was not."""
+    failures: tuple[str, ...]
+    """What did not pass, one sentence each; empty for a certificate that holds."""
+    facts: tuple[tuple[str, str], ...]
+    """Further public statements of the certificate: software, data set, board digest."""
+
+    @property
+    def recomputed_epsilon(self) -> float | None:
+        """Epsilon that follows from the releases alone."""
+        return self.releases[-1].cumulative_epsilon if self.releases else None
+
+    @property
+    def guess_rate(self) -> float:
+        """Best possible rate of right guesses whether a user took part, when a coin decided it.
+
+        mu-GDP: Phi(mu / 2), exact. From (epsilon, delta) alone: (e^epsilon + delta) / (e^epsilon + 1).
+        """
+        return (
+            right_bets_of_epsilon(self.epsilon, self.delta) if self.mu is None else right_bets_of_mu(self.mu)
+        )
+
+    def detection_rate(self, false_alarms: float) -> float | None:
+        """Largest share of participants that any attack can name at that false-alarm rate, from mu."""
+        normal = NormalDist()
+        return None if self.mu is None else normal.cdf(normal.inv_cdf(false_alarms) + self.mu)
+
+
+def read_statement(certificate: JsonObject, *, verified: bool = True) -> Statement:
+    """Read a certificate's JSON.
+
+    Args:
+        certificate: as it is in files.
+        verified: whether to verify it too, and to add up releases that take loss distributions: seconds, not
+            milliseconds, where not all is Gaussian.
+
+    Raises:
+        InputError: it claims no finite epsilon and delta; without them there is no guarantee to report.
+    """
+    claim = object_or_empty(certificate.get("claim"))
+    epsilon, delta = number_or_none(claim.get("epsilon")), number_or_none(claim.get("delta"))
+    if epsilon is None or delta is None or epsilon < 0 or not 0 <= delta < 1:
+        raise InputError(
+            "certificate.json must claim a finite epsilon >= 0 and a delta in [0, 1); it is damaged"
+        )
+    adjacency = str(claim.get("adjacency", "not stated"))
+    private, label = _noise(certificate.get("noise"), certificate.get("private"))
+    checks, failures = _verify(certificate) if verified else (None, ())
+    return Statement(
+        epsilon=epsilon,
+        delta=delta,
+        adjacency=adjacency,
+        adjacency_meaning=_ADJACENCIES.get(adjacency, "the certificate does not say what may change"),
+        unit=str(claim.get("unit", "not stated")),
+        private=private,
+        noise_label=label,
+        mu=_exact_mu(object_or_empty(certificate.get("composition"))),
+        releases=release_lines(
+            [object_or_empty(entry) for entry in list_or_empty(certificate.get("releases"))],
+            delta,
+            planned=certificate.get("planned") is True,
+            sampled=verified,
+        ),
+        trust=tuple(sentences(certificate.get("trust"))),
+        assumptions=tuple(sentences(certificate.get("assumptions"))),
+        checks=checks,
+        failures=failures,
+        facts=_facts(certificate),
+    )
+
+
+def _exact_mu(composition: JsonObject) -> float | None:
+    """A mere upper bound would overstate what an attack can do where (epsilon, delta) says less."""
+    return number_or_none(composition.get("mu")) if composition.get("exact") is True else None
+
+
+def _noise(noise: object, private: object) -> tuple[bool, str]:
+    """Secure only if the certificate says so in as many words: anything else is treated as not private."""
+    if isinstance(noise, dict):
+        return noise.get("private") is True, str(noise.get("label", "not stated"))
+    return private is True, str(noise) if noise else "not stated"
+
+
+def _verify(certificate: JsonObject) -> tuple[int, tuple[str, ...]]:
+    """Number of checks passed, and what failed. A certificate that this version cannot read has failed."""
+    try:
+        findings = Certificate.from_dict(certificate).verify()
+    except InputError as error:
+        return 0, (f"it cannot be verified by this version of fedboard: {error}",)
+    failures = tuple(f"{finding.check}: {finding.detail}" for finding in findings if not finding.passed)
+    return len(findings) - len(failures), failures
+
+
+def release_lines(
+    events: list[JsonObject], delta: float, *, planned: bool, sampled: bool
+) -> tuple[ReleaseLine, ...]:
+    """Releases in their order, each with the total behind it.
+
+    Args:
+        events: as booked or certified. Public.
+        delta: of the claim.
+        planned: whether all were fixed before the first.
+        sampled: whether to add up what takes loss distributions.
+    """
+    lines = []
+    total: float | None = 0.0
+    for number, event in enumerate(events, start=1):
+        mu_squared = _mu_squared(event)
+        # One release that cannot be read makes every later total unknown, not smaller.
+        total = None if total is None or mu_squared is None else total + mu_squared
+        unknown = total is None or delta <= 0 or _within_round(events, number)
+        unknown = unknown or (not sampled and any(map(is_amplified, events[:number])))
+        cumulative = None if total is None or unknown else _cumulative(events[:number], delta, total, planned)
+        lines.append(_line(event, mu_squared, cumulative))
+    return tuple(lines)
+
+
+def _within_round(events: list[JsonObject], number: int) -> bool:
+    """Whether more releases of a sampled round follow, so that its cost is not complete; it takes a while."""
+    stated = [event.get("participation") for event in events[number - 1 : number + 1]]
+    return is_amplified(events[number - 1]) and stated.count(stated[0]) > 1
+
+
+def _cumulative(events: list[JsonObject], delta: float, mu_squared: float, planned: bool) -> float | None:
+    """Epsilon of sound events together; None where sampling takes an accountant that is not installed."""
+    if not any(is_amplified(event) for event in events):
+        return epsilon_of(delta, mu=math.sqrt(mu_squared))
+    try:
+        return epsilon_of_events(events, delta, planned=planned)
+    except FedboardError:
+        return None
+
+
+def _mu_squared(event: JsonObject) -> float | None:
+    """Square of the event's mu; None for one that does not state a sound amount of noise."""
+    return None if event_problems(event) else event_mu(event) ** 2
+
+
+def _line(event: JsonObject, mu_squared: float | None, cumulative: float | None) -> ReleaseLine:
+    step = number_or_none(event.get("grid_step")) or 1.0
+    sensitivity = number_or_none(event.get("l2_sensitivity"))
+    noise = number_or_none(event.get("noise_stddev"))
+    shape = f"{event['rows']} × {event['width']}" if "rows" in event and "width" in event else "–"
+    return ReleaseLine(
+        name=str(event.get("name", "unnamed")),
+        mechanism=str(event.get("mechanism", "not stated")),
+        covers=str(event.get("covers", "")),
+        shape=shape,
+        sensitivity=number_or_none(event.get("l1_sensitivity"))
+        if sensitivity is None
+        else sensitivity * step,
+        noise=number_or_none(event.get("noise_scale")) if noise is None else noise * step,
+        noise_multiplier=number_or_none(event.get("noise_multiplier")),
+        mu_squared=mu_squared,
+        cumulative_epsilon=cumulative,
+    )
+
+
+def _facts(certificate: JsonObject) -> tuple[tuple[str, str], ...]:
+    wanted = {
+        "dataset": "Data",
+        "software": "Software",
+        "software_version": "Software version",
+        "board_digest": "Digest of the board",
+    }
+    return tuple(
+        (label, str(certificate[key]))
+        for key, label in wanted.items()
+        if isinstance(certificate.get(key), str)
+    )

@@ -1,1 +1,0 @@
-"""Live pages: one HTML page whose content comes as server-sent events, served to a browser on this machine."""

@@ -1,0 +1,306 @@
+"""Serving a page that is written again while it is read: server-sent events, the standard library's server."""
+
+import json
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final, Protocol, TypeAlias
+
+from fedboard.common.errors import InputError
+from fedboard.common.wire.pages.place import Place, family_of, is_for_another_page, is_own_host
+
+_PAGE, _EVENTS = "/", "/events"
+_HTML, _PLAIN = "text/html; charset=utf-8", "text/plain; charset=utf-8"
+_AGAIN_MS = 1000
+"""After so long a browser asks again for events that ended."""
+_TICK_SECONDS = 0.2
+"""Between two looks at what is watched; a look costs a few calls of the system."""
+_TIMES_A_PAGE, _LONGEST_PAUSE = 200, 10.0
+"""A page is written again after so many times the CPU that it took, and after so many seconds at most: changes that
+follow each other at once are told together, and a reader costs half a percent of one processor at most.
+"""
+_BEAT_SECONDS = 5.0
+"""Between signs of life; a page that misses three of them asks again."""
+_SLOW_SECONDS = 10.0
+"""For a request to come in whole, and for an event to be taken."""
+_LAST_WORDS_SECONDS = 3.0
+"""In which the last page is told to all readers."""
+_MOST_CONNECTIONS, _MAKES_ROOM_SECONDS = 32, 1.0
+_NOTHING = "default-src 'none'"
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Source(Protocol):
+    """What is watched."""
+
+    policy: str
+    """Content-Security-Policy of the page."""
+
+    def signature(self) -> object:
+        """Cheap; another one means that there may be news."""
+        ...
+
+    def is_due(self) -> bool:
+        """Whether something that ``page`` has put off can be done now."""
+        ...
+
+    def page(self) -> str:
+        """The whole page as it is now, in HTML. Never raises: what cannot be read is told, too."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What another place than the page answers."""
+
+    kind: str
+    """Content-Type."""
+    content: bytes
+    status: int = 200
+
+
+Places: TypeAlias = Mapping[str, Callable[[], Answer]]
+"""Path to what is answered there, afresh on each request."""
+
+
+class Newest:
+    """The newest page, written where somebody asks for it, once for all of them."""
+
+    def __init__(self, source: Source) -> None:
+        """Look at nothing yet."""
+        self._source, self._lock = source, threading.Lock()
+        self.policy = source.policy
+        self._seen: object = None
+        self._rested = 0.0
+        self._told = (0, "")
+
+    def look(self) -> tuple[int, str]:
+        """The page and its number, which is another one where the page is."""
+        with self._lock:
+            if time.monotonic() >= self._rested:
+                self._write()
+            return self._told
+
+    def last(self) -> tuple[int, str]:
+        """The same at the end, however short ago it was written."""
+        with self._lock:
+            self._write()
+            return self._told
+
+    def _write(self) -> None:
+        seen = self._source.signature()  # before reading: what changes meanwhile is seen next time
+        if self._told[0] and seen == self._seen and not self._source.is_due():
+            return
+        self._seen, began = seen, time.thread_time()
+        text = self._source.page()
+        if text != self._told[1]:
+            self._told = (self._told[0] + 1, text)
+        self._rested = time.monotonic() + min(_TIMES_A_PAGE * (time.thread_time() - began), _LONGEST_PAUSE)
+
+
+class PageServer:
+    """A page and its events on one address, and what else is named, until the block ends.
+
+    Guarantee: only GET is answered. The page and its events go to requests that name this machine as their host
+    and come for no other page; so does the rest where nobody but this machine can ask, and beyond it whoever
+    collects may name the host in their own way. At most 32 connections are open at a time, of which one that is
+    slow to ask makes room. The page is written only while somebody reads it.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        source: Source | None,
+        *,
+        others: Places | None = None,
+        name: str = "the live page",
+    ) -> None:
+        """Listen; nothing is answered before the block begins.
+
+        Args:
+            place: where.
+            source: of the page; None: there is none.
+            others: what is answered beside it.
+            name: of what is served, for errors.
+
+        Raises:
+            InputError: the address cannot be used.
+        """
+        self.newest, self.others = None if source is None else Newest(source), others or {}
+        self.place, self.closed = place, threading.Event()
+        self.readers = set[threading.Thread]()
+        self._server = _listening(place, self, name)
+        self.port = int(self._server.server_address[1])
+        host = place.host if ":" not in place.host else f"[{place.host}]"
+        self.address = f"http://{host}:{self.port}/"
+        """What a browser opens."""
+
+    def __enter__(self) -> "PageServer":
+        """Serve."""
+        self._thread = threading.Thread(target=self._serve, name="live-http", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Tell the last page to whoever reads it, and end."""
+        self.closed.set()
+        self._server.shutdown()
+        self._thread.join()
+        ends = time.monotonic() + _LAST_WORDS_SECONDS
+        for reader in list(self.readers):
+            reader.join(max(ends - time.monotonic(), 0.0))
+        self._server.server_close()
+
+    def _serve(self) -> None:
+        self._server.serve_forever(poll_interval=_TICK_SECONDS)
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Threads that end with the process; a bounded number of them."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, family: socket.AddressFamily, address: tuple[str, int], live: PageServer) -> None:
+        self.address_family = family
+        self.live = live
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self.unread: dict[Any, None] = {}
+        """Connections whose request has not come in whole, the oldest first."""
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, or hang up where too many are under way and none of them makes room."""
+        if self._free.acquire(blocking=False) or self._made_room():
+            self.unread[request] = None
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def _made_room(self) -> bool:
+        """Whether the connection whose request is longest on its way was ended."""
+        for slowest in list(self.unread)[:1]:
+            with suppress(OSError):
+                slowest.shutdown(socket.SHUT_RDWR)
+            return self._free.acquire(timeout=_MAKES_ROOM_SECONDS)
+        return False
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Make room again afterwards."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.unread.pop(request, None)
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a browser that left is no trouble, and a stack trace is for nobody here."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SLOW_SECONDS
+    server: _Server
+
+    def do_GET(self) -> None:
+        """The page, its events for as long as somebody reads them, or one of the other places."""
+        self.server.unread.pop(self.connection, None)
+        live = self.server.live
+        hosts = self.headers.get_all("Host") or []
+        other = live.others.get(self.path)
+        if not is_own_host(hosts, listening=live.place.host) and (other is None or live.place.is_loopback):
+            self._refuse(421, "this page is served to its own address alone")
+        elif is_for_another_page(
+            origin=self.headers.get("Origin"),
+            host=hosts[0] if hosts else "",
+            site=self.headers.get("Sec-Fetch-Site"),
+            mode=self.headers.get("Sec-Fetch-Mode"),
+            events=self.path.endswith(_EVENTS),
+        ):
+            self._refuse(403, "this is for no other page")
+        elif other is not None:
+            told = other()
+            self._answer(told.status, told.kind, told.content, policy=_NOTHING)
+        elif live.newest is not None and self.path == _EVENTS:
+            self._stream(live, live.newest)
+        elif live.newest is not None and self.path == _PAGE:
+            self._answer(200, _HTML, live.newest.look()[1].encode(), policy=live.newest.policy)
+        else:
+            self._refuse(404, "there is nothing here")
+
+    def _stream(self, live: PageServer, newest: Newest) -> None:
+        live.readers.add(threading.current_thread())
+        try:
+            self._head(200, "text/event-stream", policy=_NOTHING)
+            self._write(f"retry: {_AGAIN_MS}\n\n")
+            number, beaten = 0, time.monotonic()
+            while not live.closed.is_set():
+                number = self._tell(number, newest.look())
+                if time.monotonic() - beaten >= _BEAT_SECONDS:
+                    beaten = time.monotonic()
+                    self._write("event: beat\ndata:\n\n")
+                live.closed.wait(_TICK_SECONDS)
+            self._tell(number, newest.last())
+            self._write("event: end\ndata:\n\n")
+        finally:
+            live.readers.discard(threading.current_thread())
+
+    def _tell(self, number: int, news: tuple[int, str]) -> int:
+        if news[0] != number:
+            self._write(f"event: page\ndata: {json.dumps(news[1])}\n\n")
+        return news[0]
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        self._answer(status, _PLAIN, f"{sentence}\n".encode(), policy=_NOTHING)
+
+    def _answer(self, status: int, kind: str, content: bytes, *, policy: str) -> None:
+        self._head(status, kind, policy=policy, length=len(content))
+        self.wfile.write(content)
+
+    def _head(self, status: int, kind: str, *, policy: str, length: int | None = None) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", kind)
+        if length is not None:
+            self.send_header("Content-Length", str(length))
+        for name, value in _HEADERS.items():
+            self.send_header(name, value)
+        self.send_header("Content-Security-Policy", policy)
+        self.end_headers()
+
+    def _write(self, text: str) -> None:
+        self.wfile.write(text.encode("utf-8"))
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses by itself (another method, a line that is too long), in its own words."""
+        self._refuse(405 if code == 501 else code, "only GET is answered")
+
+    def version_string(self) -> str:
+        """Name the program and no versions."""
+        return "fedboard"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of the base class)
+        """Say nothing."""
+
+
+def _listening(place: Place, live: PageServer, name: str) -> _Server:
+    problem: OSError | None = None
+    for port in place.ports:
+        try:
+            family, address = family_of(place.host, port)
+            return _Server(family, address, live)
+        except OSError as error:
+            problem = error
+    told = "" if problem is None else f" ({problem.strerror or problem})"
+    tried = f"{place.host}:{place.ports[0]}" + (f" to {place.ports[-1]}" if len(place.ports) > 1 else "")
+    raise InputError(f"{name}: nothing can be served on {tried}{told}; give another HOST:PORT")

@@ -1,0 +1,1 @@
+"""The report of a run as one HTML page, finished or under way, from the files that the run writes."""

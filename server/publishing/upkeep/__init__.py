@@ -1,1 +1,0 @@
-"""Keeping a mirror up to date: who signs it, what expires, signing again."""

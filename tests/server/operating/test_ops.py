@@ -1,0 +1,191 @@
+"""The plain port of a server: what Prometheus can read, whether all is well, and the live report."""
+
+import json
+import re
+import urllib.error
+import urllib.request
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from fedboard.common.errors import InputError
+from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
+from fedboard.server.operating.families import service_families
+from fedboard.server.operating.ops import start_ops
+
+pytestmark = pytest.mark.slow
+
+HERE = "127.0.0.1:0"
+ROUNDS = [
+    {
+        "round": 0,
+        "seconds": 1.5,
+        "answers": 3,
+        "refused": {},
+        "epsilon_spent": 0.5,
+        "delta": 1e-5,
+        "bytes_up": 100,
+    },
+    {
+        "round": 1,
+        "seconds": 2.5,
+        "answers": 2,
+        "refused": {"late": 1, "malformed": 2},
+        "rejected_rows": 4,
+        "epsilon_spent": 1.25,
+        "delta": 1e-5,
+        "bytes_up": 50,
+        "bytes_down": 7,
+    },
+]
+
+
+def get(running, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{running.port}{path}", timeout=10) as answer:
+        return answer.read().decode()
+
+
+def samples(running):
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(get(running, "/metrics"))
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in ROUNDS))
+    return tmp_path
+
+
+def test_rounds_answers_refusals_and_epsilon_are_those_of_the_log(folder):
+    with start_ops(HERE, run=folder) as running:
+        found = samples(running)
+
+    assert found["fedboard_rounds_total", "made"] + found["fedboard_rounds_total", "lost"] == 2
+    assert found["fedboard_answers_total",] == 5
+    assert found["fedboard_round_duration_seconds_sum",] == 4.0
+    assert found["fedboard_round_duration_seconds_count",] == 2
+    assert found["fedboard_rejected_rows_total",] == 4
+    assert found["fedboard_answer_bytes_total",] == 150
+    assert found["fedboard_question_bytes_total",] == 7
+    assert found["fedboard_refusals_total", "late"] == 1
+    assert found["fedboard_refusals_total", "malformed"] == 2
+    assert found["fedboard_epsilon_spent",] == 1.25
+    assert found["fedboard_last_round_duration_seconds",] == 2.5
+
+
+def test_a_round_that_ends_later_is_seen_and_a_line_that_is_being_written_is_not(folder):
+    with start_ops(HERE, run=folder) as running, (folder / "rounds.jsonl").open("a") as log:
+        log.write(json.dumps(ROUNDS[1]) + "\n" + '{"round": 3, "answ')
+        log.flush()
+        assert samples(running)["fedboard_rounds_total", "made"] == 3
+
+
+def test_before_the_first_round_there_are_zeros(tmp_path):
+    with start_ops(HERE, run=tmp_path) as running:
+        assert samples(running)["fedboard_rounds_total", "made"] == 0
+
+
+def test_a_board_service_tells_requests_bytes_and_latency():
+    counters = ServiceCounters()
+    counters.finished("Get", "ok", 0.003)
+    counters.finished("Get", "ok", 100.0)
+    counters.finished("Watch", "ok", None)
+    counters.bytes_sent, counters.rate_limited, counters.streams, counters.latest_version = 12345, 6, 2, 9
+    with start_ops(HERE, run=None, families=lambda: service_families(counters)) as running:
+        found = samples(running)
+
+    assert found["fedboard_board_requests_total", "Get", "ok"] == 2
+    assert found["fedboard_board_requests_total", "Watch", "ok"] == 1
+    assert found["fedboard_board_sent_bytes_total",] == 12345
+    assert found["fedboard_board_rate_limited_requests_total",] == 6
+    assert (found["fedboard_board_streams",], found["fedboard_board_version",]) == (2, 9)
+    assert found["fedboard_board_request_duration_seconds_bucket", "0.0025"] == 0
+    assert found["fedboard_board_request_duration_seconds_bucket", "0.005"] == 1
+    assert found["fedboard_board_request_duration_seconds_bucket", str(LATENCY_BUCKETS[-1])] == 1
+    assert found["fedboard_board_request_duration_seconds_count",] == 2
+
+
+def health_of(running):
+    try:
+        return 200, json.loads(get(running, "/healthz"))
+    except urllib.error.HTTPError as failing:
+        with failing as answer:
+            return answer.code, json.loads(answer.read())
+
+
+def test_health_says_ok_or_what_is_lost_or_what_is_wrong(folder):
+    problems = []
+    with start_ops(HERE, run=folder, problems=lambda: problems, most_lost=0.4) as running:
+        rounds = {"planned": None, "made": 2, "lost": 0}
+        assert health_of(running) == (200, {"status": "ok", "rounds": rounds})
+        problems += ["the boards cannot be signed", "too few witnesses"]
+        code, told = health_of(running)
+        assert (code, told["status"]) == (503, "failing")
+        assert told["problem"] == "the boards cannot be signed; too few witnesses"
+        problems.clear()
+        with (folder / "rounds.jsonl").open("a") as log:
+            log.write(json.dumps({**ROUNDS[1], "round": 2, "lost": True, "releases": []}) + "\n")
+        code, told = health_of(running)
+        assert (code, told["status"], told["rounds"]["lost"]) == (200, "degraded", 1)
+        with (folder / "rounds.jsonl").open("a") as log:
+            log.write(json.dumps({**ROUNDS[1], "round": 3, "lost": True, "releases": []}) + "\n")
+        code, told = health_of(running)
+        assert (code, told["status"]) == (503, "failing")
+        assert "more than rounds.most_lost (0.4) allows" in told["problem"]
+
+
+def test_the_live_report_is_on_the_same_port_with_who_is_there_for_this_machine_alone(folder):
+    def standing():
+        return {
+            "admitted": 17_047,
+            "online": 17_041,
+            "quorum": 3,
+            "expires": [{"what": "root", "at": 0}],
+            "problems": ["<b>"],
+        }
+
+    with start_ops(HERE, run=folder, standing=standing) as running:
+        page = get(running, "/")
+    with start_ops("0.0.0.0:0", run=folder, standing=standing) as running:
+        beyond = get(running, "/")
+
+    assert "17041 of 17047" in page
+    assert "until 1970-01-01" in page
+    assert "<li>&lt;b&gt;</li>" in page
+    assert "<h2>Who answered" in page
+    assert "1.25" in beyond, "what is spent is public"
+    assert "1704" not in beyond
+    assert "Who answered" not in beyond
+
+
+def test_nothing_else_is_served(tmp_path):
+    with start_ops(HERE, run=tmp_path) as running:
+        with pytest.raises(urllib.error.HTTPError) as missing:
+            get(running, "/rounds.jsonl")
+        missing.value.close()
+        assert missing.value.code == 404
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("nowhere", "HOST:PORT"),
+        ("127.0.0.1:none", "HOST:PORT"),
+        ("127.0.0.1:99999", "the port of the address of metrics, health and report must be in [0, 65535]"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_told(address, told):
+    with pytest.raises(InputError, match=re.escape(told)), start_ops(address, run=None):
+        pass
+
+
+def test_a_port_in_use_is_told():
+    with (
+        start_ops(HERE, run=None) as running,
+        pytest.raises(InputError, match="nothing can be served"),
+        start_ops(f"127.0.0.1:{running.port}", run=None),
+    ):
+        pass
