@@ -139,6 +139,8 @@ def search(name: str, runs: int, options: argparse.Namespace, folder: Path) -> d
         units = re.search(r"number_of_executed_units: *(\d+)", done.stderr)
         found["messages"] += max(1, int(units[1]) if units else counted["runs"])
         found["read"] += counted["read"]
+        if done.returncode == 1:
+            raise SystemExit(f"{name}: the target cannot be made\n{done.stderr[-3000:]}")
         if done.returncode != 0:
             hang = any(word in done.stdout + done.stderr for word in _HANGS)
             found["hangs" if hang else "crashes"] += 1
