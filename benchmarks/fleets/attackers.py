@@ -1,4 +1,4 @@
-"""Whoever means a fleet's server ill, while its devices take part: members that stall, flood or replay, and strangers.
+"""Whoever means a fleet's server ill, while devices take part: members that stall, flood or replay, and strangers.
 
     python benchmarks/fleets/attackers.py PLAN
 

@@ -4,9 +4,10 @@ themselves with ``kill -9`` at a step that they are told.
 usage: python benchmarks/fleets/part.py server|client ... (as ``fedboard server`` and ``fedboard client``)
 
 FLEET_LOG names a folder. With FLEET_WHO, ``log.jsonl`` is written there (draws of noise, answers that were taken),
-and ``die-WHO`` read: ``{"steps": 3, "at": "after: draw"}`` ends the process at its third step from now on whose name
-begins so. Without it, a server writes how late its event loop was each time, and when it closed rounds, into
-``delays.jsonl``. FLEET_BROKEN names one of two broken servers, which the checks of chaos must catch.
+and ``die-WHO`` read: ``{"steps": 3, "at": "after: draw"}`` ends the process at its third step from now on that is
+called so. Without it, a server writes how late its event loop was each time, and when it closed rounds, into
+``delays.jsonl``, and hears strangers as often as they ask: thousands join from one address.
+FLEET_BROKEN names one of two broken servers, which the checks of chaos must catch.
 """
 
 import asyncio
@@ -114,11 +115,13 @@ def be_client() -> None:
 
 
 def be_measured() -> None:
-    """How late the event loop is, and from when to when a round is closed: its answers are here, its board is not."""
+    """How late the event loop is, and when rounds are closed: their answers are here, their boards are not."""
+    from fedboard.server.fleet.devices.enrolment import Enrolment
     from fedboard.server.fleet.rounds.asking import Asking
     from fedboard.server.fleet.rounds.round_log import RoundLog
     from fedboard.server.fleet.server import FleetServer
 
+    Enrolment.hears = lambda *_: True  # type: ignore[method-assign]
     watch({"asking": (Asking, "run"), "logged": (RoundLog, "append")}, _note_time)
     serve = FleetServer._serve
 

@@ -118,7 +118,8 @@ def people(data: Path | None, n_users: int) -> tuple[Cohort, tuple[str, ...]]:
     """So many users, and the ids of the items.
 
     Args:
-        data: ``.npz`` with arrays ``user``, ``item``, ``rating`` and ``item_id``; None: made-up people of its shape.
+        data: ``.npz`` with arrays ``user``, ``item``, ``rating`` and ``item_id``; None: made-up people of
+            its shape.
         n_users: of the file, the first ones.
     """
     if data is None:

@@ -57,7 +57,8 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
     what = "queries alone" if settings.alone else board.task
     _say(
         f"{settings.name}: {what} over {board.catalogue.n_items} items, epsilon {promise.epsilon:g} at delta "
-        f"{promise.delta:g} for every user ({promise.adjacency}), {promise.noise} noise, up to {settings.most_devices} devices, protocol {settings.protocol.name}"
+        f"{promise.delta:g} for every user ({promise.adjacency}), {promise.noise} noise, up to "
+        f"{settings.most_devices} devices, protocol {settings.protocol.name}"
     )
     now = time.time()
     for expiry in expiries_of(settings):

@@ -1,4 +1,4 @@
-"""A question to the devices of a fleet: put, waited for, told."""
+"""A query to the devices of a fleet: put, waited for, told."""
 
 import time
 from pathlib import Path
@@ -16,7 +16,7 @@ from fedboard.common.errors import InputError, TooFewAnswersError
 if TYPE_CHECKING:
     from fedboard.common.questions.wording import Wording
     from fedboard.server.fleet.plan.state_folder import StateFolder
-    from fedboard.server.fleet.questions.places import PutQuestion
+    from fedboard.server.fleet.queries import PutQuery
 
 _LOOK_SECONDS = 0.2
 
@@ -31,11 +31,11 @@ def ask_fleet(wording: "Wording", given: dict[str, Any]) -> None:
     """
     from fedboard.server.fleet.plan.settings import read_settings
     from fedboard.server.fleet.plan.state_folder import StateFolder
-    from fedboard.server.fleet.questions.putting import put_question
+    from fedboard.server.fleet.queries import put_query
 
     _require_for_fleets(given)
     settings = read_settings(given["fleet"])
-    put = put_question(settings, wording, epsilon=given["epsilon"])
+    put = put_query(settings, wording, epsilon=given["epsilon"])
     click.echo(f"{put.name}: {put.task().statement.sentence}", err=True)
     later = f"fedboard ask answers {put.name} --fleet {given['fleet']}"
     if given["no_wait"]:
@@ -59,10 +59,10 @@ def _require_for_fleets(given: dict[str, Any]) -> None:
         )
 
 
-def _wait(put: "PutQuestion", fleet: "StateFolder", later: str) -> None:
+def _wait(put: "PutQuery", fleet: "StateFolder", later: str) -> None:
     """Until it is answered or given up; the server may be started again meanwhile."""
-    from fedboard.server.fleet.processes.work_locks import is_locked
-    from fedboard.server.fleet.questions.places import Standing
+    from fedboard.common.files import is_locked
+    from fedboard.server.fleet.queries import Standing
 
     if not is_locked(fleet.lock):
         click.echo(
@@ -76,8 +76,8 @@ def _wait(put: "PutQuestion", fleet: "StateFolder", later: str) -> None:
         raise
 
 
-def _tell(put: "PutQuestion", *, place: Path | None, as_json: bool) -> None:
-    from fedboard.server.fleet.questions.telling import told
+def _tell(put: "PutQuery", *, place: Path | None, as_json: bool) -> None:
+    from fedboard.server.fleet.queries import told
 
     if put.reason is not None:
         raise TooFewAnswersError(f"{put.name} was given up: {put.reason}; nothing of it was released")
@@ -102,8 +102,7 @@ def tell_one(fleet: Path, name: str, *, as_json: bool) -> None:
 def list_questions(fleet: Path, *, as_json: bool) -> None:
     """Every question and how it stands, oldest first."""
     from fedboard.common.board import Board
-    from fedboard.server.fleet.questions.places import Standing
-    from fedboard.server.fleet.questions.telling import told
+    from fedboard.server.fleet.queries import Standing, told
 
     records: list[dict[str, Any]] = []
     for put in _questions(fleet):
@@ -136,9 +135,9 @@ def _shown(value: float | None) -> str:
     return "" if value is None else f"{value:.6g}"
 
 
-def _questions(fleet: Path) -> "list[PutQuestion]":
+def _questions(fleet: Path) -> "list[PutQuery]":
     from fedboard.server.fleet.plan.settings import read_settings
     from fedboard.server.fleet.plan.state_folder import StateFolder
-    from fedboard.server.fleet.questions.places import questions_of
+    from fedboard.server.fleet.queries import queries_of
 
-    return questions_of(StateFolder.of(read_settings(fleet)))
+    return queries_of(StateFolder.of(read_settings(fleet)))

@@ -39,7 +39,7 @@ def question_options(command: Command) -> Command:
                 "--fleet",
                 type=click.Path(path_type=Path, dir_okay=False),
                 metavar="FILE",
-                help="Instead of data: the fleet.toml of a server, whose devices are asked. Its [questions] pays.",
+                help="Instead of data: the fleet.toml of a server, whose devices are asked. Its [queries] pays.",
             ),
             click.option(
                 "--no-wait", is_flag=True, help="Of a fleet: put the question and end; see `ask answers`."

@@ -6,8 +6,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.ed25519_keys import read_private
-from fedboard.common.keys.ed25519_keys import write_new
+from fedboard.common.keys.ed25519_keys import read_private, write_new
 
 _KEY_BYTES = 32
 

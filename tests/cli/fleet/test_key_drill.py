@@ -19,10 +19,10 @@ from fedboard.common.boards.layout import LOG_PROOF
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
+from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.service import ServiceSettings, Signing, start_board_service
 from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from tests.cli.fleet.key_drill import Drill, command, done
 from tests.common.boards.boards import signed_by_hand
 

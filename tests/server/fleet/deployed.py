@@ -58,6 +58,7 @@ class Fleet:
         environment: Mapping[str, str] | None = None,
         more: Mapping[str, Sequence[str]] | None = None,
         policy: str = "",
+        prelude: str = "",
         **sections: Any,
     ) -> None:
         """Make keys, ratings and configurations; four gateways are members.
@@ -68,9 +69,11 @@ class Fleet:
             environment: added to that of all processes.
             more: words for the command of a process, by its name.
             policy: more of each device's.
+            prelude: Python that the server runs before anything else.
             sections: of ``fleet.toml``, over those of ``write_fleet``.
         """
         self.folder, self._environment, self._more = folder, environment or {}, more or {}
+        self._prelude = prelude
         authority = RosterAuthority()
         if vouched:
             sections["protocol"] = {
@@ -130,7 +133,8 @@ class Fleet:
     def start(self, name: str) -> None:
         """Start the server or a device, with a log of its own."""
         config = self.folder / ("fleet.toml" if name == "server" else f"{name}/device.toml")
-        command = [sys.executable, "-c", "from fedboard.cli.main import main; main()"]
+        prelude = self._prelude if name == "server" else ""
+        command = [sys.executable, "-c", f"{prelude}\nfrom fedboard.cli.main import main; main()"]
         words = ["server" if name == "server" else "client", "--config", str(config)]
         with (self.folder / f"{name}.log").open("ab") as log:
             self._processes[name] = subprocess.Popen(
@@ -152,6 +156,13 @@ class Fleet:
     def running(self, name: str) -> bool:
         """Whether it has not ended."""
         return self._processes[name].poll() is None
+
+    def wait_for_end(self, name: str, seconds: float = 120.0) -> None:
+        """Wait until a process has ended by itself."""
+        try:
+            self._processes[name].wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{name} goes on\n{self.log(name)}") from None
 
     def end(self, name: str, number: signal.Signals) -> int:
         """Send a signal and wait for the end; its exit status."""

@@ -26,6 +26,7 @@ from click.testing import CliRunner
 from flwr.proto.control_pb2 import ListRunsRequest, StartRunRequest
 from flwr.proto.fleet_pb2 import ActivateNodeRequest, RegisterNodeFleetRequest
 from flwr.proto.runtime_pb2 import AcquireTaskRequest, AcquireTaskResponse
+from tests.server.fleet.opened import with_enrolment
 
 from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
@@ -42,7 +43,6 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from tests.common.wire.pages.asking import listening, pages
 from tests.ports import free_ports
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
-from tests.server.fleet.opened import with_enrolment
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
 

@@ -9,9 +9,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.common.errors import InputError
-from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 from fedboard.server.operating.families import service_families
 from fedboard.server.operating.ops import start_ops
+from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
 
 pytestmark = pytest.mark.slow
 

@@ -7,9 +7,9 @@ import grpc
 import numpy as np
 import pytest
 
+from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.methods import CHUNK_BYTES, GET, LATEST, WATCH, method
 from fedboard.common.errors import InputError, PrivacyError

@@ -14,10 +14,10 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.reports.wording import spent
-from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fedboard.server.operating.report.run_files import RunFiles, run_files
 from fedboard.server.operating.report.run_report import RunReport
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.report import simulation_sections
 from fedboard.simulations.simulate import simulate

@@ -1,4 +1,4 @@
-"""A fleet that is asked questions; its devices answer in this process, with their own files and gates."""
+"""A fleet that is asked queries; its devices answer in this process, with their own files and gates."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,8 +13,7 @@ from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.questions.places import PutQuestion
-from fedboard.server.fleet.questions.putting import put_question
+from fedboard.server.fleet.queries import PutQuery, put_query
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.in_process import LocalNodes
 from tests.server.fleet.deployed import NODES, Fleet
@@ -41,19 +40,18 @@ class Asked:
         return self.fleet.folder / name / "device.toml"
 
     def run(
-        self, put: PutQuestion, *, nodes: tuple[str, ...] = NODES, seconds: float = 10.0, **changes: Any
+        self, put: PutQuery, *, nodes: tuple[str, ...] = NODES, seconds: float = 10.0, **changes: Any
     ) -> Board:
         """As its server would, but that nodes are simulated ones."""
         job = Job.load(put.state.job)
         pace = msgspec.structs.replace(job.rounds, deadline_seconds=seconds, grace_seconds=0.2)
-        here: dict[str, Any] = {"nodes": None, "enrolled": None, "users": 160, "rounds": pace}
-        steps = msgspec.structs.replace(job.protocol, step_seconds=None)
-        job = msgspec.structs.replace(job, **{**here, "protocol": steps, **changes})
+        here: dict[str, Any] = {"enrolled": None, "users": 160, "rounds": pace}
+        job = msgspec.structs.replace(job, **{**here, **changes})
         places = [self.device(name) for name in nodes]
         return run_job(LocalNodes(answers_of_devices(places, self.heard), job.largest_cohort), job)
 
-    def put(self, wording: Wording = MEAN, *, epsilon: float = 0.5) -> PutQuestion:
-        return put_question(self.settings, wording, epsilon=epsilon)
+    def put(self, wording: Wording = MEAN, *, epsilon: float = 0.5) -> PutQuery:
+        return put_query(self.settings, wording, epsilon=epsilon)
 
     def policy(self, before: str, after: str) -> None:
         """Change the words of every device's policy."""
@@ -64,9 +62,7 @@ class Asked:
 
 
 def asked_fleet(folder: Path) -> Asked:
-    """One that is asked questions alone, for an epsilon of 2 in all, under ``trusted``."""
-    found = Asked(Fleet(folder, protocol="trusted"))
-    config = folder / "fleet.toml"
-    config.write_text(config.read_text().replace("epsilon = 5.5", "epsilon = 2.0\nalone = true"))
+    """One that is asked queries alone, for an epsilon of 2 in all, under ``trusted``."""
+    found = Asked(Fleet(folder, privacy={"epsilon": None}, queries={"epsilon": 2.0}))
     prepare(found.settings)
     return found

@@ -37,19 +37,18 @@ from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.fleet.keeping.backup import back_up
 from fedboard.server.fleet.keeping.restoring import restore
+from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.questions.account import account_path, give_up
-from fedboard.server.fleet.questions.places import PutQuestion, Standing, questions_of
-from fedboard.server.fleet.questions.putting import put_question
-from fedboard.server.fleet.questions.telling import told
+from fedboard.server.fleet.queries import PutQuery, Standing, give_up, put_query, queries_of, told
+from fedboard.server.fleet.query_account import account_path
 from fedboard.server.helper.service import HelperSettings, RunningHelper
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_ledger import plan_of
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
 from tests.client.asking import SERVER, asking, reply_to
+from tests.server.fleet.asked_fleet import MEAN, NINE_IN_TEN, Asked, asked_fleet
 from tests.server.fleet.deployed import NODES
-from tests.server.fleet.questions import MEAN, NINE_IN_TEN, Asked, asked_fleet
 
 
 @pytest.fixture
@@ -196,15 +195,15 @@ def test_two_servers_carry_it_for_devices_that_rely_on_the_second(asked: Asked) 
     of_helper = HelperSettings(
         state=folder / "helper",
         identity=folder / "identity.key",
-        certificate=folder / "server.pem",
-        private_key=folder / "server.key",
+        certificate=asked.fleet.keys.certificate,
+        private_key=asked.fleet.keys.key,
         token=folder / "token",
     )
     with RunningHelper(of_helper) as helper:
         asked.policy("seeded_noise = true", f'seeded_noise = true, helper = "{helper.identity}"')
         place = HelperServer(
             address=f"127.0.0.1:{helper.port}",
-            authority=folder / "authority.pem",
+            authority=asked.fleet.keys.authority,
             identity=helper.identity,
             token=folder / "token",
         )
@@ -215,7 +214,7 @@ def test_two_servers_carry_it_for_devices_that_rely_on_the_second(asked: Asked) 
     require_near(put, most=2.0)
 
 
-def require_near(put: PutQuestion, *, most: float) -> None:
+def require_near(put: PutQuery, *, most: float) -> None:
     """Everybody's mean is near 3, and the interval not longer than this. Noise here has no seed: an interval of
     95 % misses in one run of twenty, one three times as long in one of many millions.
     """
@@ -276,7 +275,9 @@ def test_a_question_of_several_rounds_goes_on_where_its_server_was_killed(
 
 def test_the_training_counts_in_the_account_whole_before_and_after_it_was_made(asked: Asked) -> None:
     config = asked.fleet.folder / "fleet.toml"
-    config.write_text(config.read_text().replace("epsilon = 2.0\nalone = true", "epsilon = 5.2"))
+    changed(config, "privacy = { seed", "privacy = { epsilon = 5.0, seed")
+    changed(config, "epsilon = 2.0", "epsilon = 5.2")
+    prepare(asked.settings)
     state = asked.fleet.state
     put = asked.put(epsilon=0.3)
     with Population.open(account_path(state), read_only=True) as account:
@@ -284,7 +285,7 @@ def test_the_training_counts_in_the_account_whole_before_and_after_it_was_made(a
         assert 5.0 < reserved < 5.2, "Gaussian noise of both adds up to less than the sum"
         training = account.members()[0]
         assert (training.name, training.booked) == ("trial", {})
-    promise, task = asked.settings.privacy, rebuild_any(Board.load(state.first_board))
+    promise, task = asked.settings.promise, rebuild_any(Board.load(state.first_board))
     with Ledger.create(
         state.run / "ledger.sqlite", promise.budget, run="trial", plan=plan_of(task, FullParticipation())
     ) as ledger:
@@ -298,13 +299,13 @@ def test_the_training_counts_in_the_account_whole_before_and_after_it_was_made(a
         assert list(account.members()[0].booked) == [request.name for request in task.plan()[0]]
         assert account.cost(reserved=True) == pytest.approx(reserved, rel=1e-9)
     assert put.standing() is Standing.WAITING
-    config.write_text(config.read_text().replace("epsilon = 5.2", "epsilon = 50.0"))
-    with pytest.raises(InputError, match=r"set questions\.epsilon back to 5\.2"):
+    changed(config, "epsilon = 5.2", "epsilon = 50.0")
+    with pytest.raises(InputError, match=r"set queries\.epsilon back to 5\.2"):
         asked.put()
 
 
 def test_a_training_that_was_counts_also_where_the_settings_leave_it_out_by_now(asked: Asked) -> None:
-    promise, state = asked.settings.privacy, asked.fleet.state
+    promise, state = asked.settings.promise, asked.fleet.state
     task = rebuild_any(Board.load(state.first_board))
     Ledger.create(
         state.run / "ledger.sqlite", promise.budget, run="trial", plan=plan_of(task, FullParticipation())
@@ -313,22 +314,28 @@ def test_a_training_that_was_counts_also_where_the_settings_leave_it_out_by_now(
         asked.put(epsilon=0.1)
 
 
-@pytest.mark.parametrize("section", ["[questions]\nepsilon = 2.0", ""])
-def test_a_training_that_is_begun_after_questions_counts_beside_them(asked: Asked, section: str) -> None:
+@pytest.mark.parametrize("section", ["queries = { epsilon = 2.0 }", ""])
+def test_a_training_that_is_begun_after_queries_counts_beside_them(asked: Asked, section: str) -> None:
     asked.put(epsilon=1.9)
     config, state = asked.fleet.folder / "fleet.toml", asked.fleet.state
     text = config.read_text()
-    assert "[questions]\nepsilon = 2.0\nalone = true" in text
-    text = text.replace("[questions]\nepsilon = 2.0\nalone = true", section)
     for epsilon, code in ((1.5, 3), (0.3, 0)):
-        config.write_text(text.replace("epsilon = 5.0", f"epsilon = {epsilon}", 1))
+        config.write_text(text)
+        changed(config, "queries = { epsilon = 2.0 }", section)
+        changed(config, "privacy = { seed", f"privacy = {{ epsilon = {epsilon}, seed")
         state.first_board.unlink()  # another training was never begun
-        state.job.unlink()
+        state.job.unlink(missing_ok=True)
         found = CliRunner().invoke(commands, ["server", "--config", str(config), "--check"])
         assert found.exit_code == code, found.output
     with Population.open(account_path(state), read_only=True) as account:
         assert {member.name for member in account.members()} > {"trial"}
         assert 1.9 < account.cost(reserved=True) <= 2.0
+
+
+def changed(config: Path, before: str, after: str) -> None:
+    text = config.read_text()
+    assert before in text
+    config.write_text(text.replace(before, after))
 
 
 def answered(asked: Asked, name: str, question: Question) -> bytes:
@@ -351,7 +358,9 @@ def signed_by_tests(asked: Asked) -> Asked:
     SERVER.write(asked.fleet.folder / "other")
     for name in NODES:
         text = asked.device(name).read_text()
-        asked.device(name).write_text(text.replace('"../question-', '"../other/question-'))
+        asked.device(name).write_text(
+            text.replace('"../keys/questions.pub', '"../other/question-signing.pub')
+        )
     return asked
 
 
@@ -493,7 +502,7 @@ def test_a_question_is_put_listed_and_told_by_the_command_line(
     assert (early.exit_code, none.exit_code) == (2, 2)
     assert "is not answered yet" in early.stderr
     assert "its questions: question-1" in none.stderr
-    (one,) = questions_of(asked.fleet.state)
+    (one,) = queries_of(asked.fleet.state)
     asked.run(one)
 
     listed = json.loads(ask("answers", "--json").stdout)["questions"]
@@ -535,11 +544,12 @@ def test_what_cannot_be_put_is_a_sentence_and_takes_no_number(
 
 def test_a_fleet_without_the_section_is_asked_nothing(asked: Asked, ask: Callable[..., Result]) -> None:
     config = asked.fleet.folder / "fleet.toml"
-    config.write_text(config.read_text().partition("[questions]")[0])
+    changed(config, "queries = { epsilon = 2.0 }", "")
+    changed(config, "privacy = { seed", "privacy = { epsilon = 1.0, seed")
 
     refused = ask("mean", "--epsilon", "0.5")
 
-    assert "give its fleet.toml a section [questions]" in refused.stderr
+    assert "give its fleet.toml a section [queries]" in refused.stderr
 
 
 def test_a_question_that_is_given_up_says_why_and_frees_what_was_reserved(
@@ -571,12 +581,12 @@ def test_a_backup_brings_the_account_back_and_asks_nothing_on_it_that_might_be_s
 
     settings = read_settings(restored.config)
     state = StateFolder.of(settings)
-    assert [put.standing() for put in questions_of(state)] == [Standing.ANSWERED, Standing.CLOSED]
-    assert told(questions_of(state)[0]) == told(first)
+    assert [put.standing() for put in queries_of(state)] == [Standing.ANSWERED, Standing.CLOSED]
+    assert told(queries_of(state)[0]) == told(first)
     with Population.open(account_path(state), read_only=True) as account:
         assert account.cost(reserved=True) == pytest.approx(epsilon_of(1e-5, mu=2**0.5 * mu_for(0.5, 1e-5)))
     if stopped:
-        assert put_question(settings, MEAN, epsilon=0.5).name == "question-3"
+        assert put_query(settings, MEAN, epsilon=0.5).name == "question-3"
     else:
         with pytest.raises(PrivacyError, match="nobody can show what was asked since"):
-            put_question(settings, MEAN, epsilon=0.5)
+            put_query(settings, MEAN, epsilon=0.5)

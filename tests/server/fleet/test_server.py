@@ -1,0 +1,247 @@
+"""One server in this process: what it says, what ends it, and that a full disk or a failing file does not."""
+
+import errno
+import json
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fedboard.common.errors import FedboardError, InputError, StorageError
+from fedboard.common.files import is_locked
+from fedboard.server.fleet import round_loop, server
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.preparing import prepare
+from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.server import FleetServer, TrainingFailedError
+from tests.ports import free_ports
+from tests.server.fleet.deployed import Fleet
+from tests.server.fleet.made import a_fleet
+
+SECONDS = 30.0
+
+
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "_LOOK_SECONDS", 0.01)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> FleetSettings:
+    port, ops = free_ports(2)
+    found = a_fleet(tmp_path, network={"address": f"127.0.0.1:{port}", "ops": f"127.0.0.1:{ops}"})
+    prepare(found)
+    return found
+
+
+class Running:
+    """A server in a thread, what it has told and what has ended it."""
+
+    def __init__(self, settings: FleetSettings, **how: Any) -> None:
+        self.told = list[tuple[float, str]]()
+        self.ended: BaseException | None = None
+        self.server = FleetServer(settings, say=lambda line: self.told.append((time.monotonic(), line)))
+        self._thread = threading.Thread(target=self._run, kwargs=how)
+
+    def _run(self, **how: Any) -> None:
+        try:
+            self.server.run(**how)
+        except FedboardError as error:
+            self.ended = error
+
+    @property
+    def lines(self) -> list[str]:
+        return [line for _, line in self.told]
+
+    def until(self, word: str, *, times: int = 1) -> None:
+        deadline = time.monotonic() + SECONDS
+        while sum(word in line for line in self.lines) < times:
+            assert time.monotonic() < deadline, self.lines
+            assert self._thread.is_alive(), (self.lines, self.ended)
+            time.sleep(0.005)
+
+    def __enter__(self) -> "Running":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.server.stop()
+        self.join()
+
+    def join(self) -> None:
+        self._thread.join(SECONDS)
+        assert not self._thread.is_alive()
+
+
+def test_a_server_that_waits_for_devices_says_so_once_a_while_and_stops_at_once(
+    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SILENT_SECONDS", 0.3)
+    waits = "0 of 0 devices are online and the quorum is 2: no round begins"
+    with Running(settings) as running:
+        running.until(waits, times=3)
+        assert is_locked(StateFolder.of(settings).lock)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5.0, "stopped while the round loop waits for devices"
+
+    told = [at for at, line in running.told if line != waits][-1:]
+    told += [at for at, line in running.told if line == waits]
+    assert min(after - before for before, after in pairwise(told)) >= 0.3
+    assert not is_locked(StateFolder.of(settings).lock)
+    assert running.ended is None
+
+
+def test_a_round_is_told_with_the_codes_of_what_was_not_taken(
+    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = {"round": 0, "answers": 2, "refused": {"unreachable": 2, "over-limit": 1}}
+    line |= {"seconds": 1.5, "epsilon_spent": 0.25}
+
+    def run(*_: object, **__: object) -> None:
+        (StateFolder.of(settings).run / "rounds.jsonl").write_text(json.dumps(line) + "\n")
+
+    monkeypatch.setattr(round_loop, "run_job", run)
+    with Running(settings, until_trained=True) as running:
+        running.join()
+
+    assert running.lines[1:] == [
+        "round 0: 2 answers, 1 over-limit, 2 unreachable, 1.50 s, epsilon so far 0.25",
+        "the training is complete: 1 rounds made, none lost, epsilon spent 0.25",
+    ]
+
+
+def test_until_trained_a_training_that_fails_again_and_again_ends_the_server(
+    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(*_: object, **__: object) -> None:
+        raise InputError("no such file")
+
+    monkeypatch.setattr(round_loop, "run_job", run)
+    monkeypatch.setattr(round_loop.RoundLoop, "_wait", lambda loop, _: not loop._stopped)
+    with Running(settings, until_trained=True) as running:
+        running.join()
+
+    assert isinstance(running.ended, TrainingFailedError)
+    assert str(running.ended) == "the training fails: no such file"
+
+
+def test_a_second_server_on_the_same_state_folder_is_refused(settings: FleetSettings) -> None:
+    with Running(settings) as running:
+        running.until("devices and readers come to")
+        with pytest.raises(InputError, match="another fedboard server works there; stop it first"):
+            FleetServer(settings, say=print).run()
+
+
+@pytest.mark.parametrize("key", ["network.address", "network.ops"])
+def test_a_port_in_use_is_said_and_nothing_is_left_running(settings: FleetSettings, key: str) -> None:
+    place = getattr(settings.network, key.partition(".")[2])
+    with (
+        socket.create_server(("127.0.0.1", int(place.rpartition(":")[2]))),
+        pytest.raises(InputError, match=f"{re.escape(place)}|address"),
+    ):
+        FleetServer(settings, say=print).run()
+    assert not is_locked(StateFolder.of(settings).lock)
+    assert not [thread for thread in threading.enumerate() if thread.name in ("rounds", "board-publisher")]
+
+
+def test_members_who_come_and_go_are_told(settings: FleetSettings) -> None:
+    with Running(settings) as running, Register(StateFolder.of(settings).members) as register:
+        running.until("devices and readers come to")
+        time.sleep(0.1)  # it knows who was there
+        register.invite(bytes(32), name="ann", max_users=1, seconds=60)
+        register.join(bytes(32), "ab" * 32, capacity=running.server._devices.enrolment.capacity)
+        running.until("ann is a member now; it takes part from the next round on")
+        register.remove("ann")
+        running.until("ann is no member any more; nothing more is taken from it")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        sqlite3.OperationalError("database or disk is full"),
+        StorageError("members.sqlite: full"),
+    ],
+)
+def test_a_server_that_cannot_write_says_so_once_and_goes_on(
+    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    tries = list[int]()
+
+    def failing(*_: object, **__: object) -> None:
+        tries.append(1)
+        if len(tries) < 4:
+            raise error
+
+    with Running(settings) as running:
+        monkeypatch.setattr(running.server, "_tell_members", failing)
+        running.until("tried again")
+        while len(tries) < 6:
+            time.sleep(0.005)
+        assert running.server._problems() == []
+
+    assert [str(error) in line for line in running.lines if "tried again" in line] == [True]
+
+
+def test_a_full_disk_holds_the_rounds_until_there_is_room(
+    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, did = [1 << 30], list[str]()
+    monkeypatch.setattr(server.shutil, "disk_usage", lambda _: SimpleNamespace(free=left[0]))
+    running = Running(settings)
+    rounds = running.server._rounds
+    monkeypatch.setattr(type(rounds), "hold", lambda _: did.append("held"))
+    monkeypatch.setattr(type(rounds), "go_on", lambda _: did.append("on"))
+    with running:
+        running.until("devices and readers come to")
+        for free, word in ((1 << 20, "disk full"), (20 << 20, ""), (40 << 20, "the disk has room again")):
+            left[0] = free
+            running.until(word)
+            time.sleep(0.1)
+    assert did == ["held", "on"]
+    assert [line.partition(":")[0] for line in running.lines[1:]] == ["disk full", "the disk has room again"]
+
+
+@contextmanager
+def small_disk(place: Path) -> Iterator[Path]:
+    """A disk of 64 MiB, where this account may mount one."""
+    place.mkdir(exist_ok=True)
+    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(place)]
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode != 0:
+        pytest.skip("needs the right to mount a disk")
+    try:
+        yield place
+    finally:
+        subprocess.run(["umount", "--lazy", str(place)], check=True)
+
+
+@pytest.mark.slow
+def test_a_server_on_a_full_disk_says_so_and_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    fleet = Fleet(tmp_path / "fleet")
+    with small_disk(fleet.state.path) as disk:
+        fleet.start("server")
+        try:
+            fleet.wait(lambda: "devices and readers come to" in fleet.log("server"), "start")
+            with suppress(OSError), (disk / "filling").open("wb", buffering=0) as filling:
+                while True:
+                    filling.write(bytes(1 << 12))
+            fleet.wait(lambda: "disk full" in fleet.log("server"), "word of the disk")
+            (disk / "filling").unlink()
+            fleet.wait(lambda: "the disk has room again" in fleet.log("server"), "server that goes on")
+        finally:
+            assert fleet.end_all(list(fleet._processes), signal.SIGTERM) == [0]
+
+    assert fleet.log("server").count("disk full") == 1
