@@ -121,9 +121,8 @@ def make_fleet(folder: Path, plan: FleetPlan, *, door: int | None = None) -> Fle
         place = folder / name
         write_device(place, plan.nodes[name], plan.catalogue.item_ids, settings, plan.policy)
         _admit(settings, invitation, place)
-        if plan.trusted:
-            config = place / "device.toml"
-            config.write_text(config.read_text() + toml({"boards": plan.trusted}))
+        with (place / "device.toml").open("a") as config:
+            config.write(toml(plan.trusted))  # the section [boards] comes last
     return settings
 
 
