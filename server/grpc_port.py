@@ -34,6 +34,8 @@ _ADVICE: Final = {
 }
 _WINDOW_BYTES: Final = 1 << 17
 """Of a message that nobody has read yet gRPC keeps so many bytes, for each call."""
+_MOST_OLD: Final = 16
+"""Servers that finish their calls; were there more, somebody would be at work who makes them."""
 _OTHER_DESCRIPTORS: Final = 512
 _MOST_CONNECTIONS: Final = 20_000
 _LEAST_CONNECTIONS: Final = 32
@@ -167,7 +169,8 @@ class GrpcPort:
                 )
             self._replaced += 1
             if (old := self._server) is not None:
-                task = asyncio.get_running_loop().create_task(_stopped(old, self._grace))
+                grace = self._grace if len(self._old) < _MOST_OLD else 0.0
+                task = asyncio.get_running_loop().create_task(_stopped(old, grace))
                 self._old[old] = task  # until it has ended, since gRPC's own threads still use it
                 task.add_done_callback(partial(self._forget, old))
             await self._start()

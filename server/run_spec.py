@@ -184,7 +184,7 @@ class RoundPace(Section, frozen=True, kw_only=True):
     """A round begins when as many nodes are there. It is complete after as many answers, once whoever else is there
     has answered too or ``grace_seconds`` are over; >= 1."""
     quorum: int
-    """Fewest answers that make a round; nobody is asked before as many nodes were heard from. In [1,
+    """Fewest answers that make a round; nobody is asked before as many nodes are there. In [1,
     expected_nodes]."""
     deadline_seconds: float = 600.0
     """How long a round waits for answers, at least; > 0. Where nodes took long so far it is four times what the
@@ -197,13 +197,9 @@ class RoundPace(Section, frozen=True, kw_only=True):
     most_lost: float = 0.2
     """A training that lost a larger share of its rounds ends with exit code 6, and ``/healthz`` fails; in [0,
     1]."""
-    poll_seconds: float = 0.2
-    """How often the server looks for answers; in [0.01, 60]."""
     grace_seconds: float = 30.0
     """How long a round that has its quorum waits for expected nodes that are not there, and one that has all that
     are expected for others that are; > 0."""
-    resend_seconds: float = 30.0
-    """A node that has not answered for so long is asked again, and answers with the same bytes; > 0."""
     form: str = "factored"
     """Of the answers under ``trusted``, or ``dense``, which is smaller for cohorts of many users."""
 
@@ -219,11 +215,9 @@ class RoundPace(Section, frozen=True, kw_only=True):
             1 <= self.quorum <= nodes,
             f"rounds.quorum must be in [1, expected_nodes] = [1, {nodes}], got {self.quorum}",
         )
-        for name in ("deadline_seconds", "grace_seconds", "resend_seconds"):
+        for name in ("deadline_seconds", "grace_seconds"):
             value = getattr(self, name)
             _require(0 < value < MOST_SECONDS, f"rounds.{name} must be in (0, 1000000), got {value}")
-        poll = self.poll_seconds
-        _require(0.01 <= poll <= 60, f"rounds.poll_seconds must be in [0.01, 60], got {poll}")
         _require(
             deadline <= longest < MOST_SECONDS,
             f"rounds.longest_deadline_seconds must be in [{deadline:g}, 1000000) (from rounds.deadline_seconds "

@@ -51,14 +51,16 @@ FLOWER = (
     "simulations/flower",
     "common/rounds/flower_parts.py",
 )
-"""Where Flower, and what speaks HTTP beside it, may be imported."""
-WITH_FLOWER = {"flwr", "h11", "httpx", "uvicorn"}
+"""Where Flower may be imported."""
+WITH_FLOWER = {"flwr"}
 NEEDED_BY = {
-    "common/rounds/flower_parts.py": ("device", "server"),
+    "common/rounds/flower_parts.py": ("sim",),
     "common/questions": ("optimization",),
     "common/privacy/accounting": ("pld",),
     "common": ("sim",),
-    "client": ("device",),
+    "client/flower": ("sim",),
+    "client": ("server",),
+    "server/flower": ("sim",),
     "server": ("server",),
     "simulations": ("sim",),
     "cli": ("sim",),

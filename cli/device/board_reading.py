@@ -110,6 +110,32 @@ def fetch(
             tell(newer, None, as_json=as_json)
 
 
+def fetch_first(device: Path) -> None:
+    """Get the newest board where a device has none yet, and knows where from.
+
+    Args:
+        device: its ``device.toml``.
+
+    Raises:
+        InputError: nobody answers there.
+        FeedRefusedError: what is there is not believed.
+    """
+    from fedboard.client.boards.cache import BoardCache
+    from fedboard.client.boards.feed import BoardFeed
+    from fedboard.client.boards.sources import open_source
+    from fedboard.client.device.config import load_device
+    from fedboard.common.boards.board_signature import PinnedKey
+
+    config = load_device(device)
+    known = config.board.source is not None and config.board.public_key is not None
+    if not known or any(config.board.cache.glob("board-*.board")):
+        return
+    reader = _reader(None, None, None, None, device)
+    pinned = PinnedKey.read(reader.key, witnesses=reader.witnesses)
+    with closing(open_source(reader.source, authority=reader.authority)) as opened:
+        BoardFeed(opened, pinned, BoardCache(reader.cache), simulation=reader.simulation).fetch()
+
+
 @click.command(epilog="Example: fedboard board verify mirror --key board-signing.pub")
 @click.argument("source")
 @_PUBLIC_KEY

@@ -9,6 +9,7 @@ import click
 from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board_mark import mark, mark_record
+from fedboard.cli.device.board_reading import fetch_first
 from fedboard.cli.device.witnesses import witness_options
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
@@ -43,12 +44,14 @@ def recommend(
     not on the board are skipped and counted. For a board
     made from implicit feedback the column `item` is enough. A rating store (see `fedboard ratings`) or a
     device.toml will do too. BOARD is a board file or a run directory, of which the newest board is taken; for a
-    device it may be left out. Nothing leaves this machine.
+    device it may be left out, and its first one is fetched. No rating leaves this machine.
     """
     from fedboard.client.device.own_ratings import open_own
     from fedboard.client.recommending import recommend as device
     from fedboard.client.recommending.explain import reasons
 
+    if board is None and ratings.suffix == ".toml":
+        fetch_first(ratings)
     view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
     explicit = device.rating_range_of(view.board) is not None
     found = device.recommend(view.own, view.board, k=k)

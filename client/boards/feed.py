@@ -104,27 +104,25 @@ class BoardFeed:
         self._trust.follow(self._source, self._patience.ask)
         return self._take(self._patience.ask(self._source.manifest), version=version)
 
-    def verify(self, signed: SignedManifest) -> Manifest:
-        """Verify a manifest that is offered as the newest one, against the keys and against what was seen before;
-        nothing is stored, but two manifests that contradict each other.
-
-        Args:
-            signed: from anybody.
-
-        Raises:
-            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, ``out-of-date``, ``root-expired``,
-                ``not-witnessed``, ``simulation``, ``wrong-run``, ``rollback``, ``broken-chain``,
-                ``ledger-changed`` or ``split-view``.
-        """
-        return self._verified(signed)[0].manifest
-
     @property
     def _chain(self) -> Seen:
         return Seen(self._cache.folder, self._trust.keys)
 
     def _verified(self, signed: SignedManifest, *, dated: bool = True) -> tuple[Link, list[Link]]:
-        """The newest manifest, which where it is dated may not have expired, and the way back to the one that was
-        seen.
+        """Verify a manifest that is offered as the newest one, against the keys and against what was seen before;
+        nothing is stored, but two manifests that contradict each other.
+
+        Args:
+            signed: from anybody.
+            dated: whether it may not have expired.
+
+        Returns:
+            It, and the way back to the one that was seen.
+
+        Raises:
+            FeedRefusedError: ``bad-signature``, ``malformed``, ``too-large``, ``out-of-date``, ``root-expired``,
+                ``not-witnessed``, ``simulation``, ``wrong-run``, ``rollback``, ``broken-chain``,
+                ``ledger-changed`` or ``split-view``.
         """
         keys = self._trust.keys
         offered = Link(signed, keys.open_newest(signed, clock=self._clock) if dated else keys.open(signed))

@@ -21,6 +21,7 @@ from fedboard.common.errors import FedboardError
 from fedboard.common.wire.devices import (
     CHUNK_BYTES,
     MAX_REPLY_BYTES,
+    QUESTION_CHUNK_BYTES,
     DeviceKey,
     Method,
     sane_pause,
@@ -37,6 +38,7 @@ _OPTIONS: Final = (
     ("grpc.http2.bdp_probe", 0),  # or what is kept unread grows with what a server sends
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.http2.max_pings_without_data", 0),  # any number, so a server that is gone is noticed
     ("grpc.enable_http_proxy", 0),
     ("grpc.enable_retries", 0),  # a call is signed for once
     ("grpc.use_local_subchannel_pool", 1),  # or another channel's failure would be this one's
@@ -132,11 +134,11 @@ class ServerConnection:
         if head.total_bytes > self._largest:
             return Received(name, head.kind, None, None)
         frame, board = io.BytesIO(), io.BytesIO()
-        left = head.total_bytes
+        left, messages = head.total_bytes, head.total_bytes // QUESTION_CHUNK_BYTES + 2
         for part in parts:
             chunk = part.chunk
-            left -= len(chunk)
-            if not chunk or left < 0:
+            left, messages = left - len(chunk), messages - 1
+            if not chunk or left < 0 or messages < 0:
                 raise CallError(Trouble.REFUSED)
             of_frame = head.frame_bytes - frame.tell()
             frame.write(chunk[:of_frame])

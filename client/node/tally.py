@@ -19,7 +19,7 @@ class Trouble(StrEnum):
     NOT_ADMITTED = "not-admitted"
     """The key is not registered, or the clocks are minutes apart."""
     TAKEN = "taken"
-    """Another process with this key was there less than 20 seconds ago."""
+    """Another process with this key has called since, or the clock of this machine went back."""
     ROUND_OVER = "round-over"
     """The server no longer waits for the answer."""
     REFUSED = "refused"

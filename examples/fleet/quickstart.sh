@@ -1,39 +1,41 @@
 #!/usr/bin/env bash
-# A whole fleet on this machine: keys, a server, three devices with different people's ratings, a trained and signed
-# board, recommendations on one device. Usage: quickstart.sh [FOLDER [PORT]]
+# A whole fleet on this machine: a server, two gateways of 1 500 people each, and ann with a device of her own; a
+# trained and signed board, recommendations on her device. Usage: quickstart.sh [FOLDER [PORT]]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 fleet=${1:-fleet-demo}
 port=${2:-8443}
-devices="gateway-a gateway-b ann"
 
-# Keys: an authority for the fleet, the server's certificate, a key per device, one that signs questions and one that
-# signs boards. Every device gets authority.pem and question-signing.pub.
-fedboard keys authority --out "$fleet/keys" --name films
-fedboard keys server --out "$fleet/keys" --name 127.0.0.1
-for device in $devices; do fedboard keys node node --out "$fleet/$device"; done
-fedboard keys questions --out "$fleet/keys"
-fedboard keys board --out "$fleet/keys"
+# People and their ratings; then keys, fleet.toml and ann's device, which is a member already.
+python "$here/people.py" "$fleet"
+fedboard fleet init "$fleet" --name films --data-catalogue "$fleet/catalogue.csv" --devices 1 \
+    --address "127.0.0.1:$port"
+fedboard ratings import "$fleet/ann.csv" --device "$fleet/device/device.toml"
 
-# People and their ratings; ann keeps hers in a store of her own.
-fedboard ratings init "$fleet/ann" --epsilon 6 --delta 1e-5
-python "$here/people.py" "$fleet" "$port"
-fedboard ratings import "$fleet/ann/ann.csv" --device "$fleet/ann/device.toml"
-
-# The devices wait for the server; everything started here ends with this script.
-trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
-for device in $devices; do
-    fedboard client --config "$fleet/$device/device.toml" >"$fleet/$device/client.log" 2>&1 &
+# The settings of this fleet: it has room for gateways. They join with an invitation each.
+sed "s/8443/$port/; s/8444/$((port + 1))/" "$here/fleet.toml" >"$fleet/fleet.toml"
+export FEDBOARD_FLEET="$fleet/fleet.toml"
+fedboard server --check
+for gateway in gateway-a gateway-b; do
+    fedboard fleet invite $gateway --users 2000 --out "$fleet/$gateway.invite"
 done
 
-# The server trains, and ends when it is done. (Without --until-trained it stays.)
-fedboard server --config "$fleet/fleet.toml" --until-trained
+# The server trains, and ends when it is done. (Without --until-trained it stays.) All ends with this script.
+trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT
+fedboard server --until-trained &
+server=$!
+until fedboard client join --invitation "$fleet/gateway-a.invite" --out "$fleet/gateway-a" 2>/dev/null; do sleep 0.5; done
+fedboard client --config "$fleet/gateway-a/device.toml" >"$fleet/gateway-a.log" 2>&1 &
+fedboard client join --invitation "$fleet/gateway-b.invite" --out "$fleet/gateway-b" --run >"$fleet/gateway-b.log" 2>&1 &
+fedboard client --config "$fleet/device/device.toml" >"$fleet/ann.log" 2>&1 &
+wait $server
 
-# Publish: sign the boards into a folder that any web server can serve; ann fetches and verifies the newest.
-fedboard board export "$fleet/state/runs/films" --to "$fleet/mirror" --key "$fleet/keys/board-signing.key"
-fedboard board fetch "$fleet/mirror" --key "$fleet/keys/board-signing.pub" --to "$fleet/ann/boards"
-fedboard certificate verify "$fleet/state/runs/films"
+# Publish: a folder that any web server can serve; ann verifies what she fetches from it.
+run="$fleet/state/runs/films"
+fedboard board export "$run" --to "$fleet/mirror" --key "$fleet/keys/boards.key" --roots "$fleet/keys/roots"
+fedboard board fetch "$fleet/mirror" --key "$fleet/keys/roots/1.root.json" --to "$fleet/device/boards"
+fedboard certificate verify "$run"
 
 # On ann's device: what she gets, and what she gave.
-fedboard recommend "$fleet/ann/device.toml" "$fleet/ann/boards" -k 5
-fedboard status --device "$fleet/ann/device.toml"
+fedboard recommend "$fleet/device/device.toml" -k 5
+fedboard status --device "$fleet/device/device.toml"

@@ -133,6 +133,7 @@ class FleetServer:
             self._publisher = self._publisher_of_boards()
             stack.callback(self._publisher.close)
             port = self._port()
+            await self._boards.look()
             await port.start()
             stack.push_async_callback(port.close, seconds=_FAREWELL_SECONDS)
             stack.enter_context(self._ops())

@@ -102,5 +102,5 @@ def _exposition(
             yield from families()
 
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector())  # type: ignore[arg-type]
+    registry.register(Collector())
     return lambda: Answer(kind=_EXPOSITION, content=generate_latest(registry))

@@ -11,7 +11,6 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -23,6 +22,7 @@ from fedboard.common.boards.boards_pb2 import (
     CosignRequest,
     GetRequest,
     LatestRequest,
+    PendingManifest,
     PendingRequest,
     RootDocument,
     RootRequest,
@@ -37,6 +37,8 @@ from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.shelf import Offer, Shelf
 
 _Request = TypeVar("_Request", bound=Message)
+_SERVING: Final = b"\x08\x01"
+"""``grpc.health.v1.HealthCheckResponse(status=SERVING)``, a message of one number."""
 _LEAST_SECONDS: Final = 10.0
 """A message may take so long to send, however small it is."""
 _KEPT_CERTIFICATES: Final = 4
@@ -53,7 +55,8 @@ _STATUS: Final = {
 class BoardsServicer:
     """The methods of ``Boards`` for any ``grpc.aio.Server``.
 
-    A server has them by ``generic``; run ``poll`` as a task beside it, and ``end`` before it stops.
+    ``look`` once before a server starts that has them by ``generic``; run ``poll`` as a task beside it, and ``end``
+    before it stops.
     """
 
     def __init__(
@@ -94,12 +97,16 @@ class BoardsServicer:
             PENDING: parts(self._pending),
             COSIGN: whole(self._cosign),
         }
-        return (grpc.method_handlers_generic_handler(SERVICE, methods),)
+        health = {"Check": whole(_serving)}
+        return (
+            grpc.method_handlers_generic_handler(SERVICE, methods),
+            grpc.method_handlers_generic_handler("grpc.health.v1.Health", health),
+        )
 
     async def poll(self, seconds: float = 1.0) -> None:
         """Look at the mirror for ever."""
         while True:
-            await self._look()
+            await self.look()
             await asyncio.sleep(seconds)
 
     async def end(self) -> None:
@@ -108,7 +115,8 @@ class BoardsServicer:
         async with self._news:
             self._news.notify_all()
 
-    async def _look(self) -> None:
+    async def look(self) -> None:
+        """Take in what is in the mirror now."""
         async with self._news:
             if await asyncio.to_thread(self.shelf.reload):
                 self._news.notify_all()
@@ -160,7 +168,7 @@ class BoardsServicer:
                 raise FeedRefusedError(FeedCode.UNREACHABLE) from error
             if not kept:
                 raise FeedRefusedError(FeedCode.NOT_FOUND)
-            await self._look()
+            await self.look()
             pending = {link.digest for link in await asyncio.to_thread(self._mirror.pending)}
             return bytes(CosignReply(enough=asked.manifest not in pending).SerializeToString())
 
@@ -268,10 +276,16 @@ class BoardsServicer:
     async def _with_certificate(self, offer: Offer) -> bytes:
         digest = offer.link.digest
         if digest not in self._certificates:
-            self._certificates[digest] = await asyncio.to_thread(partial(self.shelf.pending, offer))
+            self._certificates[digest] = await asyncio.to_thread(self.shelf.certificate, offer)
             if len(self._certificates) > _KEPT_CERTIFICATES:
                 self._certificates.popitem(last=False)
-        return self._certificates[digest]
+        message = PendingManifest(manifest=offer.message, certificate=self._certificates[digest])
+        return bytes(message.SerializeToString())
+
+
+async def _serving(request: bytes, context: Any) -> bytes:
+    """What probes of a load balancer ask for."""
+    return _SERVING
 
 
 def _version(offer: Offer) -> int:

@@ -153,6 +153,7 @@ class RunningBoards:
             ),
             most_calls=limits.streams + limits.watchers + _MORE_CALLS,
         )
+        await servicer.look()
         await port.start()
         self.port = port.port
         tasks = [asyncio.create_task(one) for one in (servicer.poll(settings.poll_seconds), port.run())]

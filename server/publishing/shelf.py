@@ -10,7 +10,7 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
-from fedboard.common.boards.boards_pb2 import GetRequest, Part, PendingManifest
+from fedboard.common.boards.boards_pb2 import GetRequest, Part
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
 from fedboard.common.boards.chain import Link
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
@@ -118,8 +118,8 @@ class Shelf:
         places = [place for place, offer in enumerate(self.chain) if offer.link.digest in known]
         return self.chain[max(places, default=-1) + 1 :]
 
-    def pending(self, offer: Offer) -> bytes:
-        """A manifest for witnesses, with its board's certificate. It reads the board's file.
+    def certificate(self, offer: Offer) -> bytes:
+        """The certificate of a manifest's board, JSON; empty where it has none. It reads the board's file.
 
         Raises:
             FeedRefusedError: ``not-found``: the file is not there or damaged.
@@ -131,8 +131,7 @@ class Shelf:
             certificate = Board.from_bytes(np.memmap(place, dtype=np.uint8, mode="r")).certificate
         except (OSError, ValueError, InputError) as error:
             raise FeedRefusedError(FeedCode.NOT_FOUND) from error
-        content = b"" if certificate is None else msgspec.json.encode(certificate)
-        return bytes(PendingManifest(manifest=offer.message, certificate=content).SerializeToString())
+        return b"" if certificate is None else msgspec.json.encode(certificate)
 
     def find(self, request: GetRequest) -> Offer:
         """The manifest that a request names.

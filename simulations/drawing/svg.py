@@ -103,7 +103,6 @@ def label_line_ends(axes: Axes, ends: Sequence[LineEnd]) -> None:
     heights = np.array([to_fraction.transform((axes.get_xlim()[0], end.height))[1] for end in ends])
     tall = _height_points(axes)
     for end, height, placed in zip(ends, heights, spread_apart(heights, _LABEL_POINTS / tall), strict=True):
-        away = (placed - height) * tall
         axes.annotate(
             end.text,
             xy=(1.0, end.height),

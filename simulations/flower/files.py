@@ -89,8 +89,6 @@ def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) ->
             expected_nodes=n_nodes,
             quorum=n_nodes,
             deadline_seconds=_PATIENCE_SECONDS,
-            resend_seconds=_PATIENCE_SECONDS,
-            poll_seconds=0.05,
             form=config.run.wire,
         ),
         dataset=simulated.problem.statement,

@@ -4,6 +4,7 @@ Flower is started and asked by its own commands alone. ``RAY_ADDRESS`` in the en
 use; without it Ray starts on this machine, on loopback.
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,6 +37,10 @@ _ASK_SECONDS: Final = 30.0
 _COMMAND_SECONDS: Final = 120.0
 _END_SECONDS: Final = 60.0
 """In which Flower and Ray end by themselves once the job is over."""
+_GRACE_SECONDS: Final = 10.0
+"""In which they end that were told to."""
+_ORPHANS_ARE_OURS: Final = 36
+"""Linux's PR_SET_CHILD_SUBREAPER."""
 _CONNECTION: Final = "fedboard-run"
 """What Flower's own configuration calls this SuperLink."""
 _APP: Final = {
@@ -268,8 +273,12 @@ def _free_port() -> int:
 
 
 def _keep(command: list[str]) -> int:
-    """Run a command until it ends or standard input does, which the kernel ends however the parent ends."""
+    """Run a command until it ends or standard input does, which the kernel ends however the parent ends; then end
+    all that it has started, which Flower by itself would do after a minute.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: the parent has it too, and ends the input
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_ORPHANS_ARE_OURS, 1, 0, 0, 0)
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL)
     os.set_blocking(sys.stdin.fileno(), False)
     while child.poll() is None:
@@ -279,11 +288,24 @@ def _keep(command: list[str]) -> int:
         except BlockingIOError:
             time.sleep(_POLL_SECONDS)
     child.terminate()
+    until = time.monotonic() + _GRACE_SECONDS
+    with suppress(ChildProcessError):  # nobody is left
+        while True:
+            if os.waitpid(-1, os.WNOHANG)[0] == 0:
+                time.sleep(_POLL_SECONDS)
+            if time.monotonic() > until:
+                for left in {child.pid, *_children()}:
+                    with suppress(ProcessLookupError):
+                        os.kill(left, signal.SIGKILL)
+    return child.returncode or 0
+
+
+def _children() -> list[int]:
+    """Of this process; orphans among all that it has started are its own."""
     try:
-        return child.wait(timeout=10)
-    except subprocess.TimeoutExpired:
-        child.kill()
-        return child.wait()
+        return [int(number) for number in Path("/proc/thread-self/children").read_text().split()]
+    except FileNotFoundError:  # not Linux
+        return []
 
 
 if __name__ == "__main__":

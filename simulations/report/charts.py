@@ -112,9 +112,8 @@ def _bytes_reading(up: dict[str, Points], down: Points) -> str:
     most = {key: byte_count(max(size for _, size in points)) for key, points in up.items() if points}
     parts = []
     if most.keys() >= {"p50", "max"}:
-        parts.append(
-            f"in the heaviest round half of the clients send at most {most['p50']} and the largest sends {most['max']}"
-        )
+        half = f"in the heaviest round half of the clients send at most {most['p50']}"
+        parts.append(f"{half} and the largest sends {most['max']}")
     if down:
         parts.append(f"each receives at most {byte_count(max(size for _, size in down))} a round")
     return f"{capital('; '.join(parts) or 'bytes per client, round by round')}."

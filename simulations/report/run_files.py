@@ -75,7 +75,7 @@ def read_run(run_dir: Path, lines: Sequence[Mapping[str, Any]]) -> RunRecord:
         InputError: a file is not what it should be.
     """
     events = [dict(line) for line in lines]
-    final = next((event for event in reversed(events) if event.get("event") == "final"), {})
+    final: JsonObject = next((event for event in reversed(events) if event.get("event") == "final"), {})
     return RunRecord(
         config=_read_object(run_dir / "config.json"),
         rounds=_rounds(events),

@@ -61,7 +61,7 @@ from fedboard.common.wire.signing import QuestionKey
 device = Path("device.toml")
 server = QuestionKey()
 server.write(Path())
-pinned = '[server]\\naddress = "127.0.0.1:1"\\nca_certificate = "ca.pem"\\nnode_key = "node.key"\\n'
+pinned = '[server]\\naddress = "127.0.0.1:1"\\nauthority = "ca.pem"\\nkey = "device.key"\\n'
 pinned += 'question_key = "question-signing.pub"\\n'
 device.write_text(device.read_text().replace("# seeded_noise", "seeded_noise") + pinned)
 board = Board.load(sorted(Path(run, "boards").iterdir())[1])

@@ -29,8 +29,8 @@ def test_the_quickstart_trains_publishes_and_recommends(tmp_path: Path) -> None:
     )
 
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert "3 nodes admitted" in ended.stdout
+    assert "up to 3 devices, protocol trusted" in ended.stdout
     assert "the training is complete" in ended.stdout
     assert "checks passed" in ended.stdout
     assert "predicted rating" in ended.stdout
-    assert "Given so far: epsilon 5 of 6" in ended.stdout
+    assert "Given so far: epsilon 5 of 5" in ended.stdout

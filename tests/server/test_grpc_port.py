@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from fedboard.client.node.connection import CallError
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import Address
 from fedboard.common.wire.devices import Method
+from fedboard.common.wire.devices_pb2 import AnswerChunk
 from fedboard.server import grpc_port
 from fedboard.server.grpc_port import GrpcPort, most_connections, server_options
 from tests.server.fleet.devices.open_devices import OpenDevices, open_devices
@@ -108,6 +110,42 @@ def test_an_answer_that_is_on_its_way_meanwhile_is_taken(server: OpenDevices) ->
     assert found == [b"mine"]
 
 
+def test_servers_that_finish_their_calls_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever ends one server after another does not fill the memory with those that have a call under way."""
+    monkeypatch.setattr(grpc_port, "_MOST_OLD", 1)
+    names = ("bob", "cid", "dan")
+    with open_devices(tmp_path, members=("ann", *names), grace=60.0) as server:
+        work = server.ask(*names)
+        go_on = threading.Event()
+
+        def stalling() -> Iterator[bytes]:
+            yield AnswerChunk(content=b"x").SerializeToString()
+            go_on.wait(SECONDS)
+
+        said = dict[str, str]()
+
+        def upload(name: str) -> None:
+            metadata = server.signed(name, Method.ANSWER, b"xy", work=work[name])
+            said[name] = server.answer(metadata, stalling())
+
+        threads = [threading.Thread(target=upload, args=(name,)) for name in names]
+        for number, thread in enumerate(threads):
+            thread.start()
+            deadline = time.monotonic() + SECONDS
+            while server.mailbox.held < min(number, 1) + 1:
+                assert time.monotonic() < deadline
+                time.sleep(0.005)
+            send(server, call(UNREADABLE))
+            served(server)
+        for thread in threads[1:]:
+            thread.join(SECONDS)
+
+        assert list(said) == ["cid", "dan"]
+        assert server.mailbox.held == 1, "the oldest may finish"
+        go_on.set()
+        threads[0].join(SECONDS)
+
+
 def idle_connections(server: OpenDevices, number: int, *, handshake: bool) -> ExitStack:
     """So many from one address, of which nothing more comes; their handshakes are done, or never begin."""
     with ExitStack() as stack:
@@ -130,6 +168,18 @@ def test_2000_idle_connections_of_one_address_keep_nobody_waiting(
     with idle_connections(server, 2000, handshake=handshake):
         assert served(server) < 5.0
         assert served(server) < 5.0
+
+
+def test_more_connections_than_there_is_room_for_are_refused_until_others_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """None of them takes the files that answers and boards are written to."""
+    monkeypatch.setattr(grpc_port, "most_connections", lambda: 40)
+    with open_devices(tmp_path, members=["ann"]) as server:
+        with idle_connections(server, 40, handshake=True), pytest.raises(CallError):
+            server.device("ann").receive()
+
+        assert served(server) < SECONDS
 
 
 def test_two_servers_do_not_share_a_port(server: OpenDevices) -> None:

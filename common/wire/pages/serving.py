@@ -20,9 +20,9 @@ _AGAIN_MS = 1000
 """After so long a browser asks again for events that ended."""
 _TICK_SECONDS = 0.2
 """Between two looks at what is watched; a look costs a few calls of the system."""
-_TIMES_A_PAGE, _LONGEST_PAUSE = 200, 10.0
+_TIMES_A_PAGE, _LONGEST_PAUSE = 400, 10.0
 """A page is written again after so many times the CPU that it took, and after so many seconds at most: changes that
-follow each other at once are told together, and a reader costs half a percent of one processor at most.
+follow each other at once are told together, and readers cost a quarter of a percent of one processor at most.
 """
 _BEAT_SECONDS = 5.0
 """Between signs of life; a page that misses three of them asks again."""

@@ -42,7 +42,8 @@ def prepare(settings: FleetSettings) -> Board:
     """
     state = StateFolder.of(settings)
     state.make()
-    if settings.alone and state.job.exists():  # a training that was, and its catalogue
+    begun = (state.run / "ledger.sqlite").exists() or any((state.run / "boards").glob("*"))
+    if settings.alone and begun:  # a training that was, and its catalogue
         return Board.load(state.first_board)
     catalogue = _catalogue(settings.catalogue.file)
     features = None
@@ -52,7 +53,7 @@ def prepare(settings: FleetSettings) -> Board:
         np.save(state.features, features)
     task = _task(settings, features)
     board = task.first_board(catalogue)
-    if not state.job.exists():  # no training yet, though there may have been queries
+    if not begun:  # though there may have been queries
         board.save(state.first_board)
     elif Board.load(state.first_board).digest != board.digest:
         raise InputError(

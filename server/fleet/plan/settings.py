@@ -162,7 +162,6 @@ class RoundsSection(Section, frozen=True, kw_only=True):
             attempts=_ATTEMPTS,
             most_lost=self.most_lost,
             grace_seconds=patience,
-            resend_seconds=patience,
         )
 
 

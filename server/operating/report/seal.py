@@ -210,10 +210,9 @@ def _link_of(mirror: Path, version: int) -> "Link | None":
     from fedboard.server.publishing.mirror_files import Mirror
 
     try:
-        chain = Mirror(mirror).chain()
+        return Mirror(mirror).of_version(version)
     except FedboardError:
         return None
-    return next((link for link in reversed(chain) if link.manifest.version == version), None)
 
 
 def _signed(link: "Link", key: "PinnedKey", board: Board) -> Check:

@@ -125,9 +125,7 @@ def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root
     signatures = {one["keyid"]: one["sig"] for one in plain["signatures"]}
     for key in keys:
         raw = key.public_key().public_bytes_raw()
-        if (
-            raw not in asked and WITNESSES not in document.root.roles
-        ):  # whose readers have pinned them, may be
+        if raw not in asked and WITNESSES not in document.root.roles:  # readers may have pinned others
             raise InputError(
                 f"version {document.root.version} of the root is not for this key to sign: neither it nor the one "
                 "before, which must lie beside it, names the key as one of the root's holders or witnesses"

@@ -2,11 +2,8 @@
 
 import json
 import os
-import signal
-import socket
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -17,10 +14,11 @@ from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.record import content_of, statements_of
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
-from fedboard.server.publishing.service import ServiceSettings, start_board_service
+from fedboard.server.publishing.serving import serve_boards
 from tests.common.boards.boards import chain, keys, write_boards, write_ledger
 
 
@@ -123,7 +121,7 @@ def test_what_is_not_given_is_what_the_device_has(tmp_path, exported):
     device = tmp_path / "ann" / "device.toml"
     without = fedboard("board", "fetch", "--device", device)
     settings = 'source = "../mirror"\npublic_key = "../keys/board-signing.pub"\ncache = "boards"\n'
-    device.write_text(device.read_text() + f"\n[board]\n{settings}".replace("../", f"{tmp_path}/"))
+    device.write_text(device.read_text() + f"\n[boards]\n{settings}".replace("../", f"{tmp_path}/"))
 
     done = fedboard("board", "fetch", "--device", device)
 
@@ -200,19 +198,6 @@ def in_a_process(*arguments, cwd):
     return done.returncode, done.stderr
 
 
-@pytest.mark.slow
-def test_a_port_that_is_in_use_is_one_sentence(tmp_path, exported):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        address = f"127.0.0.1:{taken.getsockname()[1]}"
-        code, told = in_a_process("board", "serve", "mirror", "--no-tls", "--address", address, cwd=tmp_path)
-
-    assert code == 2
-    assert told == (
-        f"fedboard: the board service cannot listen on {address}; the port is in use, or the address is none "
-        "of this machine's\n"
-    )
-
-
 @pytest.fixture
 def fleet_keys(tmp_path) -> Path:
     for name in ("ours", "theirs"):
@@ -234,34 +219,29 @@ def fleet_keys(tmp_path) -> Path:
 )
 def test_a_certificate_without_its_key_is_one_sentence(exported, fleet_keys, certificate, key, told):
     (fleet_keys / "junk").write_text("nothing")
+    pair = {"certificate": fleet_keys / certificate, "private_key": fleet_keys / key}
 
-    code, stderr = in_a_process(
-        "board", "serve", "mirror", "--certificate", certificate, "--private-key", key, cwd=fleet_keys
-    )
+    with pytest.raises(InputError) as refused:
+        serve_boards(exported, **pair)
 
-    assert code == 2
-    assert stderr.startswith(f"fedboard: {certificate} and {key}: ")
-    assert told in stderr
-    assert stderr.count("\n") == 1
+    assert str(refused.value).startswith(f"{pair['certificate']} and {pair['private_key']}: ")
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.slow
 def test_a_device_fetches_from_its_fleet_s_own_service(exported, fleet_keys):
-    settings = ServiceSettings(
-        mirror=exported,
-        certificate=fleet_keys / "ours/server.pem",
-        private_key=fleet_keys / "ours/server.key",
-    )
+    pair = {"certificate": fleet_keys / "ours/server.pem", "private_key": fleet_keys / "ours/server.key"}
     assert fedboard("ratings", "init", fleet_keys / "ann").exit_code == 0
     device = fleet_keys / "ann/device.toml"
-    with start_board_service(settings) as service:
+    with serve_boards(exported, **pair) as service:
         device.write_text(
             f"""{device.read_text()}
 [server]
 address = "127.0.0.1:8443"
 ca_certificate = "../ours/authority.pem"
 node_key = "node.key"
-[board]
+[boards]
 source = "127.0.0.1:{service.port}"
 public_key = "../keys/board-signing.pub"
 """
@@ -279,12 +259,6 @@ public_key = "../keys/board-signing.pub"
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("serve", "mirror"), "--no-tls"),
-        (("serve", "no-mirror", "--no-tls"), "no-mirror: no such folder"),
-        (("serve", ".", "--no-tls", "--address", "0.0.0.0:99999"), "must be in [0, 65535]"),
-        (("serve", ".", "--no-tls", "--address", "0.0.0.0"), "HOST:PORT"),
-        (("serve", ".", "--no-tls", "--address", "127.0.0.1:0", "--metrics", ":70000"), "HOST:PORT"),
-        (("serve", "mirror", "--no-tls", "--boards", "summer"), "go together"),
         (("export", "nowhere", "--to", "m", "--key", "k"), "no boards in this directory"),
         (("fetch", "mirror", "--key", "k", "--to", "m", "--follow", "--version", "3"), "leave --version out"),
     ],
@@ -294,37 +268,6 @@ def test_what_does_not_go_together_is_told(arguments, told):
 
     assert done.exit_code == 2
     assert told in done.stderr
-
-
-@pytest.mark.slow
-def test_serve_signs_serves_and_tells_its_metrics_until_it_is_ended(tmp_path, run):
-    command = [sys.executable, "-c", "from fedboard.cli.main import main; main()", "board", "serve", "mirror"]
-    command += [
-        "--boards",
-        "summer",
-        "--key",
-        "keys/board-signing.key",
-        "--no-tls",
-        "--address",
-        "127.0.0.1:0",
-    ]
-    command += ["--metrics", "127.0.0.1:0"]
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, text=True, env=environment
-    ) as service:
-        try:
-            ports = [int(service.stdout.readline().split("port ")[1].split(";")[0]) for _ in range(2)]
-            done = fetched(tmp_path, f"grpc://127.0.0.1:{ports[0]}")
-            with urllib.request.urlopen(f"http://127.0.0.1:{ports[1]}/metrics", timeout=60) as answer:
-                metrics = answer.read().decode()
-        finally:
-            service.send_signal(signal.SIGTERM)
-        code = service.wait(60)
-
-    assert done.exit_code == 0, done.stderr
-    assert 'fedboard_board_requests_total{method="Get",outcome="ok"} 1.0' in metrics
-    assert code == 130
 
 
 @pytest.fixture
@@ -411,24 +354,13 @@ def test_verify_tells_a_simulation_by_its_exit_code(tmp_path, exported, simulate
     assert accepted.stdout.startswith(VERDICT)
 
 
-@pytest.mark.slow
-def test_a_mirror_of_simulations_is_not_served_by_accident(tmp_path, simulated):
-    code, told = in_a_process(
-        "board", "serve", "simulated", "--no-tls", "--address", "127.0.0.1:0", cwd=tmp_path
-    )
-
-    assert code == ExitCode.REFUSED
-    assert "version 2 is a simulation" in told
-    assert told.count("\n") == 1
-
-
 def with_mirror(tmp_path: Path, mirror: Path, policy: str = "") -> Path:
     """A device that follows a mirror."""
     assert fedboard("ratings", "init", tmp_path / "ann").exit_code == 0
     device = tmp_path / "ann" / "device.toml"
     board = f'source = "{mirror}"\npublic_key = "{tmp_path}/keys/board-signing.pub"\ncache = "boards"\n'
     text = device.read_text() if not policy else device.read_text().replace("# seeded_noise", "seeded_noise")
-    device.write_text(f"{text}\n[board]\n{board}")
+    device.write_text(f"{text}\n[boards]\n{board}")
     return device
 
 

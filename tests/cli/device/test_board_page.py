@@ -56,7 +56,7 @@ def test_of_a_mirror_the_page_has_what_was_signed(fedboard: Command, tmp_path: P
     assert result.exit_code == 0, result.output
     data = data_of(page)
     entry = data["boards"][0]
-    assert entry["signed"]["content"] == mirror.signed(4).content
+    assert entry["signed"]["content"] == mirror.of_version(4).signed.content
     assert [json.loads(signed["content"])["version"] for signed in entry["earlier"]] == [3, 2]
     assert data["key"] == SigningKey.read(private).public.raw.hex()
 

@@ -35,7 +35,7 @@ class Drill:
         return self.folder / f"mirror-{stage}"
 
     def key(self, name: str, kind: str = "key") -> Path:
-        return self.folder / name / f"board-signing.{kind}"
+        return self.folder / name / f"boards.{kind}"
 
     def holder(self, name: str, kind: str = "key") -> Path:
         return self.folder / "holders" / f"{name}.{kind}"
@@ -45,12 +45,12 @@ def drilled(folder: Path) -> Drill:
     """Keys, three roots, three mirrors, and the theft."""
     found, boards = Drill(folder), chain(4)
     for name in ("alice", "bob", "carol", "dora"):
-        done("keys", "holder", name, "--out", folder / "holders")
+        done("keys", "new", "holder", "--name", name, "--out", folder / "holders")
     for name in ("first", "second", "third"):
-        done("keys", "board", "--out", folder / name)
+        done("keys", "new", "boards", "--out", folder / name)
 
     holders = [part for name in ("alice", "bob", "carol") for part in ("--holder", found.holder(name, "pub"))]
-    done("keys", "root", folder / "roots", *holders, "--threshold", 2, *_boards(found, "first"))
+    done("keys", "rotate", folder / "roots", *holders, "--threshold", 2, *_boards(found, "first"))
     done("keys", "sign", found.pinned, "--key", found.holder("alice"), "--key", found.holder("bob"))
     _published(found, boards[:2], "first")
     _stolen(found, boards)
@@ -77,7 +77,8 @@ def _boards(drill: Drill, name: str) -> tuple[object, ...]:
 def _published(drill: Drill, boards: list, name: str) -> None:
     run, mirror = drill.folder / "summer", drill.folder / "mirror"
     write_boards(run / "boards", boards)
-    write_ledger(run, boards[-1])
+    if not (run / "ledger.sqlite").exists():
+        write_ledger(run, chain(4)[-1])
     options = ("--key", drill.key(name), "--roots", drill.folder / "roots")
     done("board", "export", run, "--to", mirror, *options)
     shutil.copytree(mirror, drill.mirror(name))
@@ -88,13 +89,12 @@ def _stolen(drill: Drill, boards: list) -> None:
     mirror, run = drill.mirror("theft"), drill.folder / "theft" / "summer"
     shutil.copytree(drill.mirror("first"), mirror)
     write_boards(run / "boards", [*boards[:2], another(boards[2])])
-    write_ledger(run, boards[2])
+    shutil.copy(drill.folder / "summer" / "ledger.sqlite", run / "ledger.sqlite")
     done("board", "export", run, "--to", mirror, "--key", drill.key("first"))
 
 
 def stolen_mirror(drill: Drill, mirror: Path) -> Path:
     """The thief's mirror, where he can keep the next root from nobody."""
     shutil.copytree(drill.mirror("theft"), mirror)
-    for place in ("roots", "metadata"):
-        shutil.copy(drill.folder / "roots" / "2.root.json", mirror / place)
+    shutil.copy(drill.folder / "roots" / "2.root.json", mirror / "roots")
     return mirror

@@ -15,13 +15,12 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.sources import FolderSource
 from fedboard.common.boards.board_signature import PinnedKey
-from fedboard.common.boards.layout import LOG_PROOF
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
 from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.service import ServiceSettings, Signing, start_board_service
+from fedboard.server.publishing.serving import Signing, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from tests.cli.fleet.key_drill import Drill, command, done
 from tests.common.boards.boards import signed_by_hand
@@ -58,11 +57,11 @@ def test_boards_that_a_thief_signed_block_nothing_and_go_when_his_key_does(
     """Also with a version from far ahead, which he hopes nothing is ever newer than."""
     cache, thief = tmp_path / "device", copied(drill.mirror("theft"), tmp_path / "thief")
     key = SigningKey.read(drill.key("first"))
-    ahead = msgspec.structs.replace(key.public.open(Mirror(thief).signed(4)), version=900_000_000)
+    ahead = msgspec.structs.replace(key.public.open(Mirror(thief).of_version(4).signed), version=900_000_000)
     signed = signed_by_hand(ahead.to_bytes(), key=key)
     (thief / "latest.json").write_bytes(signed.to_bytes())
     assert fetch(thief, drill.pinned, cache) == "900000000"
-    stolen = key.public.open(Mirror(drill.mirror("theft")).signed(4)).board_digest
+    stolen = Mirror(drill.mirror("theft")).of_version(4).manifest.board_digest
     assert BoardCache(cache).holds(stolen)
     device = FetchingCache(
         cache, max_bytes=1 << 30, source=str(thief), public_key=drill.pinned, wait_seconds=0.0
@@ -107,11 +106,10 @@ def test_a_device_that_slept_through_two_rotations_follows_them_one_by_one(
 
 def test_a_running_service_takes_the_new_root_and_key_without_a_restart(drill: Drill, tmp_path: Path) -> None:
     """Over gRPC: readers of before follow, nobody is sent away in between, and watchers are told."""
-    roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "board-signing.key", tmp_path / "device"
+    roots, key, cache = _roots(drill, tmp_path, 1), tmp_path / "boards.key", tmp_path / "device"
     shutil.copy(drill.key("first"), key)
     signing = Signing(boards=drill.folder / "summer" / "boards", key=key, run="summer", roots=roots)
-    settings = ServiceSettings(mirror=tmp_path / "mirror", signing=signing, poll_seconds=0.05)
-    with start_board_service(settings) as service:
+    with serve_boards(tmp_path / "mirror", signing=signing, poll_seconds=0.05) as service:
         place = f"grpc://127.0.0.1:{service.port}"
         assert fetch(place, drill.pinned, cache) == "5"
         assert not (cache / "roots").exists()
@@ -248,26 +246,19 @@ def test_renewal_changes_no_board_and_is_told(drill: Drill, tmp_path: Path) -> N
     assert fetch(mirror, drill.pinned, tmp_path / "device") == "4"
 
 
-def test_earlier_boards_are_signed_by_the_new_key_and_may_not_pass_for_the_newest(
+def test_earlier_boards_are_vouched_for_by_the_new_key_and_may_not_pass_for_the_newest(
     drill: Drill, tmp_path: Path
 ) -> None:
-    mirror, keys = drill.mirror("third"), PinnedKey(Root.from_bytes(drill.pinned.read_bytes()))
-    for version in (2, 3):
-        keys = keys.successor((mirror / "roots" / f"{version}.root.json").read_bytes())
+    """What the old key signed counts as far as the chain of the new one names it, and no further."""
+    mirror = drill.mirror("third")
     assert command("board", "verify", mirror, "--key", drill.pinned).exit_code == 0
-    old = json.loads(json.loads((mirror / "manifests/0002.json").read_text())["content"])
-    assert old["renewal"] == 2
-    assert utc_seconds(old["expires"]) <= time.time()
+    feed = BoardFeed(FolderSource(mirror), PinnedKey.read(drill.pinned), BoardCache(tmp_path / "cache"))
+    assert [feed.fetch(version).manifest.version for version in (2, 3, 4, 5)] == [2, 3, 4, 5]
 
     shown = copied(mirror, tmp_path / "mirror")
-    shutil.copy(shown / "manifests/0003.json", shown / "latest.json")
-    late = time.time() + CLOCK_SECONDS + 60
-    feed = BoardFeed(
-        FolderSource(shown), PinnedKey.read(drill.pinned), BoardCache(tmp_path / "new"), clock=lambda: late
-    )
-    with pytest.raises(FeedRefusedError) as refused:
-        feed.fetch()
-    assert refused.value.code is FeedCode.OUT_OF_DATE
+    (shown / "latest.json").write_bytes(Mirror(shown).of_version(3).signed.to_bytes())
+
+    assert fetch(shown, drill.pinned, tmp_path / "new") == "bad-signature"
 
 
 def test_the_publisher_refuses_a_key_that_was_replaced(drill: Drill, tmp_path: Path) -> None:
@@ -307,9 +298,10 @@ def test_a_board_that_two_keys_must_sign_is_signed_by_both(drill: Drill, tmp_pat
     assert "asks for the signatures of 2 keys, and 1 signs here" in alone.stderr
     assert fetch(mirror, drill.pinned, tmp_path / "device") == "5"
     signed = json.loads((mirror / "latest.json").read_text())
-    for more in ([], [signed["signature"]]):
-        (mirror / "latest.json").write_text(json.dumps(signed | {"more": more}))
-        assert fetch(mirror, drill.pinned, tmp_path / f"other {len(more)}") == "bad-signature"
+    first = signed["signatures"][0]
+    for fewer in ([first], [first, first]):
+        (mirror / "latest.json").write_text(json.dumps(signed | {"signatures": fewer}))
+        assert fetch(mirror, drill.pinned, tmp_path / f"other {len(fewer)}") == "bad-signature"
 
 
 def test_who_has_pinned_one_key_follows_it_to_a_root(drill: Drill, tmp_path: Path) -> None:
@@ -323,7 +315,7 @@ def test_who_has_pinned_one_key_follows_it_to_a_root(drill: Drill, tmp_path: Pat
     holders = [part for name in ("alice", "bob") for part in ("--holder", drill.holder(name, "pub"))]
     signers = ("--sign", drill.holder("alice"), "--sign", drill.holder("bob"))
     terms = (*holders, "--threshold", 2, "--board-key", drill.key("second", "pub"))
-    done("keys", "root", roots, *terms, "--instead-of", drill.key("first"), *signers)
+    done("keys", "rotate", roots, *terms, "--instead-of", drill.key("first"), *signers)
     done("board", "export", run, "--to", mirror, "--key", drill.key("second"), "--roots", roots)
 
     assert fetch(mirror, first, cache) == "5"
@@ -360,30 +352,22 @@ def test_what_expires_is_shown_and_a_timer_can_watch_it(drill: Drill, tmp_path: 
     assert not (tmp_path / "mirror" / "latest.json").exists()
 
 
-def test_what_readers_look_for_in_a_log_is_not_signed_beside_it(drill: Drill, tmp_path: Path) -> None:
-    mirror = copied(drill.mirror("third"), tmp_path / "mirror")
-    (mirror / LOG_PROOF).write_bytes(b"a proof")
-
-    refused = command("keys", "renew", mirror, "--key", drill.key("third"))
-
-    assert (refused.exit_code, "board export with --log" in refused.stderr) == (ExitCode.INPUT, True)
-    assert (mirror / "latest.json").read_bytes() == (drill.mirror("third") / "latest.json").read_bytes()
-
-
 def test_mistakes_are_said(drill: Drill, tmp_path: Path) -> None:
     roots = _roots(drill, tmp_path, 1)
     holders = [part for name in ("bob", "dora") for part in ("--holder", drill.holder(name, "pub"))]
     for arguments, told in (
-        (("keys", "root", roots), "roots are there already"),
-        (("keys", "root", tmp_path / "new"), "give --holder with --threshold, and --board-key"),
-        (("keys", "rotate", tmp_path / "new"), "no root there counts"),
         (
-            ("keys", "root", tmp_path / "new", *holders, "--board-key", drill.key("first", "pub")),
+            ("keys", "rotate", tmp_path / "new"),
+            "for a first root give --holder with --threshold, and --board-key",
+        ),
+        (
+            ("keys", "rotate", tmp_path / "new", *holders, "--board-key", drill.key("first", "pub")),
             "give --threshold: how many of the 2 keys must sign",
         ),
+        (("keys", "rotate", roots, "--instead-of", drill.key("first")), "roots are there already"),
         (("keys", "rotate", roots, "--threshold", 4), "must be in [1, 3], got 4"),
         (("keys", "sign", roots / "1.root.json", "--key", drill.holder("carol")), "signed this root already"),
-        (("keys", "sign", roots / "root.json", "--key", drill.holder("carol")), "such as 2.root.json"),
+        (("keys", "sign", roots / "a.root.json", "--key", drill.holder("carol")), "such as 2.root.json"),
         (("keys", "renew", tmp_path, "--key", drill.key("first")), "no signed boards there"),
         (("keys", "show", tmp_path), "neither a folder of roots, nor a mirror"),
     ):

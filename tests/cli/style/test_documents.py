@@ -35,7 +35,6 @@ ELSEWHERE = {
     ("keys", "show"): "cli/fleet/test_key_drill.py",
     ("protocols", "compare"): "cli/research/test_protocols.py",
     ("ratings", "list"): "cli/device/test_device_commands.py",
-    ("server",): "cli/fleet/test_fleet_commands.py",
     ("status",): "cli/device/test_device_commands.py",
     ("sweep",): "cli/research/test_sweep_command.py",
     ("tune",): "cli/research/test_tune_command.py",

@@ -24,6 +24,7 @@ from tests.common.boards.boards import (
     RUN,
     chain,
     keys,
+    path_of,
     signed_by_hand,
     signed_mirror,
     write_manifest,
@@ -54,7 +55,7 @@ def feed(mirror: Mirror, key: SigningKey, cache: BoardCache, *, at: float | None
 
 
 def newest(mirror: Mirror, key: SigningKey) -> Manifest:
-    return key.public.open(mirror.signed(mirror.versions()[-1]))
+    return key.public.open(mirror.of_version(mirror.versions()[-1]).signed)
 
 
 def publish_at(mirror: Mirror, key: SigningKey, at: float) -> list[int]:
@@ -90,7 +91,7 @@ def test_a_board_that_is_asked_for_by_its_number_may_have_expired(mirror, key, c
 def test_the_publisher_signs_again_when_half_of_the_time_is_over_and_not_before(mirror, key, cache) -> None:
     before = newest(mirror, key)
     since, files = utc_seconds(before.signed), sorted((mirror.folder / "files").iterdir())
-    old = mirror.manifest(2).read_bytes()
+    old = path_of(mirror, 2).read_bytes()
 
     assert publish_at(mirror, key, since + 14 * DAY) == []
     assert newest(mirror, key) == before
@@ -99,14 +100,14 @@ def test_the_publisher_signs_again_when_half_of_the_time_is_over_and_not_before(
     after = newest(mirror, key)
     assert (after.renewal, after.board_digest, after.files) == (1, before.board_digest, before.files)
     assert utc_seconds(after.expires) == since + 46 * DAY
-    assert mirror.manifest(3).read_bytes() == (mirror.folder / "latest.json").read_bytes()
-    assert mirror.manifest(2).read_bytes() == old, "only the newest is renewed"
+    assert path_of(mirror, 3).read_bytes() == (mirror.folder / "latest.json").read_bytes()
+    assert path_of(mirror, 2).read_bytes() == old, "only the newest is renewed"
     assert sorted((mirror.folder / "files").iterdir()) == files, "nothing is trained or written anew"
     assert feed(mirror, key, cache, at=since + 45 * DAY).fetch().manifest == after
 
 
 def test_an_older_signature_of_the_same_board_is_a_rollback_that_is_remembered(mirror, key, cache) -> None:
-    since, first = utc_seconds(newest(mirror, key).signed), mirror.manifest(3).read_bytes()
+    since, first = utc_seconds(newest(mirror, key).signed), path_of(mirror, 3).read_bytes()
     publish_at(mirror, key, since + 16 * DAY)
     feed(mirror, key, cache, at=since + 16 * DAY).fetch()
 
@@ -118,7 +119,7 @@ def test_an_older_signature_of_the_same_board_is_a_rollback_that_is_remembered(m
 def test_a_renewal_vouches_for_the_board_that_is_there(mirror, key) -> None:
     """A board file that was swapped on the publisher's disk is not signed again."""
     since, files = utc_seconds(newest(mirror, key).signed), newest(mirror, key)
-    other = key.public.open(mirror.signed(2)).file(Encoding.EXACT).sha256
+    other = key.public.open(mirror.of_version(2).signed).file(Encoding.EXACT).sha256
     shutil.copy(mirror.file(other), mirror.file(files.file(Encoding.EXACT).sha256))
 
     with pytest.raises(Exception, match="not the board of version 3"):
@@ -162,9 +163,14 @@ def test_a_device_answers_nothing_while_its_source_is_frozen(tmp_path, mirror, k
         wait_seconds=0.0,
     )
     assert cache.holds(digest)
-    frozen = msgspec.structs.replace(newest(mirror, key), expires="2026-01-01T00:00:00Z", renewal=1)
+    frozen = msgspec.structs.replace(
+        newest(mirror, key),
+        expires="2026-01-01T00:00:00Z",
+        renewal=1,
+        previous_manifest=mirror.of_version(3).digest,
+    )
     write_manifest(mirror, frozen, key=key)
-    (cache.folder / "seen.json").write_bytes(mirror.manifest(3).read_bytes())
+    (cache.folder / "seen.json").write_bytes(path_of(mirror, 3).read_bytes())
 
     assert not cache.holds(digest)
     assert "out-of-date" in caplog.text

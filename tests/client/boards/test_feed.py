@@ -26,6 +26,7 @@ from fedboard.client.boards.mirror_check import check_source, protection_of_sour
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource, HttpSource, open_source
 from fedboard.common.board import Board
+from fedboard.common.boards.chain import Link
 from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
@@ -33,10 +34,10 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
 from fedboard.server import tls
-from fedboard.server.publishing import service
+from fedboard.server.publishing import serving as service
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.service import RunningService, ServiceSettings, start_board_service
+from fedboard.server.publishing.serving import RunningBoards, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.boards.boards import (
@@ -44,6 +45,7 @@ from tests.common.boards.boards import (
     another,
     chain,
     keys,
+    path_of,
     signed_file,
     signed_mirror,
     write_boards,
@@ -71,9 +73,8 @@ def cache(tmp_path: Path) -> BoardCache:
 
 
 @contextmanager
-def serving(mirror: Mirror, **settings: object) -> Iterator[RunningService]:
-    wanted = ServiceSettings(**({"mirror": mirror.folder, "poll_seconds": 0.05} | settings))
-    with start_board_service(wanted) as service:
+def serving(mirror: Mirror, **settings: object) -> Iterator[RunningBoards]:
+    with serve_boards(mirror.folder, **({"poll_seconds": 0.05} | settings)) as service:
         yield service
 
 
@@ -333,7 +334,7 @@ def test_a_board_that_comes_byte_by_byte_is_given_up_after_the_time_for_all_of_i
 
 
 def test_a_download_goes_on_after_the_process_ended(mirror, key, cache):
-    file = key.public.open(mirror.signed(4)).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
     begun = mirror.file(file.sha256).read_bytes()[:1000]
     (cache.folder / f"{file.sha256}.part").write_bytes(begun)
     (cache.folder / f"{'0' * 64}.part").write_bytes(b"of a board that is no longer wanted")
@@ -345,7 +346,7 @@ def test_a_download_goes_on_after_the_process_ended(mirror, key, cache):
 
 
 def test_a_begun_download_that_was_damaged_is_dropped_and_comes_anew(mirror, key, cache):
-    file = key.public.open(mirror.signed(4)).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
     (cache.folder / f"{file.sha256}.part").write_bytes(b"x" * 1000)
     feed = in_folder(mirror, key, cache)
 
@@ -357,8 +358,8 @@ def test_a_begun_download_that_was_damaged_is_dropped_and_comes_anew(mirror, key
 class Trusting(BoardFeed):
     """A reader without one of the checks: shows that the check is what stops the board."""
 
-    def verify(self, signed, *, version=None):
-        return self._trust.keys.open(signed)
+    def _verified(self, signed, *, dated=True):
+        return Link(signed, self._trust.keys.open(signed)), []
 
 
 def test_a_board_signed_by_another_key_is_refused(tmp_path, mirror, key, cache):
@@ -374,7 +375,7 @@ def test_one_flipped_byte_in_the_file_is_refused_and_the_old_board_stays(mirror,
     feed = in_folder(mirror, key, cache)
     feed.fetch(3)
     before = contents(cache)
-    for file in key.public.open(mirror.signed(4)).files:
+    for file in key.public.open(mirror.of_version(4).signed).files:
         place = mirror.file(file.sha256)
         damaged = bytearray(place.read_bytes())
         damaged[len(damaged) // 2] ^= 1
@@ -387,7 +388,7 @@ def test_one_flipped_byte_in_the_file_is_refused_and_the_old_board_stays(mirror,
 
 
 def test_a_truncated_file_is_not_taken_for_the_whole(mirror, key, cache):
-    file = key.public.open(mirror.signed(4)).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
     place = mirror.file(file.sha256)
     place.write_bytes(place.read_bytes()[:-5])
 
@@ -397,7 +398,7 @@ def test_a_truncated_file_is_not_taken_for_the_whole(mirror, key, cache):
 
 
 def test_a_file_that_does_not_end_is_cut_off(mirror, key, cache):
-    file = key.public.open(mirror.signed(4)).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
     place = mirror.file(file.sha256)
     place.write_bytes(place.read_bytes() + bytes(1 << 22))
 
@@ -407,7 +408,7 @@ def test_a_file_that_does_not_end_is_cut_off(mirror, key, cache):
 
 
 def roll_back(mirror, version=3):
-    shutil.copy(mirror.folder / f"manifests/{version:04d}.json", mirror.folder / "latest.json")
+    shutil.copy(path_of(mirror, version), mirror.folder / "latest.json")
 
 
 def test_an_older_board_than_one_that_was_seen_is_refused(mirror, key, cache):
@@ -421,7 +422,7 @@ def test_an_older_board_than_one_that_was_seen_is_refused(mirror, key, cache):
 
 
 def test_the_newest_version_is_remembered_even_where_its_file_never_came(mirror, key, cache):
-    for file in key.public.open(mirror.signed(4)).files:
+    for file in key.public.open(mirror.of_version(4).signed).files:
         mirror.file(file.sha256).unlink()
     feed = in_folder(mirror, key, cache)
     assert code_of(feed.fetch) is FeedCode.NOT_FOUND
@@ -439,10 +440,18 @@ def test_an_older_version_that_is_asked_for_by_name_is_given(mirror, key, cache)
     assert cache.newest().version == 4
 
 
-def test_a_manifest_under_another_versions_name_is_refused(mirror, key, cache):
-    shutil.copy(mirror.folder / "manifests/0003.json", mirror.folder / "manifests/0002.json")
+def test_a_manifest_under_another_ones_name_is_refused(mirror, key, cache):
+    shutil.copy(path_of(mirror, 4), path_of(mirror, 3))
 
-    assert code_of(lambda: in_folder(mirror, key, cache).fetch(2)) is FeedCode.NOT_FOUND
+    assert code_of(lambda: in_folder(mirror, key, cache).fetch(2)) is FeedCode.WRONG_DIGEST
+
+
+def test_a_version_that_the_chain_does_not_have_is_not_found(mirror, key, cache):
+    for version in (1, 5):
+        assert (
+            code_of(lambda version=version: in_folder(mirror, key, cache).fetch(version))
+            is FeedCode.NOT_FOUND
+        )
 
 
 @pytest.mark.slow
@@ -451,10 +460,10 @@ def test_a_fork_of_the_history_is_refused_even_if_it_is_signed(tmp_path, mirror,
     feed = in_folder(mirror, key, cache)
     feed.fetch()
     forked = signed_mirror(tmp_path / "fork", [another(board) for board in chain(3)[2:]], key=key)
-    manifest = key.public.open(forked.signed(4))
+    manifest = forked.of_version(4).manifest
     write_manifest(forked, msgspec.structs.replace(manifest, **change), key=key)
 
-    assert code_of(in_folder(forked, key, cache).fetch) is FeedCode.BROKEN_CHAIN
+    assert code_of(in_folder(forked, key, cache).fetch) is FeedCode.SPLIT_VIEW
 
     trusting = Trusting(FolderSource(forked.folder), key.public, cache, patience=AT_ONCE)
     assert trusting.fetch().manifest.board_digest == manifest.board_digest
@@ -485,7 +494,7 @@ def test_another_run_of_the_same_key_is_refused(tmp_path, mirror, key, cache):
 @pytest.mark.slow
 @pytest.mark.parametrize("field", ["size", "board_size"])
 def test_a_board_that_is_announced_too_large_is_not_even_asked_for(mirror, key, cache, field):
-    manifest = key.public.open(mirror.signed(4))
+    manifest = key.public.open(mirror.of_version(4).signed)
     files = tuple(msgspec.structs.replace(file, **{field: 1 << 40}) for file in manifest.files)
     write_manifest(mirror, msgspec.structs.replace(manifest, files=files), key=key)
 
@@ -495,7 +504,7 @@ def test_a_board_that_is_announced_too_large_is_not_even_asked_for(mirror, key, 
 
 
 def test_a_packed_board_that_becomes_more_than_was_signed_is_refused(mirror, key, cache):
-    manifest = key.public.open(mirror.signed(4))
+    manifest = key.public.open(mirror.of_version(4).signed)
     files = tuple(msgspec.structs.replace(file, board_size=file.board_size - 64) for file in manifest.files)
     write_manifest(mirror, msgspec.structs.replace(manifest, files=files), key=key)
 
@@ -503,7 +512,7 @@ def test_a_packed_board_that_becomes_more_than_was_signed_is_refused(mirror, key
 
 
 def test_an_encoding_that_is_not_offered_is_not_found(mirror, key, cache):
-    manifest = key.public.open(mirror.signed(4))
+    manifest = key.public.open(mirror.of_version(4).signed)
     write_manifest(mirror, msgspec.structs.replace(manifest, files=manifest.files[:1]), key=key)
 
     assert code_of(in_folder(mirror, key, cache, encoding=Encoding.INT8).fetch) is FeedCode.NOT_FOUND
@@ -667,15 +676,15 @@ def test_a_whole_mirror_is_checked_and_each_fault_is_found(mirror, key):
     assert len(findings) == 3 + 4 + 7 + 7
     assert all(finding.passed for finding in findings)
 
-    damaged = mirror.file(key.public.open(mirror.signed(3)).file(Encoding.INT8, 2).sha256)
+    damaged = mirror.file(key.public.open(mirror.of_version(3).signed).file(Encoding.INT8, 2).sha256)
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
-    shutil.copy(mirror.folder / "manifests/0003.json", mirror.folder / "manifests/0002.json")
+    shutil.copy(path_of(mirror, 3), path_of(mirror, 2))
 
     failed = [
         finding.check for finding in check_source(source, key.public, max_bytes=1 << 30) if not finding.passed
     ]
     assert "version 3, int8 since an earlier board" in failed
-    assert "version 2" in failed
+    assert "chain of manifests" in failed
 
 
 @pytest.mark.slow
@@ -752,7 +761,7 @@ def test_an_unmarked_simulation_is_refused_whatever_its_signed_manifest_says(
     simulated, key, cache, encoding, simulation, stated
 ):
     """The holder of the key signs "private"; the releases on the board itself name their seed."""
-    manifest = key.public.open(simulated.signed(4))
+    manifest = simulated.of_version(4).manifest
     write_manifest(simulated, msgspec.structs.replace(manifest, protection=stated), key=key)
 
     feed = in_folder(simulated, key, cache, encoding=encoding, simulation=simulation)
@@ -771,7 +780,7 @@ def test_a_board_without_a_certificate_of_its_own_is_refused(tmp_path, mirror, k
     forged = replace(another(board), certificate=borrowed.certificate if certificate else None)
     content = forged.to_bytes()
     signed = signed_file(tmp_path / "forged", content, key=key)
-    manifest = key.public.open(signed.signed(2))
+    manifest = signed.of_version(2).manifest
     file = msgspec.structs.replace(manifest.files[0], board_digest=forged.digest)
     changed = msgspec.structs.replace(manifest, board_digest=forged.digest, files=(file,))
     write_manifest(signed, changed, key=key)
@@ -792,7 +801,7 @@ def test_a_board_that_was_kept_without_its_certificate_is_fetched_again(mirror, 
 
 
 def test_checking_a_source_finds_boards_that_are_not_what_was_signed(simulated, key):
-    manifest = key.public.open(simulated.signed(4))
+    manifest = simulated.of_version(4).manifest
     honest = list(check_source(FolderSource(simulated.folder), key.public, max_bytes=1 << 30))
     write_manifest(simulated, msgspec.structs.replace(manifest, protection=Protection.PRIVATE), key=key)
 

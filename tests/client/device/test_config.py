@@ -37,7 +37,7 @@ WITH_POLICY = (
     '[ratings]\nstore = "mine.sqlite"\n[policy]\nepsilon = 8.0\ndelta = 1e-5\nsmallest_catalogue = 5\n'
 )
 WITH_SERVER = (
-    '[server]\naddress = "127.0.0.1:1"\nca_certificate = "ca.pem"\nnode_key = "node.key"\n'
+    '[server]\naddress = "127.0.0.1:1"\nauthority = "ca.pem"\nkey = "device.key"\n'
     f'question_key = "question-signing.pub"\n{WITH_POLICY}'
 )
 
@@ -97,7 +97,8 @@ def test_every_commented_key_is_one(tmp_path: Path) -> None:
     config = load_device(tmp_path / "device.toml")
     assert config.ratings.cohort == tmp_path / "cohort"
     assert config.server is not None
-    assert config.server.ca_certificate == tmp_path / "ca.pem"
+    assert config.server.authority == tmp_path / "authority.pem"
+    assert config.server.key == tmp_path / "device.key"
     assert config.board.public_key == tmp_path / "board-signing.pub"
     assert config.board.source == "fedboard.example.org:8445"  # 8444 is the SuperLink, which nobody can reach
     assert config.board.ca_certificate == tmp_path / "ca.pem"
@@ -111,7 +112,7 @@ def test_a_limit_that_is_none_makes_no_device(tmp_path: Path, fields: dict[str, 
 
 
 def _with_server(address: str) -> str:
-    server = f'address = "{address}"\nca_certificate = "ca.pem"\nnode_key = "n.key"\n'
+    server = f'address = "{address}"\nauthority = "ca.pem"\nkey = "device.key"\n'
     return f'[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n{server}'
 
 

@@ -174,7 +174,7 @@ def test_a_device_pins_a_key_or_a_root(tmp_path: Path, mirror: Path) -> None:
             server_of(tmp_path / f"{name}.root.json", kept=tmp_path / "kept")
     (tmp_path / "device.toml").write_text(
         '[ratings]\nstore = "mine.sqlite"\n[policy]\nepsilon = 8.0\ndelta = 1e-5\n'
-        '[server]\naddress = "127.0.0.1:1"\nca_certificate = "ca.pem"\nnode_key = "node.key"\n'
+        '[server]\naddress = "127.0.0.1:1"\nauthority = "ca.pem"\nkey = "device.key"\n'
         f'question_key = "1.root.json"\n[board]\nsource = "{mirror}"\n'
     )
     asker = load_device(tmp_path / "device.toml").asker()

@@ -218,6 +218,7 @@ CROOKED: dict[str, Sequence[bytes] | grpc.StatusCode] = {
     "a second head": [*work(), head()],
     "a chunk where there is nothing": [*nothing(), CHUNK],
     "a chunk without bytes": [head(), WorkPart(chunk=b"").SerializeToString()],
+    "its bytes one by one": [head(), *[CHUNK] * 5],
     "no message": [b"\xff" * 7],
     "cut short": [head(), CHUNK],
     "a message larger than any": [head(), WorkPart(chunk=b"x" * (1 << 20)).SerializeToString()],

@@ -62,7 +62,7 @@ def signed_again(signed: Signed, /, **stated: Any) -> Callable[[dict[str, Any]],
     """By whoever has the key, and states something else."""
 
     def change(data: dict[str, Any]) -> None:
-        manifest = signed.key.public.open(signed.mirror.signed(4))
+        manifest = signed.key.public.open(signed.mirror.of_version(4).signed)
         content = msgspec.structs.replace(manifest, **stated).to_bytes()
         signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
         data["boards"][0]["signed"] = {"content": content.decode(), "signature": signature.hex()}
@@ -225,7 +225,7 @@ def signed_beyond_the_page(folder: Path) -> Path:
     signed = Signed(folder / "signed-not-recomputed")
     board = not_recomputed(signed.newest)
     content = board.to_bytes()
-    (file, *_) = signed.key.public.open(signed.mirror.signed(4)).files
+    (file, *_) = signed.key.public.open(signed.mirror.of_version(4).signed).files
     held = {"board_sha256": sha256(content).hexdigest(), "board_size": len(content)}
     again = signed_again(
         signed,

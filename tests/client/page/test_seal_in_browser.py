@@ -76,7 +76,7 @@ def older_board(data: dict[str, Any], signed: Signed) -> None:
 
 def broken_chain(data: dict[str, Any], signed: Signed) -> None:
     """The holder of the key signed two stories."""
-    before = signed.key.public.open(signed.mirror.signed(3))
+    before = signed.key.public.open(signed.mirror.of_version(3).signed)
     other = replace_manifest(before, board_digest="0" * 64)
     content = other.to_bytes()
     signature = signed.key._key.sign(b"fedboard-manifest-3\0" + content)
@@ -127,14 +127,14 @@ def test_a_page_counts_the_keys_that_a_root_asks_for(page: Page, signed: Signed)
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     second = Ed25519PrivateKey.generate()
-    message = b"fedboard-manifest-3\0" + signed.mirror.signed(4).content.encode()
-    own = signed.mirror.signed(4).signature
+    message = b"fedboard-manifest-3\0" + signed.mirror.of_version(4).signed.content.encode()
+    own = signed.mirror.of_version(4).signed.signature
 
     def two_of_two(more: list[str]) -> Any:
         def change(data: dict[str, Any]) -> None:
             data |= {"more": [second.public_key().public_bytes_raw().hex()], "threshold": 2}
             for entry in data["boards"]:
-                entry["signed"] = msgspec.to_builtins(signed.mirror.signed(4)) | {"more": more}
+                entry["signed"] = msgspec.to_builtins(signed.mirror.of_version(4).signed) | {"more": more}
                 entry["earlier"] = []
 
         return change

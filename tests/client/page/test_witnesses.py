@@ -36,7 +36,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 
 
 def a_case(face: Face, board: Board, *, proof: str | None, policy: WitnessPolicy | None) -> dict[str, Any]:
-    signed = Mirror(face.mirror).signed(2)
+    signed = Mirror(face.mirror).of_version(2).signed
     return {
         "bytes": base64.b64encode(bytes(board.to_bytes())).decode(),
         "signed": {"content": signed.content, "signature": signed.signature},
@@ -56,7 +56,7 @@ def cases_of(world: World) -> dict[str, dict[str, Any]]:
     rewritten = replace(entries[1], releases=releases_digest([{"name": "other"}]))
     net, last = world.net, entries[2]
     again = world.shown_a.other("page-again")
-    manifest = world.key.public.open(Mirror(again.mirror).signed(2))
+    manifest = world.key.public.open(Mirror(again.mirror).of_version(2).signed)
     write_manifest(Mirror(again.mirror), msgspec.structs.replace(manifest, renewal=1), key=world.key)
     other_history = "".join(f"{one.text}\n" for one in (replace(entries[0], manifest="0" * 64), *entries[1:]))
     lines = a.splitlines(keepends=True)

@@ -161,8 +161,16 @@ def signed_file(folder: Path, content: bytes, *, key: SigningKey, version: int =
     return mirror
 
 
+def path_of(mirror: Mirror, version: int) -> Path:
+    """Where the newest manifest of a version is."""
+    return mirror.manifest(mirror.of_version(version).digest)
+
+
 def write_manifest(mirror: Mirror, manifest: Manifest, *, key: SigningKey) -> None:
-    """Sign anything and point at it: what the holder of a key could do."""
+    """Sign anything, in its place of the chain, and point at it: what the holder of a key could do."""
+    for link in mirror.chain():
+        if link.manifest.place == manifest.place:
+            mirror.manifest(link.digest).unlink()
     for place, content in _manifests(mirror, manifest, key):
         place.write_bytes(content)
 

@@ -34,6 +34,10 @@ def a_file(encoding=Encoding.EXACT, size=100, bases=()):
 def a_manifest(**changes):
     fields = {
         "run": "summer",
+        "run_id": "ab" * 16,
+        "releases": 3,
+        "ledger_head": DIGEST,
+        "previous_manifest": DIGEST,
         "version": 3,
         "board_digest": DIGEST,
         "previous_digest": DIGEST,
@@ -54,7 +58,9 @@ def private():
 
 
 def signed(private, content: bytes):
-    return SignedManifest(content=content.decode(), signature=private.sign(message_to_sign(content)).hex())
+    return SignedManifest(
+        content=content.decode(), signatures=(private.sign(message_to_sign(content)).hex(),)
+    )
 
 
 def code_of(action) -> FeedCode:
@@ -80,21 +86,22 @@ def test_every_single_bit_of_content_and_signature_is_covered(private):
     for position in range(0, len(right.content), 7):
         changed = bytearray(right.content.encode())
         changed[position] ^= 1
-        wrong = SignedManifest(content=changed.decode("latin-1"), signature=right.signature)
+        wrong = SignedManifest(content=changed.decode("latin-1"), signatures=right.signatures)
         assert code_of(lambda wrong=wrong: pinned.open(wrong)) is FeedCode.BAD_SIGNATURE
+    (whole,) = right.signatures
     for signature in (
         "",
         "zz",
-        right.signature[:-2],
-        right.signature[:-1] + ("0" if right.signature[-1] != "0" else "1"),
+        whole[:-2],
+        whole[:-1] + ("0" if whole[-1] != "0" else "1"),
     ):
-        wrong = SignedManifest(content=right.content, signature=signature)
+        wrong = SignedManifest(content=right.content, signatures=(signature,))
         assert code_of(lambda wrong=wrong: pinned.open(wrong)) is FeedCode.BAD_SIGNATURE
 
 
 def test_a_signature_that_the_key_made_for_something_else_is_none(private):
     content = a_manifest().to_bytes()
-    elsewhere = SignedManifest(content=content.decode(), signature=private.sign(content).hex())
+    elsewhere = SignedManifest(content=content.decode(), signatures=(private.sign(content).hex(),))
 
     assert code_of(lambda: PinnedKey(private.public_key()).open(elsewhere)) is FeedCode.BAD_SIGNATURE
 
@@ -103,7 +110,15 @@ def test_a_signature_that_the_key_made_for_something_else_is_none(private):
     "change",
     [
         {"format": "fedboard-manifest-2"},
-        {"format": "fedboard-manifest-4"},
+        {"format": "fedboard-manifest-3"},
+        {"run": ""},
+        {"run": "x" * 257},
+        {"run_id": "ab" * 15},
+        {"run_id": "AB" * 16},
+        {"releases": -1},
+        {"releases": None},
+        {"ledger_head": "none"},
+        {"previous_manifest": ""},
         {"expires": None},
         {"expires": "2026-02-30T00:00:00Z"},
         {"expires": "2026-02-01T00:00:00+00:00"},
@@ -131,14 +146,14 @@ def test_a_signed_manifest_that_is_no_manifest_is_refused_too(private, change):
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"{}", b"[[[", b"\xff\xfe", b"[" * 100_000, b'{"content": 1, "signature": 2}']
+    "content", [b"", b"{}", b"[[[", b"\xff\xfe", b"[" * 100_000, b'{"content": 1, "signatures": 2}']
 )
 def test_what_is_no_signed_manifest_is_refused(content):
     assert code_of(lambda: SignedManifest.from_bytes(content)) is FeedCode.MALFORMED
 
 
 def test_an_endless_manifest_is_not_read(private):
-    content = json.dumps({"content": "x" * (1 << 20), "signature": ""}).encode()
+    content = json.dumps({"content": "x" * (1 << 20), "signatures": []}).encode()
 
     assert code_of(lambda: SignedManifest.from_bytes(content)) is FeedCode.TOO_LARGE
 
@@ -177,7 +192,7 @@ def test_a_pinned_key_is_an_ed25519_public_key(tmp_path, private):
         PinnedKey.read(tmp_path / "missing.pub")
 
 
-@pytest.mark.parametrize("name", ["fedboard-manifest-1", "fedboard-manifest-2", "fedboard-manifest-4"])
+@pytest.mark.parametrize("name", ["fedboard-manifest-2", "fedboard-manifest-3", "fedboard-manifest-5"])
 def test_a_manifest_of_another_format_is_refused(private, name):
     """As whoever writes it would sign it, and with the domain or the bytes of this one."""
     pinned, ours = PinnedKey(private.public_key()), a_manifest().to_bytes()
@@ -185,7 +200,7 @@ def test_a_manifest_of_another_format_is_refused(private, name):
 
     for content in (theirs, ours):
         signature = private.sign(name.encode() + b"\0" + content).hex()
-        other = SignedManifest(content=content.decode(), signature=signature)
+        other = SignedManifest(content=content.decode(), signatures=(signature,))
         assert code_of(lambda other=other: pinned.open(other)) is FeedCode.BAD_SIGNATURE
     assert code_of(lambda: pinned.open(signed(private, theirs))) is FeedCode.MALFORMED
     assert "of another format" in str(FeedRefusedError(FeedCode.BAD_SIGNATURE))

@@ -1,40 +1,33 @@
 """HOST:PORT, read strictly wherever one is written."""
 
-import warnings
 from pathlib import Path
 
 import pytest
 
 from fedboard.client.boards.sources import open_source
 from fedboard.client.device.config import Server
+from fedboard.client.node.settings import NodeSettings
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
-from fedboard.server.publishing.service import ServiceSettings
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
 from fedboard.server.operating.ops import start_ops
+from fedboard.server.publishing.serving import serve_boards
 from fedboard.server.run_spec import HelperServer
 
 NOWHERE = Path("nowhere")
 
 
-def _node(text: str) -> object:
-    with warnings.catch_warnings():  # Flower's own imports use names that Click has deprecated
-        warnings.simplefilter("ignore")
-        from fedboard.client.node.settings import NodeSettings
-    return NodeSettings(server=text, root_certificate=NOWHERE, private_key=NOWHERE)
-
-
 READERS = {
-    "board service": lambda text: ServiceSettings(mirror=NOWHERE, address=text),
+    "board service": lambda text: serve_boards(NOWHERE, address=text),
     "helper": lambda text: HelperSettings(
         state=NOWHERE, identity=NOWHERE, certificate=NOWHERE, private_key=NOWHERE, address=text
     ),
     "metrics": lambda text: start_ops(text, run=None).__enter__(),
     "link to a helper": lambda text: HelperLink(text, authority=NOWHERE),
     "fleet.toml": lambda text: HelperServer(address=text, authority=NOWHERE, identity="0" * 64),
-    "device.toml": lambda text: Server(address=text, ca_certificate=NOWHERE, node_key=NOWHERE),
-    "node": lambda text: _node(text),
+    "device.toml": lambda text: Server(address=text, authority=NOWHERE, key=NOWHERE),
+    "node": lambda text: NodeSettings(server=text, authority=NOWHERE, key=NOWHERE),
     "grpc source": lambda text: open_source(f"grpc://{text}"),
     "grpcs source": lambda text: open_source(f"grpcs://{text}"),
     "bare source": open_source,

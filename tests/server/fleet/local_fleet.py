@@ -25,7 +25,7 @@ from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Qu
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PRIVATE_NAME
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.plan.job import EnrolledDevices, Job
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.running import run_job
@@ -256,10 +256,18 @@ class Fleet:
             "quorum": 1,
             "deadline_seconds": 20.0,
             "grace_seconds": 0.05,
-            "nodes": {f"key-{number}": 100 for number in range(self.n_nodes)},
+            **self._of_members(),
         }
         files = {"folder": str(self.folder), "first_board": str(first), "question_key": str(key)}
         return job_with(**{**files, **usual, **self.settings})
+
+    def _of_members(self) -> dict[str, Any]:
+        """A fleet of members, but where it is drawn who takes part, which needs users whose number is fixed."""
+        if not {"size", "cohorts", "probability"}.isdisjoint(self.settings):
+            return {"users": 100 * self.n_nodes}
+        devices = max(self.n_nodes, self.settings.get("expected_nodes", 0))
+        register = str(self.folder / "members.sqlite")
+        return {"enrolled": EnrolledDevices(register=register, max_devices=devices, max_users=100 * devices)}
 
     def run(self, **told: Any) -> "Outcome":
         nodes = self.nodes()
@@ -269,10 +277,9 @@ class Fleet:
         return StormyNodes(answers_of(self.tampers), self.n_nodes, self.weather, self.who_is_admitted())
 
     def who_is_admitted(self) -> Callable[[], Mapping[str, int]]:
-        """The members; where there is no register those of the settings, and in a simulation whoever is there."""
+        """The members; where none are given, all nodes."""
         everybody = {f"key-{n}": 100 for n in range(self.n_nodes)}
-        listed = self.settings.get("nodes", everybody)
-        return self.members or (lambda: everybody if listed is None else listed)
+        return self.members or (lambda: everybody)
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ policy = {{ epsilon = {epsilon}, delta = 1e-5, seeded_noise = true, smallest_cat
 
 [server]
 address = "127.0.0.1:1"
-ca_certificate = "none.pem"
-node_key = "none.key"
+authority = "none.pem"
+key = "none.key"
 question_key = "{key}"
 """
 
@@ -61,7 +61,7 @@ def devices(
     task = calibrated_example_task(
         ExampleTraining(algorithm=example_algorithm_of(algorithm), promise=PROMISE)
     )
-    settings = {"quorum": N_DEVICES, "nodes": None, "users": 300, "deadline_seconds": 1.0, **settings}
+    settings = {"quorum": N_DEVICES, "enrolled": None, "users": 300, "deadline_seconds": 1.0, **settings}
     first = task.first_board(POPULATION.source.catalogue)
     found = Devices(
         Fleet(folder / "fleet", first_board=first, n_nodes=N_DEVICES, settings=settings), heard=[]

@@ -386,14 +386,14 @@ def test_a_board_that_holds_data_is_no_first_board(tmp_path: Path, calm: Path) -
 
 
 JOB: dict[str, Any] = {
-    "format": 2,
+    "format": 3,
     "folder": "run",
     "first_board": "first.board",
     "question_key": "question-signing.key",
     "privacy": {"epsilon": 5.0, "delta": 1e-5, "noise": "seeded"},
     "rounds": {"expected_nodes": 4, "quorum": 1, "deadline_seconds": 20.0},
     "protocol": {},
-    "nodes": {f"key-{number}": 100 for number in range(4)},
+    "enrolled": {"register": "members.sqlite", "max_devices": 4, "max_users": 400},
 }
 FIXED = {"kind": "fixed-size", "size": 20}
 
@@ -403,13 +403,17 @@ def poisson(probability: float) -> dict[str, Any]:
     return {"kind": "poisson", "probability": probability}
 
 
+def enrolled(devices: int, users: int) -> dict[str, Any]:
+    """For how many a job is sized."""
+    return {"register": "members.sqlite", "max_devices": devices, "max_users": users}
+
+
 WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"quorum": 0}, r"quorum must be in \[1, expected_nodes\] = \[1, 4\]"),
     ({"quorum": 5}, r"quorum must be in \[1, expected_nodes\] = \[1, 4\]"),
     ({"expected_nodes": 0}, "expected_nodes must be >= 1"),
     ({"deadline_seconds": 0}, "deadline_seconds must be in"),
-    ({"poll_seconds": -1.0}, "poll_seconds must be in"),
-    ({"resend_seconds": 1e9}, "resend_seconds must be in"),
+    ({"grace_seconds": 1e9}, "grace_seconds must be in"),
     ({"longest_deadline_seconds": 19.0}, "longest_deadline_seconds must be in"),
     ({"step_seconds": 21.0}, "step_seconds must be in"),
     ({"attempts": 101}, r"attempts must be in \[1, 100\]"),
@@ -419,10 +423,10 @@ WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"adjacency": "replace-labels"}, "adjacency must be add-remove or replace"),
     ({"seed": -1}, "seed must be a whole number >= 0"),
     ({"lineage": "a"}, r"give privacy\.population too"),
-    ({"nodes": {"key-0": 10}}, "4 nodes are expected but only 1 admitted"),
-    ({"nodes": {f"key-{n}": 0 for n in range(4)}}, "users per node"),
-    ({"nodes": {f"key-{n}": 1 << 23 for n in range(4)}}, "users per node"),
-    ({"nodes": ["key"]}, "nodes must be"),
+    ({"enrolled": enrolled(1, 10)}, "4 nodes are expected but only 1 admitted"),
+    ({"enrolled": enrolled(4, 3)}, "at least one of each device"),
+    ({"enrolled": enrolled(4, (1 << 24) + 1)}, "16777216 in all at most"),
+    ({"nodes": {}}, "nodes"),
     ({"epsilon": "much"}, r"privacy\.epsilon must be a number"),
     ({"epsilom": 1.0}, "epsilom"),
     ({"form": "dense", "participation": FIXED, "adjacency": "replace"}, "'factored'"),
@@ -464,8 +468,8 @@ def test_a_job_draws_who_takes_part_in_one_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"format": 3}, "a job of format 3, and this version of fedboard reads 2;"),
-        ({"format": "2"}, "a job of format '2'"),
+        ({"format": 4}, "a job of format 4, and this version of fedboard reads 3;"),
+        ({"format": "3"}, "a job of format '3'"),
         ({"format": 1}, "a job of format 1"),
         ({"format": None}, "a job of format None"),
         ({"epsilom": 1.0}, "unknown key 'epsilom'"),

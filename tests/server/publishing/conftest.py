@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.server.publishing.mirror import Mirror
-from fedboard.server.publishing.service import RunningService, ServiceSettings, start_board_service
+from fedboard.server.publishing.serving import RunningBoards, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from tests.common.boards.boards import chain, keys, signed_mirror
 
@@ -24,12 +24,11 @@ def mirror(tmp_path: Path, key: SigningKey) -> Mirror:
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., RunningService]]:
+def serve() -> Iterator[Callable[..., RunningBoards]]:
     """``(mirror folder, **settings)`` to a service that is closed afterwards."""
     with ExitStack() as stack:
 
-        def start(folder: Path, **settings: object) -> RunningService:
-            wanted = ServiceSettings(**({"mirror": folder, "poll_seconds": 0.05} | settings))
-            return stack.enter_context(start_board_service(wanted))
+        def start(folder: Path, **settings: object) -> RunningBoards:
+            return stack.enter_context(serve_boards(folder, **({"poll_seconds": 0.05} | settings)))
 
         yield start

@@ -3,7 +3,7 @@
 import pytest
 
 from fedboard.server.publishing import limits as module
-from fedboard.server.publishing.limits import Held, Limits, RateLimit
+from fedboard.server.publishing.limits import Held, Limits, RateLimit, network_of
 
 
 class Clock:
@@ -72,8 +72,7 @@ def test_an_address_that_holds_nothing_is_forgotten():
     [
         {"streams": -1},
         {"streams_per_address": -1},
-        {"connections": 0},
-        {"idle_seconds": 0.0},
+        {"stream_seconds": 0.0},
         {"least_bytes_per_second": float("inf")},
         {"requests_per_second": float("nan")},
     ],
@@ -84,11 +83,27 @@ def test_a_limit_out_of_range_is_refused_by_its_name(field):
 
 
 def test_behind_a_proxy_no_limit_is_of_one_address():
-    limits = Limits(streams=7).behind_proxy()
+    assert (
+        Limits(streams_per_address=0).calls_per_address
+        == Limits(watchers_per_address=0).calls_per_address
+        == 0
+    )
+    assert Limits().calls_per_address > 0
 
-    assert limits.streams == 7
-    assert limits.requests_per_second_per_address == limits.streams_per_address == 0
-    assert limits.connections_per_address == limits.watchers_per_address == limits.calls_per_address == 0
+
+@pytest.mark.parametrize(
+    ("peer", "network"),
+    [
+        ("ipv4:203.0.113.7:50123", "203.0.113.7"),
+        ("ipv6:%5B2001:db8:1:2:3::4%5D:50123", "2001:db8:1:2::/64"),
+        ("ipv6:%5B::ffff:203.0.113.7%5D:1", "203.0.113.7"),
+        ("ipv6:%5Bfe80::1%25eth0%5D:1", "fe80::/64"),
+        ("unix:/tmp/socket", "unix"),
+        ("", ""),
+    ],
+)
+def test_an_address_is_what_grpc_says_and_of_ipv6_its_network(peer, network):
+    assert network_of(peer) == network
 
 
 def test_one_address_gets_its_rate_and_no_more():

@@ -27,7 +27,7 @@ from tests.common.boards.boards import (
 
 
 def manifest_of(mirror, key, version):
-    return key.public.open(mirror.signed(version))
+    return key.public.open(mirror.of_version(version).signed)
 
 
 def test_the_manifest_says_what_the_board_is(mirror, key):
@@ -40,9 +40,10 @@ def test_the_manifest_says_what_the_board_is(mirror, key):
     assert manifest.previous_digest == boards[1].digest
     assert manifest.certificate_digest == boards[2].certificate["digest"]
     assert manifest.protection is Protection.PRIVATE
-    assert (mirror.folder / "latest.json").read_bytes() == (
-        mirror.folder / "manifests/0004.json"
-    ).read_bytes()
+    assert (manifest.releases, manifest.ledger_head) == (4, None)
+    assert manifest.previous_manifest == mirror.of_version(3).digest
+    assert manifest.run_id == boards[0].digest[:32]
+    assert (mirror.folder / "latest.json").read_bytes() == mirror.of_version(4).signed.to_bytes()
 
 
 def test_the_exact_file_is_the_board_file(mirror, key):
@@ -74,13 +75,11 @@ def test_signing_again_changes_nothing_and_adds_what_is_new(tmp_path, key):
 
 
 def test_a_crash_before_the_pointer_was_moved_is_made_good(tmp_path, mirror, key):
-    (mirror.folder / "latest.json").write_bytes((mirror.folder / "manifests/0003.json").read_bytes())
+    (mirror.folder / "latest.json").write_bytes(mirror.of_version(3).signed.to_bytes())
 
     publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
 
-    assert (mirror.folder / "latest.json").read_bytes() == (
-        mirror.folder / "manifests/0004.json"
-    ).read_bytes()
+    assert (mirror.folder / "latest.json").read_bytes() == mirror.of_version(4).signed.to_bytes()
 
 
 def test_half_a_board_is_not_seen(tmp_path, mirror, key):
@@ -193,11 +192,11 @@ def test_a_board_whose_certificate_is_not_its_own_or_does_not_hold_is_never_sign
 
 
 def test_a_mirror_of_another_format_is_not_continued(tmp_path, mirror, key):
-    path = mirror.folder / "manifests/0004.json"
     manifest = manifest_of(mirror, key, 4)
-    plain = json.loads(manifest.to_bytes()) | {"format": "fedboard-manifest-4"}
-    old = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-4\0")
-    path.write_bytes(old.to_bytes())
+    mirror.manifest(mirror.of_version(4).digest).unlink()
+    plain = json.loads(manifest.to_bytes()) | {"format": "fedboard-manifest-5"}
+    other = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-5\0")
+    mirror.manifest(other.digest).write_bytes(other.to_bytes())
 
-    with pytest.raises(InputError, match="sign the boards again"):
+    with pytest.raises(InputError, match="sign the boards into a new folder"):
         publish_into(mirror, tmp_path / "boards", key=key, run=RUN)

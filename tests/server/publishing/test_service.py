@@ -4,10 +4,11 @@ import threading
 import time
 
 import grpc
+import msgspec
 import numpy as np
 import pytest
 
-from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.client.boards.grpc_source import signed_of
 from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
 from fedboard.common.boards.manifest import Encoding
@@ -16,7 +17,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror
-from fedboard.server.publishing.service import Signing
+from fedboard.server.publishing.serving import Signing
 from fedboard.server.publishing.shelf import Shelf
 from fedboard.server.tls import make_authority
 from tests.common.boards.boards import (
@@ -24,6 +25,7 @@ from tests.common.boards.boards import (
     SECRET,
     chain,
     keys,
+    signed_by_hand,
     signed_file,
     signed_mirror,
     write_boards,
@@ -63,9 +65,7 @@ class Client:
 
 
 def opened(message, key):
-    return key.public.open(
-        SignedManifest(content=message.content.decode(), signature=message.signature.hex())
-    )
+    return key.public.open(signed_of(message))
 
 
 def content_of(parts):
@@ -178,13 +178,18 @@ def test_closing_the_service_lets_watchers_go(mirror, serve):
 
 
 def test_a_manifest_that_is_damaged_is_not_offered_and_stops_nothing(mirror, key, serve):
-    (mirror.folder / "manifests" / "0004.json").write_bytes(b'{"content": "{}", "signature": "00"}')
-    with Client(serve(mirror.folder)) as client:
-        assert opened(client.latest(), key).version == 3
+    service = serve(mirror.folder)
+    with Client(service) as client:
+        assert opened(client.latest(), key).version == 4
+        mirror.manifest(mirror.of_version(4).digest).write_bytes(b'{"content": "{}", "signatures": ["00"]}')
+        time.sleep(0.2)
+        assert opened(client.latest(), key).version == 4  # what was read before is still offered
+    with pytest.raises(InputError, match="take a copy of the whole mirror"):
+        serve(mirror.folder)
 
 
 def test_a_file_that_is_gone_is_not_found(mirror, key, serve):
-    mirror.file(key.public.open(mirror.signed(4)).file(Encoding.EXACT).sha256).unlink()
+    mirror.file(mirror.of_version(4).manifest.file(Encoding.EXACT).sha256).unlink()
     with Client(serve(mirror.folder)) as client:
         assert status_of(lambda: client.get(encoding="exact"))[0] is grpc.StatusCode.NOT_FOUND
         assert client.get(encoding="packed")
@@ -261,7 +266,7 @@ def test_over_tls_only_the_right_authority_is_believed(tmp_path, mirror, key, se
 def test_a_port_in_use_is_told(mirror, serve):
     service = serve(mirror.folder)
 
-    with pytest.raises(InputError, match="cannot listen"):
+    with pytest.raises(InputError, match="nothing can listen"):
         serve(mirror.folder, address=f"127.0.0.1:{service.port}")
 
 
@@ -288,24 +293,30 @@ def simulated(tmp_path, key):
 
 
 def test_a_mirror_of_simulations_is_served_only_if_told(simulated, serve):
-    with pytest.raises(PrivacyError, match="version 2 is a simulation"):
+    with pytest.raises(PrivacyError, match="is a simulation"):
         serve(simulated.folder)
 
     with Client(serve(simulated.folder, simulation=True)) as client:
         assert b'"protection":"simulation"' in client.latest().content
 
 
-def test_a_simulation_that_comes_into_a_mirror_later_is_not_handed_out(tmp_path, simulated, mirror, serve):
+def test_a_simulation_that_comes_into_a_mirror_later_is_not_handed_out(key, simulated, mirror, serve):
     service = serve(mirror.folder)
-    signed = simulated.signed(3)
-    later = SignedManifest(
-        content=signed.content.replace('"version":3', '"version":7'), signature=signed.signature
+    last = mirror.of_version(4)
+    marked = msgspec.structs.replace(
+        simulated.of_version(3).manifest,
+        version=7,
+        run_id=last.manifest.run_id,
+        previous_manifest=last.digest,
+        releases=9,
     )
-    (mirror.folder / "manifests/0007.json").write_bytes(later.to_bytes())
+    later = mirror.add(signed_by_hand(marked.to_bytes(), key=key))
+    mirror.publish()
     shelf = Shelf(mirror)
     shelf.reload()
 
-    assert shelf.withheld == {7}
+    assert shelf.withheld
+    assert later.manifest.version == 7
     assert shelf.latest.manifest.version == 4
     with Client(service) as client:
         time.sleep(0.3)

@@ -7,8 +7,13 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection
-from fedboard.server.publishing.checked_board import CheckedBoard
-from fedboard.server.publishing.signing import PRIVATE_NAME, PUBLIC_NAME, SigningKey, create_board_keys
+from fedboard.server.publishing.signing import (
+    PRIVATE_NAME,
+    PUBLIC_NAME,
+    CheckedBoard,
+    SigningKey,
+    create_board_keys,
+)
 from tests.common.boards.boards import another, certified, first_board
 from tests.common.boards.test_manifest import a_file, a_manifest
 
@@ -18,6 +23,8 @@ def manifest_of(board, key, **changes):
     checked = CheckedBoard(board=board, simulation=True)
     stated = {
         "version": board.version,
+        "releases": len(board.certificate["releases"]),
+        "ledger_head": board.certificate["ledger_head"],
         "board_digest": board.digest,
         "previous_digest": board.previous_digest,
         "certificate_digest": board.certificate["digest"],
@@ -79,6 +86,8 @@ def test_a_key_signs_in_its_own_name_only(tmp_path):
         {"board_digest": "0" * 64},
         {"version": 9},
         {"certificate_digest": None},
+        {"releases": 1},
+        {"ledger_head": "0" * 64},
         {"previous_digest": "0" * 64},
         {"files": (a_file(),)},
     ],

@@ -14,7 +14,7 @@ from fedboard.common.boards.boards_pb2 import SignedManifest, WatchRequest
 from fedboard.common.boards.methods import GET, LATEST, ROOT, WATCH, method
 from fedboard.server.publishing.grpc_server import _is_news, _tell
 from fedboard.server.publishing.mirror import Mirror
-from fedboard.server.publishing.service import RunningService, Signing
+from fedboard.server.publishing.serving import RunningBoards, Signing
 from tests.common.boards.boards import RUN, chain, keys, write_boards
 
 SECONDS = 20.0
@@ -38,16 +38,25 @@ def call(path: bytes, content: bytes = b"") -> bytes:
     return PREFACE + frame(4, 0, 0, b"") + message
 
 
-def send(service: RunningService, content: bytes) -> None:
+def send(service: RunningBoards, content: bytes) -> None:
     """Say it, and wait until the service has nothing more to say about it."""
-    with socket.create_connection(("127.0.0.1", service.port), timeout=SECONDS) as link:
-        link.sendall(content)
-        link.shutdown(socket.SHUT_WR)
-        while link.recv(1 << 16):
-            pass
+    ends = time.monotonic() + SECONDS
+    while True:
+        try:
+            with socket.create_connection(("127.0.0.1", service.port), timeout=SECONDS) as link:
+                link.sendall(content)
+                link.shutdown(socket.SHUT_WR)
+                while link.recv(1 << 16):
+                    pass
+                return
+        except (
+            ConnectionRefusedError,
+            ConnectionResetError,
+        ):  # one server has ended, the next is about to begin
+            assert time.monotonic() < ends, "it serves nobody any more"
 
 
-def latest(service: RunningService) -> bytes:
+def latest(service: RunningBoards) -> bytes:
     """By a reader who asks again: a call that comes just as the server ends is lost."""
     ends = time.monotonic() + SECONDS
     while True:
@@ -60,7 +69,7 @@ def latest(service: RunningService) -> bytes:
 
 
 def test_the_service_goes_on_after_calls_whose_path_is_no_text(
-    mirror: Mirror, serve: Callable[..., RunningService]
+    mirror: Mirror, serve: Callable[..., RunningBoards]
 ) -> None:
     service = serve(mirror.folder)
     for _ in range(5):
@@ -71,7 +80,7 @@ def test_the_service_goes_on_after_calls_whose_path_is_no_text(
 
 def test_strangers_do_not_fill_the_log(
     mirror: Mirror,
-    serve: Callable[..., RunningService],
+    serve: Callable[..., RunningBoards],
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
@@ -89,7 +98,7 @@ def test_strangers_do_not_fill_the_log(
 
 @pytest.mark.parametrize("name", [LATEST, ROOT, GET, WATCH])
 def test_what_is_no_request_is_refused_with_a_word(
-    mirror: Mirror, serve: Callable[..., RunningService], name: str
+    mirror: Mirror, serve: Callable[..., RunningBoards], name: str
 ) -> None:
     service = serve(mirror.folder)
     with (
@@ -125,7 +134,7 @@ def test_a_stranger_who_hangs_up_is_no_news_and_anything_else_is(caplog: pytest.
 
 
 def test_who_waits_for_the_next_board_gets_it_all_the_same(
-    tmp_path: Path, serve: Callable[..., RunningService]
+    tmp_path: Path, serve: Callable[..., RunningBoards]
 ) -> None:
     boards = chain(3)
     private, _ = keys(tmp_path / "keys")

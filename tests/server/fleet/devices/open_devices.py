@@ -57,6 +57,7 @@ class OpenDevices:
         most_held: int = 1 << 28,
         least_pause: float = 0.5,
         most_calls: int = 4096,
+        grace: float = 0.1,
     ) -> None:
         """Make keys and the register."""
         self.folder, self.members_file = folder, folder / "members.sqlite"
@@ -80,7 +81,7 @@ class OpenDevices:
             of_all=Allowance(per_minute=strangers),
             of_one=Allowance(per_minute=of_one),
         )
-        self.least_pause, self.most_calls = least_pause, most_calls
+        self.least_pause, self.most_calls, self.grace = least_pause, most_calls, grace
         self.service: DevicesServicer
         self.port = 0
         self._loop = asyncio.new_event_loop()
@@ -117,7 +118,7 @@ class OpenDevices:
                 pair=pair,  # type: ignore[arg-type]
                 options=server_options(max_request_bytes=MAX_REQUEST_BYTES, longest_seconds=LONGEST_SECONDS),
                 most_calls=self.most_calls,
-                grace=0.1,
+                grace=self.grace,
             )
             await port.start()
             self.port = port.port

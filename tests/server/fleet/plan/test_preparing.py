@@ -22,9 +22,10 @@ def test_features_that_a_fleet_names_are_on_its_first_board_and_with_its_server(
     assert state.members.exists()
 
     settings = a_fleet(tmp_path, task=task, catalogue={"features": "catalogue.csv"})
+    (state.run / "ledger.sqlite").touch()
     with pytest.raises(InputError, match="give the new one another state folder"):
         prepare(settings)
-    state.job.unlink()
+    (state.run / "ledger.sqlite").unlink()  # settings may change until the training begins
     told = prepare(settings)
 
     assert told.catalogue.features is not None
@@ -41,6 +42,7 @@ def test_a_training_may_follow_queries_and_queries_a_training(tmp_path: Path) ->
     assert not StateFolder.of(alone).job.exists()
 
     trained = prepare(a_fleet(tmp_path, queries=queries))
+    (StateFolder.of(alone).run / "ledger.sqlite").touch()
 
     assert before.digest != trained.digest
     assert prepare(alone).digest == trained.digest

@@ -182,7 +182,7 @@ def test_a_cohort_that_is_larger_than_agreed_is_not_taken(
     tmp_path: Path, without_the_last: Callable[..., Path]
 ) -> None:
     nodes = {f"key-{number}": 100 for number in range(LAST)}
-    fleet = Fleet(tmp_path / "with", settings={"nodes": {**nodes, f"key-{LAST}": 9}})
+    fleet = Fleet(tmp_path / "with", members=lambda: {**nodes, f"key-{LAST}": 9})
 
     assert fleet.run().refused == {"too-many-users": N_ROUNDS}
     assert digests(tmp_path / "with") == digests(without_the_last())

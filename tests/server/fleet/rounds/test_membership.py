@@ -213,7 +213,6 @@ def test_a_register_and_a_draw_among_so_many_users_do_not_go_together(drawn: dic
             epsilon=1.0,
             expected_nodes=1,
             quorum=1,
-            nodes={"a": 1},
             enrolled=enrolled,
             **drawn,
             **adjacency,

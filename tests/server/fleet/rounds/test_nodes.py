@@ -45,7 +45,7 @@ def devices(mailbox: Mailbox, numbers: Sequence[int] = range(N_NODES)) -> Iterat
 
     def turn(number: int) -> None:
         key, one = f"key-{number}", phone(number)
-        mailbox.seen.request(key)
+        mailbox.seen.asks(key, version="", pause=0.0)
         if (work := mailbox.work_of(key)) is not None:
             client = Client(source=one, gate=one, vault=vaults[number])
             message = work.message
@@ -89,7 +89,7 @@ def test_whoever_is_there_and_is_no_member_is_not_among_them(tmp_path: Path, reg
     mailbox = Mailbox()
     nodes = members(tmp_path, mailbox)
     for key in ("key-0", "key-1", "stranger"):
-        mailbox.seen.request(key)
+        mailbox.seen.asks(key, version="", pause=0.0)
 
     assert nodes.present() == {"key-0": 100, "key-1": 100}
     assert list(nodes.admitted()) == KEYS

@@ -1,1 +1,0 @@
-"""The processes of a fleet's server, started, watched and ended."""
