@@ -1,7 +1,9 @@
 """What publishers, mirrors and witnesses show: boards packed and not, certificates, manifests, chains, roots."""
 
+import asyncio
 import json
 import zlib
+from collections.abc import Callable
 from io import BytesIO
 
 import msgspec
@@ -9,10 +11,12 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
 
+from fedboard.client.boards.grpc_source import signed_of
+from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.common.board import Board
 from fedboard.common.boards import boards_pb2
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
-from fedboard.common.boards.chain import contradict, manifest_of, require_next
+from fedboard.common.boards.chain import Link, contradict, require_next
 from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest, SignedManifest
 from fedboard.common.boards.packing import pack, unpack
 from fedboard.common.boards.refusals import FeedRefusedError
@@ -22,8 +26,13 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.keys.canonical_json import canonical_json
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key, tuf_key_id
 from fedboard.common.protection import Protection
-from fleets.fuzz_port import Target
-from fleets.specimens import boards, certificate
+from fedboard.server.publishing.limits import Limits
+from fedboard.server.publishing.mirror import publish_into
+from fedboard.server.publishing.mirror_files import Mirror
+from fedboard.server.publishing.service import BoardsServicer
+from fedboard.server.publishing.signing import SigningKey
+from fleets.fuzz_port import Target, in_pieces, pieces
+from fleets.specimens import boards, certificate, folder
 
 _KEY = Ed25519PrivateKey.generate()
 _DIGEST = "ab" * 32
@@ -31,7 +40,7 @@ _DIGEST = "ab" * 32
 
 def board_targets() -> dict[str, Target]:
     """Of readers and witnesses, by name."""
-    return {**_boards(), **_manifests(), **_roots()}
+    return {**_boards(), **_requests(), **_manifests(), **_roots()}
 
 
 def _boards() -> dict[str, Target]:
@@ -75,6 +84,64 @@ def size_of(content: bytes) -> int:
         return 8 + len(contents["header"].encode()) + sum(part["size"] for part in contents["parts"])
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError, OverflowError, zlib.error):
         return 5000
+
+
+class _Refused(Exception):  # noqa: N818  # the status of a call
+    """A call ends with a status."""
+
+
+class _Call:
+    """A call to the board service, which takes all that is sent."""
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:40000"
+
+    async def write(self, message: bytes) -> None:
+        self.taken = message
+
+    async def abort(self, status: object, word: str) -> None:
+        raise _Refused(word)
+
+    def add_done_callback(self, callback: Callable[[object], None]) -> None:
+        callback(None)
+
+    def set_trailing_metadata(self, _: object) -> None:
+        """Nobody reads it."""
+
+
+def _requests() -> dict[str, Target]:
+    """Of readers and witnesses to the board service, over boards that are signed."""
+    place, mirror = folder() / "boards", Mirror(folder() / "mirror")
+    place.mkdir(exist_ok=True)
+    for board in boards():
+        board.save(place / f"board-{board.version:04d}.board")
+    publish_into(mirror, place, key=SigningKey(_KEY), run="films")
+    free = Limits(streams_per_address=0, requests_per_second=1e9, requests_per_second_per_address=0)
+    service = BoardsServicer(mirror, limits=free)
+    asyncio.run(service.look())
+    methods = (service._latest, service._root, service._get, service._cosign)
+
+    def asked(content: bytes) -> object:
+        """The first byte is the method."""
+        method = methods[content[0] % len(methods)] if content else service._latest
+        try:
+            return asyncio.run(method(content[1:], _Call()))
+        except _Refused as status:
+            return status.args
+
+    newest = mirror.published()[-1]
+    cosignature = cosigned(_KEY, newest.signed.content.encode())
+    signature = boards_pb2.Cosignature(
+        key=bytes.fromhex(cosignature.key), signature=bytes.fromhex(cosignature.signature)
+    )
+    messages = (
+        boards_pb2.LatestRequest(),
+        boards_pb2.RootRequest(version=1),
+        boards_pb2.GetRequest(version=1, encoding="packed", offset=7),
+        boards_pb2.CosignRequest(manifest=newest.digest, cosignature=signature),
+    )
+    specimens = tuple(bytes([n]) + message.SerializeToString() for n, message in enumerate(messages))
+    return {"server/boards-request": Target(asked, (), specimens, share=0.3)}
 
 
 def _manifests() -> dict[str, Target]:
@@ -125,34 +192,39 @@ def _manifests() -> dict[str, Target]:
 
     def chained(content: bytes) -> object:
         """By an operator who lies, to whoever knows the manifest before."""
-        found = manifest_of(_signed(content.decode(errors="replace")))
-        contradiction = contradict(first, found)
-        require_next(first, before.digest, found)
+        found = Link.of(_signed(content.decode(errors="replace")))
+        contradiction = contradict(first, found.manifest)
+        require_next(Link.of(before), found)
         return contradiction
 
     def message(content: bytes) -> object:
-        for kind in (
-            boards_pb2.GetRequest,
-            boards_pb2.Part,
-            boards_pb2.PendingRequest,
-            boards_pb2.CosignRequest,
-        ):
-            try:
-                kind.FromString(content)
-            except DecodeError:
-                continue
-        return None
+        try:
+            return signed_of(boards_pb2.SignedManifest.FromString(content)).digest
+        except DecodeError:  # gRPC itself ends the call
+            return None
+
+    def cosigned_by_witness(content: bytes) -> object:
+        """Of a run that may begin, with the certificate that is named."""
+        manifest, certificate = (*pieces(content), b"", b"")[:2]
+        witness = Witness(witness_keys[0], folder() / "fuzzed.memory", begin=("films",))
+        witness._path.unlink(missing_ok=True)
+        witness._runs.clear()
+        return witness.cosign(_signed(manifest.decode(errors="replace")), certificate)
 
     whole = msgspec.structs.replace(
         before, cosignatures=tuple(cosigned(key, before.content.encode()) for key in witness_keys)
     )
     refusals = (FeedRefusedError,)
-    asked = boards_pb2.GetRequest(digest=_DIGEST, encoding="packed", base=1, offset=7)
+    sent = boards_pb2.SignedManifest(content=whole.content.encode(), signatures=[bytes(64)])
+    begun = msgspec.structs.replace(first, certificate_digest=None, releases=0, ledger_head=None)
     return {
         "reader/manifest": Target(by_a_liar, refusals, (first.to_bytes(),), "json"),
         "reader/signed-manifest": Target(on_the_way, refusals, (whole.to_bytes(),), "json"),
         "witness/chain": Target(chained, refusals, (after.to_bytes(),), "json"),
-        "both/boards-messages": Target(message, (), (asked.SerializeToString(),), share=0.2),
+        "reader/manifest-message": Target(message, refusals, (sent.SerializeToString(),)),
+        "witness/pending": Target(
+            cosigned_by_witness, (NotCosignedError,), (in_pieces(begun.to_bytes(), b""),), share=0.3
+        ),
     }
 
 

@@ -258,9 +258,7 @@ def _tables() -> dict[str, Target]:
         contents = Contents(
             name="films",
             made=1.0,
-            ledger_head=None,
             board=-1,
-            state="state",
             outside=(),
             digests={"kept": digest_of(content)},
         )
