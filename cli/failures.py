@@ -26,7 +26,6 @@ _EXTRAS = frozenset(
         "dp_accounting",
         "flwr",
         "h11",
-        "httpx",
         "cvxpy",
         "jinja2",
         "llvmlite",
@@ -40,7 +39,6 @@ _EXTRAS = frozenset(
         "rich",
         "scipy",
         "threadpoolctl",
-        "uvicorn",
     }
 )
 

@@ -173,7 +173,7 @@ class ProtocolChoice(Section, frozen=True, kw_only=True):
     """How long one step waits for replies; a quarter of ``rounds.deadline_seconds`` if not given."""
     helper: HelperServer | None = None
     roster: Path | None = None
-    """Where devices are vouched for (``settings.vouched_by``): the list of them, as ``fedboard keys roster`` writes
+    """Where devices are vouched for (``settings.vouched_by``): the list of them, as ``fedboard keys sign`` writes
     it. It is read anew for each round."""
 
 

@@ -28,7 +28,7 @@ def board() -> None:
     """Publish boards to readers, and fetch and verify them as one."""
 
 
-@board.command(epilog="Example: fedboard board export runs/films --to mirror --key board-signing.key")
+@board.command(epilog="Example: fedboard board export runs/films --to mirror --key boards.key")
 @click.argument("run_place", metavar="RUN", type=_PATH)
 @click.option("--to", "mirror", type=_PATH, required=True, help="Folder of the mirror, made or continued.")
 @SIGNING_KEYS

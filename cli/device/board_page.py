@@ -18,9 +18,7 @@ _PATH = click.Path(path_type=Path)
 @click.command(epilog="Example: fedboard board page runs/films --out films.html")
 @click.argument("source", metavar="RUN|MIRROR")
 @click.option("--out", type=_PATH, required=True, help="The HTML file to write.")
-@click.option(
-    "--key", type=_PATH, help="The public key that signs the boards of a mirror (board-signing.pub)."
-)
+@click.option("--key", type=_PATH, help="The public key that signs the boards of a mirror (boards.pub).")
 @click.option(
     "--compare",
     "others",

@@ -24,7 +24,7 @@ _PUBLIC_KEY = click.option(
     "--key",
     type=_PATH,
     required=True,
-    help="The public key that signs the boards (board-signing.pub), or the root that names it (1.root.json).",
+    help="The public key that signs the boards (boards.pub), or the root that names it (1.root.json).",
 )
 _AUTHORITY = click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
@@ -39,7 +39,7 @@ _MAX_BYTES = click.option(
 
 
 @click.command(
-    epilog="Example: fedboard board fetch grpcs://boards.example.org:8445 --key board-signing.pub --to boards"
+    epilog="Example: fedboard board fetch grpcs://boards.example.org:8445 --key boards.pub --to boards"
 )
 @click.argument("source", required=False)
 @click.option("--key", type=_PATH, help="The public key that signs the boards, or a root (1.root.json).")
@@ -136,7 +136,7 @@ def fetch_first(device: Path) -> None:
         BoardFeed(opened, pinned, BoardCache(reader.cache), simulation=reader.simulation).fetch()
 
 
-@click.command(epilog="Example: fedboard board verify mirror --key board-signing.pub")
+@click.command(epilog="Example: fedboard board verify mirror --key boards.pub")
 @click.argument("source")
 @_PUBLIC_KEY
 @witness_options

@@ -12,7 +12,7 @@ from fedboard.client.starting import lives_on
 _PATH = click.Path(path_type=Path)
 _LOOK_SECONDS = 0.2
 _EXAMPLE = """\b
-Example (fedboard keys server makes the certificate):
+Example (fedboard keys renew makes the certificate):
   openssl rand -hex 32 > leader.token; chmod 600 leader.token
   fedboard helper --listen 0.0.0.0 --certificate helper.crt --private-key helper.key --token leader.token
 """

@@ -1,4 +1,4 @@
-"""``fedboard witness``: see what boards a fleet publishes, and say so; and ``keys witness``, its key."""
+"""``fedboard witness``: see what boards a fleet publishes, and say so."""
 
 import time
 from contextlib import closing
@@ -15,9 +15,8 @@ _ROUND_SECONDS = 60.0
 """A call lasts so long; between two of them it is looked whether to stop."""
 _PAUSE_SECONDS = 5.0
 _LOOK_SECONDS = 0.2
-WITNESS_KEY, WITNESS_PUBLIC = "witness.key", "witness.pub"
 _EXAMPLE = """\b
-Example (fedboard keys witness makes the key; authority.pem comes from whoever runs the fleet):
+Example (fedboard keys new witness makes the key; authority.pem comes from whoever runs the fleet):
   fedboard witness --server fleet.example.org:8443 --authority authority.pem --key witness.key --begin films
 """
 
@@ -79,22 +78,3 @@ def _pause(told: Any) -> None:
     end = time.monotonic() + _PAUSE_SECONDS
     while not told() and time.monotonic() < end:
         time.sleep(_LOOK_SECONDS)
-
-
-@click.command("witness", epilog="Example: fedboard keys witness --out witness-keys")
-@click.option(
-    "--out", "folder", type=_PATH, default=Path("keys"), show_default=True, help="Folder of the files."
-)
-def witness_key(folder: Path) -> None:
-    """Make a witness's key pair: witness.key for `fedboard witness`, witness.pub for operators and readers."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
-    from fedboard.common.keys.ed25519_keys import write_pair
-
-    key = Ed25519PrivateKey.generate()
-    write_pair(key, private=folder / WITNESS_KEY, public=folder / WITNESS_PUBLIC)
-    click.echo(f"witness {key.public_key().public_bytes_raw().hex()}")
-    click.echo(
-        f"{folder / WITNESS_KEY}: for fedboard witness --key, and kept there; the line above is for "
-        "witnesses = [...] of fleets and devices"
-    )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   fedboard live runs/residual-eps5
-  fedboard live fleet/state --key board-signing.pub
+  fedboard live fleet/state --key boards.pub
   fedboard live runs/residual-eps5 --address 127.0.0.1:9000
 """
 
@@ -38,7 +38,7 @@ Examples:
 @click.option(
     "--key",
     type=click.Path(path_type=Path),
-    help="Of a fleet: the public key that signs its boards (board-signing.pub), to check the signature.",
+    help="Of a fleet: the public key that signs its boards (boards.pub), to check the signature.",
 )
 def live(run: Path, address: str, key: Path | None) -> None:
     """Show the report of a run, refreshed while it goes on: budget, rounds, releases, the last board and its seal.

@@ -74,8 +74,8 @@ class Server(_Section, frozen=True, kw_only=True):
     """PEM file of the public key that this server signs its questions with, or a root document that names it;
     nobody else's are answered. Without it none are."""
     identity_key: Path | None = None
-    """PEM file of this device's identity (``fedboard keys identity``), by which other devices know it; needed where
-    the policy names ``vouched_by``."""
+    """PEM file of this device's identity (``fedboard keys new identity``), by which other devices know it; needed
+    where the policy names ``vouched_by``."""
     max_question_megabytes: int = 64
     """A question with its board of more than so many MiB is refused before it is read; in [1, 2047]."""
 
@@ -237,7 +237,7 @@ class DeviceConfig(_Section, frozen=True, kw_only=True, rename={"board": "boards
         if self.server.identity_key is None:
             raise InputError(
                 "[policy] names vouched_by, and [server] no identity_key by which others would know this device; "
-                "make one with: fedboard keys identity"
+                "make one with: fedboard keys new identity"
             )
         return Voucher(
             identity=IdentityKey.load(self.server.identity_key),

@@ -128,7 +128,7 @@ def server_of(
     """What a device has pinned of those who may ask: one key, or a root.
 
     Args:
-        path: PEM file (``question-signing.pub``), or a root document (``1.root.json``).
+        path: PEM file (``questions.pub``), or a root document (``1.root.json``).
         kept: folder in which newer roots are remembered.
         source: of boards, which has the roots too.
         authority: PEM file of the authority that vouches for it; None: the system's.
@@ -143,7 +143,7 @@ def server_of(
     if QUESTIONS not in pinned.root.roles:
         raise InputError(
             f"{path}: this root names no key that signs questions; its holders add it with fedboard keys rotate "
-            "--question-key, and you pin that root, or pin question-signing.pub"
+            "--question-key, and you pin that root, or pin questions.pub"
         )
     ask = None if source is None else lambda: open_source(source, authority=authority, seconds=_REPLY_SECONDS)
     return FollowedServer(pinned=pinned, kept=kept, source=ask)

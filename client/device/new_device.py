@@ -34,7 +34,7 @@ adjacency = "{adjacency}"
 # least_survivors = 5           # where contributions are masked: in sums of at least so many clients alone
 # most_honest = 20              # where clients add the noise: runs that count on so many honest ones at most
 # helper = "0000000000000000000000000000000000000000000000000000000000000000"  # the second server (fedboard helper)
-# vouched_by = "0000000000000000000000000000000000000000000000000000000000000000"  # (fedboard keys roster)
+# vouched_by = "0000000000000000000000000000000000000000000000000000000000000000"  # (fedboard keys sign)
 # least_colluding = 0.1         # with vouched_by: sums that bear so many colluding devices of the list, at least
 # catalogues = ["..."]          # answer about these catalogues alone (digests, from: fedboard status)
 # smallest_catalogue = 50       # fewer items make the question too pointed
@@ -46,18 +46,18 @@ adjacency = "{adjacency}"
 # address = "fedboard.example.org:8443"
 # authority = "authority.pem"   # who vouches for it
 # key = "device.key"            # by which it knows this device; made by: fedboard client join
-# question_key = "question-signing.pub"  # who may ask: the key that this server signs its questions with
-# identity_key = "identity.key" # by which other devices know this one; see: fedboard keys identity
+# question_key = "questions.pub"  # who may ask: the key that this server signs its questions with
+# identity_key = "identity.key" # by which other devices know this one; see: fedboard keys new identity
 # max_question_megabytes = 64   # larger questions (with the board) are refused unread
 # max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
 
 # [boards]                      # where boards come from
 # source = "fedboard.example.org:8445"
-# public_key = "board-signing.pub"
+# public_key = "boards.pub"
 # ca_certificate = "ca.pem"     # who vouches for the source, where it is not the one of [server]
 # cache = "boards"
 # max_bytes = 1073741824        # room for boards
-# witnesses = ["0000000000000000000000000000000000000000000000000000000000000000"]  # (fedboard keys witness) ...
+# witnesses = ["0000000000000000000000000000000000000000000000000000000000000000"]  # (keys new witness) ...
 # cosignatures = 1              # ... answer only about boards that so many of them have cosigned: more than half
 """
 

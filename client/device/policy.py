@@ -51,7 +51,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """Identity of the second server that she relies on, as ``fedboard helper`` prints it; without it no run of two
     servers is answered."""
     vouched_by: str | None = None
-    """Public key of the authority that she believes about other devices, as ``fedboard keys roster`` prints it;
+    """Public key of the authority that she believes about other devices, as ``fedboard keys sign`` prints it;
     with it no masked sum is answered whose clients nobody vouches for, or somebody else."""
     least_colluding: float = 0.1
     """Where ``vouched_by`` is set: the share of the listed devices that a masked sum must bear together with the
@@ -85,7 +85,7 @@ class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         known = self.helper is None or _IDENTITY.fullmatch(self.helper) is not None
         _require(known, "helper", "64 hexadecimal digits, as `fedboard helper` prints them")
         known = self.vouched_by is None or _AUTHORITY.fullmatch(self.vouched_by) is not None
-        _require(known, "vouched_by", "64 hexadecimal digits, as `fedboard keys roster` prints them")
+        _require(known, "vouched_by", "64 hexadecimal digits, as `fedboard keys sign` prints them")
         _require(self.least_survivors >= 2, "least_survivors", "a whole number >= 2")
         _require(self.most_honest is None or self.most_honest >= 1, "most_honest", "a whole number >= 1")
         _require(0 <= self.least_colluding < 1, "least_colluding", "in [0, 1)")

@@ -12,6 +12,7 @@ from threading import Event
 
 from fedboard.client.answering.heard_gate import HeardGate
 from fedboard.client.answering.rounds import RatingSource, respond
+from fedboard.client.answering.session_memory import MemoryVault
 from fedboard.client.answering.steps import Client, SessionGate, respond_step
 from fedboard.client.boards.authority import read_authority
 from fedboard.client.node.connection import CallError, Received, ServerConnection
@@ -148,19 +149,3 @@ class Node:
     def _refusal(self, code: Refusal) -> bytes:
         self.tally.refuse(code)
         return refusal(code)
-
-
-class MemoryVault:
-    """A session between two steps, in the memory of this process; whoever restarts has lost it."""
-
-    def __init__(self) -> None:
-        """Nothing is kept."""
-        self._content: bytes | None = None
-
-    def load(self) -> bytes | None:
-        """What was saved last; None for nothing."""
-        return self._content
-
-    def save(self, content: bytes) -> None:
-        """Put it in the place of what was there."""
-        self._content = content

@@ -38,7 +38,7 @@ _SENTENCES = {
     ),
     FeedCode.EXPIRED: (
         "the TLS certificate of the board service has expired, or is not valid yet; whoever runs it makes a new "
-        "one (fedboard keys server), or the clock of this machine is wrong"
+        "one (fedboard keys renew), or the clock of this machine is wrong"
     ),
     FeedCode.RATE_LIMITED: "the board service is busy and asks to come back later",
     FeedCode.NOT_FOUND: "there is no such board, or not in this encoding",

@@ -22,8 +22,7 @@ from fedboard.common.protection import protection_of_board
 from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.item_features import CatalogueFeatures
-from fedboard.server.publishing.signing import CheckedBoard
-from fedboard.server.publishing.signing import SigningKey
+from fedboard.server.publishing.signing import CheckedBoard, SigningKey
 
 RUN, PUBLISHED, EXPIRES = "vectors", "2026-01-02T03:04:05Z", "2126-01-02T03:04:05Z"
 PRIVATE = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"fedboard test vectors").digest())

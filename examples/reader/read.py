@@ -1,8 +1,8 @@
 """Read the newest board of a mirror and recommend from it, without fedboard: the other files are all of it.
 
-    python read.py MIRROR board-signing.pub my-ratings.csv [--simulation]
+    python read.py MIRROR boards.pub my-ratings.csv [--simulation]
 
-MIRROR is a folder, or the address of one (https://...). A root (1.root.json) will do in place of board-signing.pub.
+MIRROR is a folder, or the address of one (https://...). A root (1.root.json) will do in place of boards.pub.
 my-ratings.csv has the header item,rating and names items by id.
 """
 

@@ -249,11 +249,11 @@ def chain_for(mirror: Mirror, roots: Path | None) -> tuple[Root, ...]:
     published = mirror.roots.chain()
     if roots is None:
         waiting = mirror.next_roots.chain()
-        return tuple(max(published, waiting, key=len))
+        return tuple(waiting if len(waiting) > len(published) else published)
     chain = RootFolder(roots).chain()
     if not chain:
         raise InputError(
-            f"{roots}: no root there is signed by enough of its keys; make one with fedboard keys root, and sign "
+            f"{roots}: no root there is signed by enough of its keys; make one with fedboard keys rotate, and sign "
             "it with fedboard keys sign"
         )
     if published and published[-1].version > chain[-1].version:

@@ -20,10 +20,19 @@ Answer = Callable[[str, bytes, bytes | None], bytes]
 
 def run_in_process(files: FleetFiles, on_round: OnRound) -> None:
     """Run the job over nodes in this process."""
-    cohorts = CohortNodes.of(files.run_config)
-    answers = [_answering(cohorts, number) for number in range(files.n_nodes)]
-    nodes = LocalNodes(answers, files.job.largest_cohort)
+    nodes = local_nodes(CohortNodes.of(files.run_config), files.n_nodes, files.job.largest_cohort)
     run_job(nodes, files.job, on_round=on_round, on_progress=files.simulated.listener.progress)
+
+
+def local_nodes(cohorts: CohortNodes, n_nodes: int, max_users: int) -> "LocalNodes":
+    """One node of this process for each cohort.
+
+    Args:
+        cohorts: on disk.
+        n_nodes: how many there are.
+        max_users: that each may host.
+    """
+    return LocalNodes([_answering(cohorts, number) for number in range(n_nodes)], max_users)
 
 
 def _answering(cohorts: CohortNodes, number: int) -> Answer:

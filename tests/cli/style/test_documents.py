@@ -30,8 +30,8 @@ ELSEWHERE = {
     ("data", "shard"): "cli/research/test_shard_command.py",
     ("demo",): "cli/research/demo/test_demo.py",
     ("fleet", "status"): "server/fleet/test_status.py",
-    ("fleet", "invite"): "client/joining/test_joining.py",
-    ("fleet", "members"): "client/joining/test_joining.py",
+    ("fleet", "invite"): "cli/fleet/test_members.py",
+    ("fleet", "members"): "cli/fleet/test_members.py",
     ("keys", "show"): "cli/fleet/test_key_drill.py",
     ("protocols", "compare"): "cli/research/test_protocols.py",
     ("ratings", "list"): "cli/device/test_device_commands.py",
@@ -92,7 +92,6 @@ def succeeding(finished: Path, mine: Path, home: Path) -> dict[tuple[str, ...], 
         ("protocols", "show"): ("secure-sum",),
         ("recommend",): (mine, finished),
         ("simulate",): ("--out", finished, "--resume", "--no-report"),
-        ("size",): ("--users", "1e6", "--items", "20000"),
     }
 
 

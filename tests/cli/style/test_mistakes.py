@@ -59,10 +59,6 @@ FEW = ("--set", "data.synthetic.n_users=50")
         (["sweep", "--algorithms", "residul"], "got 'residul'; did you mean 'residual'?"),
         (["tune", "--metric", "rsme"], "got 'rsme'; did you mean 'validation_rmse'?"),
         (["protocols", "show", "secur-sum"], "got 'secur-sum'; did you mean 'secure-sum'?"),
-        (
-            ["size", "--users", "9", "--items", "999", "--algorithm", "residul"],
-            "got 'residul'; did you mean 'residual'?",
-        ),
     ],
 )
 def test_a_mistake_is_one_sentence_with_the_name_that_was_meant(

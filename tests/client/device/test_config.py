@@ -126,7 +126,7 @@ def test_an_address_is_host_and_port(write: Callable[[str], Path], address: str)
 def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
     tmp_path: Path, write: Callable[[str], Path]
 ) -> None:
-    alone, named = "[board]\n", '[board]\nca_certificate = "other.pem"\n'
+    alone, named = "[boards]\n", '[boards]\nca_certificate = "other.pem"\n'
     found = [
         load_device(write(text + board)).authority(source)
         for text in (WITH_POLICY, _with_server("fleet:8443"))
@@ -373,7 +373,7 @@ def test_the_status_says_what_was_given(device: Path, boards: list[Board]) -> No
 
 def _published_only(device: Path, mirror: Path, public_key: Path) -> None:
     policy = device.read_text() + "published_only = true\n"
-    device.write_text(f'{policy}[board]\nsource = "{mirror}"\npublic_key = "{public_key}"\n')
+    device.write_text(f'{policy}[boards]\nsource = "{mirror}"\npublic_key = "{public_key}"\n')
 
 
 def test_a_board_that_is_asked_about_is_fetched_and_waited_for(device: Path, boards: list[Board]) -> None:

@@ -175,7 +175,7 @@ def test_a_device_pins_a_key_or_a_root(tmp_path: Path, mirror: Path) -> None:
     (tmp_path / "device.toml").write_text(
         '[ratings]\nstore = "mine.sqlite"\n[policy]\nepsilon = 8.0\ndelta = 1e-5\n'
         '[server]\naddress = "127.0.0.1:1"\nauthority = "ca.pem"\nkey = "device.key"\n'
-        f'question_key = "1.root.json"\n[board]\nsource = "{mirror}"\n'
+        f'question_key = "1.root.json"\n[boards]\nsource = "{mirror}"\n'
     )
     asker = load_device(tmp_path / "device.toml").asker()
     assert bytes(asker.content(SECOND.sign(QUESTION, seconds=900))) == QUESTION

@@ -55,11 +55,11 @@ def test_a_device_is_told_of_the_identity_that_its_policy_needs(tmp_path: Path) 
     text = """
 ratings = { store = "ratings.sqlite" }
 policy = { epsilon = 1.0, delta = 1e-5, vouched_by = "%s" }
-server = { address = "127.0.0.1:9", ca_certificate = "ca.pem", node_key = "node.key"%s }
+server = { address = "127.0.0.1:9", authority = "ca.pem", key = "device.key"%s }
 """
     config = tmp_path / "device.toml"
     config.write_text(text % (AUTHORITY.public.hex(), ""))
-    with pytest.raises(InputError, match="fedboard keys identity"):
+    with pytest.raises(InputError, match="fedboard keys new identity"):
         load_device(config).voucher()
 
     config.write_text(text % (AUTHORITY.public.hex(), f', identity_key = "{private.name}"'))

@@ -9,19 +9,14 @@ import pytest
 
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.rounds.round_log import RoundLog
-from tests.server.fleet.deployed import Fleet, deployed
+from tests.server.fleet.deployed import deployed
 from tests.thorough import is_thorough
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("cp") is None, reason="needs cp")]
 
 ROUNDS = 9
-TASK = f'algorithm = "adadpals", settings = {{ rank = 2, rounds = {ROUNDS} }}'
-
-
-def with_secure_noise(fleet: Fleet) -> None:
-    config = fleet.folder / "fleet.toml"
-    text = config.read_text().replace('noise = "seeded"', 'noise = "secure"')
-    config.write_text(text.replace("simulation = true", "simulation = false"))
+TASK = {"algorithm": "adadpals", "settings": {"rank": 2, "rounds": ROUNDS}}
+SECURE = {"epsilon": 5.0, "seed": None}
 
 
 def booked(state: Path) -> list[str]:
@@ -38,7 +33,7 @@ def test_a_copy_that_was_put_back_stops_with_code_3_and_the_newest_state_goes_on
     tmp_path: Path, protocol: str
 ) -> None:
     copy, newest = tmp_path / "copy", tmp_path / "newest"
-    with deployed(tmp_path / "fleet", protocol=protocol, task=TASK, before=with_secure_noise) as fleet:
+    with deployed(tmp_path / "fleet", protocol={"name": protocol}, task=TASK, privacy=SECURE) as fleet:
         state = fleet.state.path
         fleet.wait(lambda: len(fleet.rounds) >= 1, "first round")
         subprocess.run(["cp", "-a", str(state), str(copy)], check=False)  # files come and go meanwhile
@@ -49,15 +44,15 @@ def test_a_copy_that_was_put_back_stops_with_code_3_and_the_newest_state_goes_on
         shutil.copytree(copy, state)
 
         fleet.start("server")
-        ended = fleet._processes.pop("server").wait(240)
+        fleet.wait_for_end("server", 240)
 
-        assert ended == 3, fleet.log("server")
+        assert fleet.end("server", signal.SIGKILL) == 3, fleet.log("server")
         assert "this server is behind its devices" in fleet.log("server")
         assert booked(state) == booked(copy), "nothing was booked, and so nothing drawn"
         assert boards(state) == boards(copy), "no second board of any version"
 
         if not is_thorough():
-            return  # that a killed server goes on is shown by test_deployment.py
+            return  # that a killed server goes on is shown by test_killed.py
         shutil.rmtree(state)
         newest.rename(state)
         had = len(fleet.rounds)

@@ -1,7 +1,6 @@
 """One fleet of processes with both toys: an algorithm by its entry point, a protocol by its line."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from fedboard.server.fleet.rounds.round_log import RoundLog
 from tests.server.fleet.deployed import deployed
 from tests.toys import SAYS, assert_verified, house_with_the_protocol, install_the_algorithm
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(shutil.which("ps") is None, reason="needs ps")]
+pytestmark = pytest.mark.slow
 
 
 def test_a_fleet_of_processes_trains_a_verified_board_of_one_under_the_other(tmp_path: Path) -> None:
@@ -20,8 +19,13 @@ def test_a_fleet_of_processes_trains_a_verified_board_of_one_under_the_other(tmp
     install_the_algorithm(tmp_path / "site")
     both = {**house.environment, "PYTHONPATH": f"{house.environment['PYTHONPATH']}:{tmp_path / 'site'}"}
 
-    with deployed(tmp_path / "fleet", protocol="toy", task='algorithm = "toy"', environment=both) as fleet:
-        fleet.wait(lambda: "the training is complete" in fleet.log("server"), "complete training")
+    with deployed(
+        tmp_path / "fleet",
+        protocol={"name": "toy"},
+        task={"algorithm": "toy", "settings": None},
+        environment=both,
+    ) as fleet:
+        fleet.trained()
 
     lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
     assert {line["protocol"] for line in lines} == {"toy"}

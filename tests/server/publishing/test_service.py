@@ -266,7 +266,7 @@ def test_over_tls_only_the_right_authority_is_believed(tmp_path, mirror, key, se
 def test_a_port_in_use_is_told(mirror, serve):
     service = serve(mirror.folder)
 
-    with pytest.raises(InputError, match="nothing can listen"):
+    with pytest.raises(InputError, match="cannot listen on"):
         serve(mirror.folder, address=f"127.0.0.1:{service.port}")
 
 

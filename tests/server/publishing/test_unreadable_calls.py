@@ -12,7 +12,7 @@ import pytest
 
 from fedboard.common.boards.boards_pb2 import SignedManifest, WatchRequest
 from fedboard.common.boards.methods import GET, LATEST, ROOT, WATCH, method
-from fedboard.server.publishing.grpc_server import _is_news, _tell
+from fedboard.server.grpc_port import _is_news, _tell
 from fedboard.server.publishing.mirror import Mirror
 from fedboard.server.publishing.serving import RunningBoards, Signing
 from tests.common.boards.boards import RUN, chain, keys, write_boards

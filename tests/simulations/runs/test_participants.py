@@ -14,9 +14,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import FullParticipation
 from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.accounting.exact import epsilon_of
+from fedboard.common.reports.statement import read_statement
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets import Kind, id_keys
-from fedboard.simulations.report.guarantee import read_statement
 from fedboard.simulations.runs.participants import (
     parse_participation,
     personal_scales,
