@@ -1,4 +1,4 @@
-"""What lies in files and may be anybody's: configurations, stores, ledgers, evidence, ratings, backups.
+"""What lies in files and may be anybody's: configurations, stores, ledgers, evidence, ratings.
 
 Each message is written where no disk is, under the name that its reader expects, and read from there.
 """
@@ -7,7 +7,6 @@ import contextlib
 import json
 import os
 import sqlite3
-import tempfile
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -34,9 +33,6 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.wire.devices import DeviceKey
 from fedboard.server.catalogue.features import load_item_features
-from fedboard.server.fleet.keeping.archive import Contents, digest_of, write_archive
-from fedboard.server.fleet.keeping.archive import unpack as unpack_archive
-from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.simulations.config import parse_config, read_config
 from fedboard.simulations.datasets.loading import load_ratings
@@ -123,7 +119,7 @@ def _configurations() -> dict[str, Target]:
 
 
 def _databases() -> dict[str, Target]:
-    """Ledgers and registers, whose rows follow each other again where they can: a file holds no secret."""
+    """Ledgers and stores, whose rows follow each other again where they can: a file holds no secret."""
     store = specimens.folder() / "store.sqlite"
     if not store.exists():
         with RatingStore.create(store) as made:
@@ -148,16 +144,10 @@ def _databases() -> dict[str, Target]:
             runs = [found.total(member.run) for member in found.members()]
             return runs, found.cost(reserved=True), found.cost(reserved=False)
 
-    def register(place: Path) -> object:
-        with Register(place) as found:
-            return found.state(), found.admitted(), found.members(), found.invitations()
-
     kinds = {
         "ledger-rows": (run, specimens.ledger()),
         "device-ledger": (device, specimens.device_ledger()),
         "population": (population, specimens.population_account()),
-        "account-of-ledger": (lambda place: read_account(place, Adjacency.ADD_REMOVE), specimens.ledger()),
-        "members": (register, specimens.members_register()),
     }
     found = {
         f"file/{name}": _file(f"{name}.sqlite", _chained_again(read), content, refusals=_ROWS)
@@ -237,11 +227,10 @@ def _own_files() -> dict[str, Target]:
 
 
 def _tables() -> dict[str, Target]:
-    """Ratings, tables of items, backups."""
+    """Ratings, and tables of items."""
     catalogue = specimens.boards()[1].catalogue
     own = b"item,rating,timestamp\n3,4.5,1700000000\n5,2,\nTitle of item 7 (1907),3.5,1\n"
     lines = [(user, item, 1 + item % 5) for user in range(1, 4) for item in range(1, 5)]
-    table = "user,item,rating\n" + "".join(f"{user},{item},{rating}\n" for user, item, rating in lines)
     hundred = "".join(f"{user}\t{item}\t{rating}\t978300760\n" for user, item, rating in lines)
     films = "item,year,genres\n" + "".join(f"{n},{1950 + n},a|b{n % 2}\n" for n in range(1, 11))
     arrays = BytesIO()
@@ -252,24 +241,9 @@ def _tables() -> dict[str, Target]:
         rating=np.ones(6),
         item_id=np.array(["a", "b", "c"]),
     )
-    content, backup = specimens.folder() / "kept", specimens.folder() / "backup.tar"
-    if not backup.exists():
-        content.write_bytes(b"something")
-        contents = Contents(
-            name="films",
-            made=1.0,
-            board=-1,
-            outside=(),
-            digests={"kept": digest_of(content)},
-        )
-        write_archive(backup, contents, {"kept": content})
 
     def loaded(form: str | None) -> Callable[[Path], object]:
         return lambda place: load_ratings(place, format=form, rating_range=_RANGE).n_users
-
-    def unpacked(place: Path) -> object:
-        with tempfile.TemporaryDirectory(dir=place.parent) as target:
-            return unpack_archive(place, Path(target))
 
     ids = tuple(map(str, range(1, 11)))
     return {
@@ -277,11 +251,9 @@ def _tables() -> dict[str, Target]:
             "own.csv", lambda place: read_own_ratings(place, catalogue, rating_range=(0.5, 5.0)), own
         ),
         "file/imported-ratings": _file("mine.csv", read_ratings, own),
-        "file/ratings-table": _file("ratings.csv", loaded(None), table.encode()),
         "file/ratings-100k": _file("u.data", loaded("movielens-100k"), hundred.encode()),
         "file/ratings-npz": _file("ratings.npz", loaded(None), arrays.getvalue()),
         "file/features-table": _file(
             "films.csv", lambda place: load_item_features(place, ids), films.encode()
         ),
-        "file/backup": _file("backup.tar", unpacked, backup.read_bytes()),
     }

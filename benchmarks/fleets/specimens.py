@@ -1,9 +1,6 @@
 """What the product itself makes: boards with certificates, ledgers, keys, sessions. Small, and all made up."""
 
-import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -28,8 +25,6 @@ from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.written import from_written, with_noise
 from fedboard.common.wire.enrolment import Introduction
 from fedboard.common.wire.item_features import CatalogueFeatures
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
 
 N_ITEMS, N_USERS = 12, 6
 _RELEASE = GaussianRelease(
@@ -56,15 +51,6 @@ def folder() -> Path:
 
 
 _HELD: list[tempfile.TemporaryDirectory[str]] = []
-
-
-@contextmanager
-def in_file(content: bytes, name: str) -> Iterator[Path]:
-    """These bytes as a file, of each process its own."""
-    place = folder() / str(os.getpid()) / name
-    place.parent.mkdir(exist_ok=True)
-    place.write_bytes(content)
-    yield place
 
 
 def cohort() -> Cohort:
@@ -169,20 +155,6 @@ def population_account() -> bytes:
         made.join("cd" * 16, name="books", plan={"round-1": 9.0})
         made.book("ab" * 16, [{**replace(_RELEASE, name="round-1").event(), **SecureNoise().describe()}])
         made.give_back("cd" * 16)
-    return place.read_bytes()
-
-
-@cache
-def members_register() -> bytes:
-    """The file of a register with a device that joined, and an open invitation."""
-    place = folder() / "members.sqlite"
-    secrets = [bytes([number]) * 32 for number in range(2)]
-    with Register(place) as made:
-        for number, secret in enumerate(secrets):
-            made.invite(secret, name=f"device-{number}", max_users=2, seconds=1e9)
-        made.join(
-            secrets[0], "ab" * 32, capacity=Capacity(users=100, devices=9), version="1", identity="ef" * 32
-        )
     return place.read_bytes()
 
 
