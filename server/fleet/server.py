@@ -85,7 +85,7 @@ class FleetServer:
         self._stopped = False
 
     def run(self, *, until_trained: bool = False) -> None:
-        """Serve until ``stop``, SIGTERM or SIGINT.
+        """Serve until ``stop``, or until a signal asks this process to end.
 
         Args:
             until_trained: end as soon as the training is complete.
@@ -124,7 +124,7 @@ class FleetServer:
         if self._stopped:
             return
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 self._loop.add_signal_handler(number, self.stop)
         async with AsyncExitStack() as stack:
             register = stack.enter_context(Register(self._state.members))
@@ -139,24 +139,25 @@ class FleetServer:
             stack.enter_context(self._ops())
             looked_after = stack.enter_context(Register(self._state.members))
             tasks = [
-                asyncio.ensure_future(each)
+                asyncio.create_task(each)
                 for each in (port.run(), self._boards.poll(), self._look(looked_after, until_trained))
             ]
             stack.push_async_callback(self._end, tasks)
             self._say(f"devices and readers come to {self._settings.network.listening.text}")
             await self._until_stopped(tasks)
 
-    async def _until_stopped(self, tasks: list["asyncio.Future[None]"]) -> None:
+    async def _until_stopped(self, tasks: list["asyncio.Task[None]"]) -> None:
         assert self._stop is not None
-        stopped = asyncio.ensure_future(self._stop.wait())
+        stopped = asyncio.create_task(self._stop.wait())
         try:
-            done, _ = await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
-        for task in done - {stopped}:
-            task.result()  # raises what has ended it
+        for task in tasks:
+            if task.done():
+                task.result()  # raises what has ended it
 
-    async def _end(self, tasks: list["asyncio.Future[None]"]) -> None:
+    async def _end(self, tasks: list["asyncio.Task[None]"]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

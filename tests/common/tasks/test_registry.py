@@ -25,7 +25,7 @@ from fedboard.common.tasks.registry import (
 )
 from fedboard.common.tasks.residual.algorithm import ALGORITHM as RESIDUAL
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.fleet.plan.sections import TaskSection
+from fedboard.server.fleet.plan.settings import TaskSection
 from fedboard.simulations.comparing.compare import Comparison
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.sweeps.sweep import SweepRecord
