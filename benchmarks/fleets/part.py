@@ -76,7 +76,14 @@ def be_server() -> None:
     )
     from privacy.broken_servers import booked_late, drawn_again
 
-    broken = {"books late": lambda: booked_late(lambda: on_step("late booking")), "draws again": drawn_again}
+    def untold() -> None:
+        """Devices that were told of a booked round would give nothing to it again."""
+        from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
+
+        BookedRounds.confirm = BookedRounds.require_newest = lambda *_: None  # type: ignore[method-assign]
+        drawn_again()
+
+    broken = {"books late": lambda: booked_late(lambda: on_step("late booking")), "draws again": untold}
     broken.get(os.environ.get("FLEET_BROKEN", ""), lambda: None)()
 
 
