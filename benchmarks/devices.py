@@ -1,13 +1,18 @@
-"""Thousands of enrolled devices in rounds of one server, over TLS: time, CPU, memory, polls, boards.
+"""Thousands of enrolled devices in rounds of one server, over gRPC and TLS: time, CPU, memory, polls, boards.
 
-    python benchmarks/devices.py [--devices 10000] [--users 7] [--rounds 1] [--data FILE.npz]
-                                 [--carrier direct|flower] [--keep FOLDER] [--json FILE]
+    python benchmarks/devices.py [--devices 10000] [--users 7] [--rounds 1] [--data FILE.npz] [--deadline 1800]
+                                 [--stalling 1] [--flooding 1] [--replaying 1] [--idle 200]
+                                 [--keep FOLDER] [--json FILE]
 
 Every device joins with an invitation of its own, has its own key, ratings, policy and ledger, opens its own TLS
 connections, fetches its questions, rebuilds the task, answers, seals and hands in: all with the product's own code.
-Only the processes are shared: ``--swarms`` of them, which give each device its turn. What the server's processes
-spend is counted apart from what the devices spend; both are on this machine. Without ``--data`` the people are made
-up, in the shape of ml-1m-x12 (``make_x12.py``); with it they are the file's first users.
+Only the processes are shared: ``--swarms`` of them, which give each device its turn. What the server spends is
+counted apart from what the devices spend; both are on this machine. Without ``--data`` the people are made up, in
+the shape of ml-1m-x12 (``make_x12.py``); with it they are the file's first users.
+
+Beside them come members that stall, flood or replay, and connections that are idle (``fleets/attackers.py``); a
+reader's calls are timed meanwhile. ``loop_delay`` says how late the server's event loop was, over all of the
+training and ``closing``: while a round is closed, from its last answer to its board.
 
 ``--keep`` names a folder in which the fleet stays; a second run with it does without joining, in a new training.
 ``round_seconds`` is the longest round that did not wait for devices to arrive for the first time.
@@ -21,9 +26,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import nullcontext
-from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,36 +38,39 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).parent))
 
 import msgspec
-from fleets.deployment import Deployment, wait_for
-from fleets.devices.fleet import Size, invite, make_fleet
-from fleets.devices.measuring import ServerWatch, merged, spent
-from fleets.devices.people import people
-from fleets.devices.swarm import SwarmPlan
+from fleets.attackers import AttackPlan
+from fleets.deployment import Deployment, FleetPlan, invite, make_fleet, wait_for
+from fleets.swarm import SwarmPlan, join_all, people, percentiles
+from process_tree import cpu_seconds, own_memory
 
+from fedboard.common.board import Catalogue
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.plan.state_folder import KeysFolder
 
-SWARM = Path(__file__).parent / "fleets" / "devices" / "swarm.py"
+FLEETS = Path(__file__).parent / "fleets"
+KINDS = ("stalling", "flooding", "replaying")
+EPSILON, DELTA = 5.0, 1e-6
+_KEPT = ("round", "seconds", "answers", "refused", "bytes_up", "bytes_down", "lost", "attempts")
 
 
-class Swarms:
-    """The processes of the devices."""
+class Programs:
+    """The processes of the devices, and of the attackers."""
 
-    def __init__(self, plans: list[SwarmPlan]) -> None:
-        """Start them; they join, if they have invitations, and wait."""
-        self.plans = plans
-        self._processes = []
+    def __init__(self, script: str, plans: list[SwarmPlan] | list[AttackPlan], folder: Path) -> None:
+        """Start them."""
+        self.plans, self._processes = plans, []
         for number, plan in enumerate(plans):
-            file = Path(plan.folder) / f"swarm{number}.json"
+            file = folder / f"{script}{number}.json"
             file.write_bytes(msgspec.json.encode(plan))
-            with (Path(plan.folder) / f"swarm{number}.log").open("ab") as log:
-                command = [sys.executable, str(SWARM), str(file)]
+            with file.with_suffix(".log").open("ab") as log:
+                command = [sys.executable, str(FLEETS / f"{script}.py"), str(file)]
                 self._processes.append(subprocess.Popen(command, stdout=log, stderr=log))
 
     def ready(self) -> bool:
         """Whether all have joined."""
         for process in self._processes:
             if process.poll() is not None:
-                raise SystemExit(f"a process of the devices ended with {process.poll()}; see swarm*.log")
+                raise SystemExit(f"a process of the devices ended with {process.poll()}; see its log")
         return all(Path(plan.told + ".ready").exists() for plan in self.plans)
 
     def end(self) -> list[dict[str, Any]]:
@@ -74,7 +82,35 @@ class Swarms:
         return [json.loads(Path(plan.told).read_text()) for plan in self.plans if Path(plan.told).exists()]
 
 
-def plans_of(given: argparse.Namespace, folder: Path, invitations: dict[str, list[str]]) -> list[SwarmPlan]:
+class ServerWatch:
+    """Looks at the server's process twice a second: CPU seconds, and the most memory so far."""
+
+    def __init__(self, pid: int) -> None:
+        """Begin."""
+        self._pid, self.peak_memory, self._ended = pid, 0.0, threading.Event()
+        self._used = 0.0
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+
+    def cpu(self) -> float:
+        """CPU seconds so far; of a process that has ended, those of the last look."""
+        self._used = max(self._used, cpu_seconds(self._pid))
+        return self._used
+
+    def end(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(0.5):
+            self.cpu()
+            self.peak_memory = max(self.peak_memory, own_memory(self._pid))
+
+
+def swarm_plans(
+    given: argparse.Namespace, folder: Path, invitations: dict[str, list[str]]
+) -> list[SwarmPlan]:
     """Devices by process."""
     ends = [given.devices * number // given.swarms for number in range(given.swarms + 1)]
     return [
@@ -83,133 +119,199 @@ def plans_of(given: argparse.Namespace, folder: Path, invitations: dict[str, lis
             first=first,
             devices=last - first,
             users=given.users,
-            all_devices=given.devices,
+            all_devices=given.devices + attackers_of(given),
             data=None if given.data is None else str(given.data.absolute()),
-            carrier=given.carrier,
-            threads=1 if given.carrier == "flower" else given.threads,
-            spread=given.devices / given.polls,
-            invitations={f"d{number}": invitations[f"d{number}"] for number in range(first, last)}
-            if invitations
-            else {},
+            threads=given.threads,
+            spread=given.devices / 100.0,
+            invitations={name: one for name, one in invitations.items() if first <= int(name[1:]) < last},
             told=str(folder / f"told{first}.json"),
         )
         for first, last in pairwise(ends)
     ]
 
 
+def attackers_of(given: argparse.Namespace) -> int:
+    """Members that mean ill; they are numbered behind the others."""
+    return sum(getattr(given, kind) for kind in KINDS)
+
+
+def attack_plan(given: argparse.Namespace, folder: Path, invitations: dict[str, list[str]]) -> AttackPlan:
+    """Let the attackers join, and say what each does."""
+    settings, first, members = read_settings(folder / "fleet.toml"), given.devices, dict[str, list[str]]()
+    join_all(
+        SwarmPlan(
+            folder=str(folder),
+            first=first,
+            devices=attackers_of(given) if invitations else 0,
+            users=given.users,
+            all_devices=first + attackers_of(given),
+            data=None,
+            threads=1,
+            spread=0.0,
+            invitations=invitations,
+            told="",
+        )
+    )
+    for kind in KINDS:
+        many = getattr(given, kind)
+        members[kind] = [str(folder / f"d{number}") for number in range(first, first + many)]
+        first += many
+    return AttackPlan(
+        address=settings.network.address,
+        authority=str(KeysFolder.of(settings).authority),
+        idle=given.idle,
+        told=str(folder / "told-attackers.json"),
+        **members,
+    )
+
+
 def fleet_of(given: argparse.Namespace, folder: Path) -> tuple[FleetSettings, bool]:
     """The fleet of the folder, and whether its devices have joined."""
-    known = (folder / "fleet.toml").exists()
-    if not known:
-        size = Size(
-            devices=given.devices,
-            users=given.users,
-            rounds=given.rounds,
-            carrier=given.carrier,
-            polls_per_second=given.polls,
-            quorum=given.quorum,
-        )
-        _, item_ids = people(given.data, 1)
-        (folder / "size.json").write_text(json.dumps(asdict(size)))
-        return make_fleet(folder, size, item_ids), False
-    for place in (*folder.glob("told*"), *folder.glob("swarm*.json"), folder / "go"):
-        place.unlink(missing_ok=True)
-    for device in folder.glob("d[0-9]*"):
-        shutil.rmtree(device / "state", ignore_errors=True)
-    shutil.rmtree(folder / "state" / "runs", ignore_errors=True)
-    (folder / "state" / "job.json").unlink(missing_ok=True)
-    return read_settings(folder / "fleet.toml"), True
+    if (folder / "fleet.toml").exists():
+        for place in (*folder.glob("told*"), *folder.glob("delays.jsonl"), folder / "go"):
+            place.unlink(missing_ok=True)
+        for device in folder.glob("d[0-9]*"):
+            shutil.rmtree(device / "state", ignore_errors=True)
+        for part in ("runs", "mirror"):
+            shutil.rmtree(folder / "state" / part, ignore_errors=True)
+        (folder / "state" / "job.json").unlink(missing_ok=True)
+        return read_settings(folder / "fleet.toml"), True
+    members = given.devices + attackers_of(given)
+    _, item_ids = people(given.data, 1)
+    plan = FleetPlan(
+        nodes={},
+        catalogue=Catalogue(item_ids=item_ids),
+        task={"algorithm": "residual", "settings": {"rounds": given.rounds}},
+        privacy={"epsilon": EPSILON, "delta": DELTA},
+        rounds={
+            "devices": given.devices,
+            "quorum": max(1, int(given.quorum * given.devices)),
+            "deadline_seconds": given.deadline,
+        },
+        members={"most": members, "users": members * given.users},
+    )
+    return make_fleet(folder, plan), False
 
 
 def rounds_of(fleet: Deployment, watch: ServerWatch, seconds: float) -> list[dict[str, Any]]:
     """Wait for the end of the training; each round with what the server spent on it."""
     found, before, began = list[dict[str, Any]](), watch.cpu(), time.monotonic()
     while time.monotonic() - began < seconds:
-        lines = fleet.log.lines()
-        if len(lines) > len(found):
+        ended, lines = fleet.status("server") is not None, fleet.log.lines()
+        for line in lines[len(found) :]:
             now = watch.cpu()
-            line = lines[len(found)]
-            kept = ("round", "seconds", "answers", "refused", "bytes_up", "bytes_down", "lost", "attempts")
-            found.append({key: line[key] for key in kept if key in line})
-            found[-1]["server_cpu"] = spent(now, before)
-            found[-1]["server_cpu_seconds"] = round(sum(now.values()) - sum(before.values()), 2)
+            found.append({key: line[key] for key in _KEPT if key in line})
+            found[-1]["server_cpu_seconds"] = round(now - before, 2)
             before = now
             print(json.dumps(found[-1]), flush=True)
-        if fleet.status("server") is not None:
+        if ended:
             break
         time.sleep(0.2)
     return found
 
 
+def loop_delays(folder: Path) -> dict[str, Any]:
+    """How late the event loop was, in all and while rounds were closed."""
+    lines = [json.loads(line) for line in (folder / "delays.jsonl").read_text().splitlines()]
+    late = [(at, delay) for line in lines for at, delay in line.get("late", ())]
+    closed, closing = 0.0, list[tuple[float, float]]()
+    for line in lines:
+        if line.get("step") == "after: asking":
+            closed = line["at"]
+        elif line.get("step") == "after: logged":
+            closing.append((closed, line["at"]))
+    while_closing = [delay for at, delay in late if any(first <= at <= last + 0.1 for first, last in closing)]
+    seconds = [last - first for first, last in closing]
+    return {
+        "all": percentiles([delay for _, delay in late]),
+        "closing": percentiles(while_closing),
+        "closing_seconds": seconds,
+    }
+
+
 def trial(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """All of it; what came of it."""
-    settings, joined = fleet_of(given, folder)
-    fleet = Deployment(folder, settings)
-    names = [f"d{number}" for number in range(given.devices)]
-    swarms = None
+    settings, known = fleet_of(given, folder)
+    fleet, programs = Deployment(folder, settings), list[Programs]()
     try:
-        fleet.start("server")
-        wait_for(
-            lambda: fleet.state.line.exists() and fleet.state.members.exists(), "door", folder, seconds=240
-        )
+        part = (sys.executable, str(FLEETS / "part.py"))
+        fleet.start("server", part, FLEET_LOG=str(folder))
+        heard = "devices and readers come to"
+        wait_for(lambda: heard in (folder / "server.log").read_text(), "port", folder, seconds=240)
         pid = fleet.pid("server")
         assert pid is not None
         watch = ServerWatch(pid)
         began, idle = time.monotonic(), watch.cpu()
-        invited = {} if joined else invite(settings, names, given.users)
-        invitations = {name: [one.url, one.token] for name, one in invited.items()}
-        print(json.dumps({"invited": len(invitations), "seconds": time.monotonic() - began}), flush=True)
-        swarms = Swarms(plans_of(given, folder, invitations))
+        names = [f"d{number}" for number in range(given.devices + attackers_of(given))]
+        made = {} if known else invite(settings, dict.fromkeys(names, given.users))
+        invitations = {name: [one.url, one.token] for name, one in made.items()}
+        own = {name: one for name, one in invitations.items() if int(name[1:]) < given.devices}
+        swarms = Programs("swarm", swarm_plans(given, folder, own), folder)
+        programs.append(swarms)
+        others = {name: one for name, one in invitations.items() if name not in own}
+        attack = attack_plan(given, folder, others)
         wait_for(swarms.ready, "devices", folder, seconds=given.limit)
-        joining = {"seconds": time.monotonic() - began, "server_cpu": spent(watch.cpu(), idle)}
+        joining = {"seconds": time.monotonic() - began, "server_cpu_seconds": round(watch.cpu() - idle, 2)}
         print(json.dumps({"joined": given.devices, **joining}), flush=True)
+        attackers = Programs("attackers", [attack], folder)
+        programs.append(attackers)
         (folder / "go").touch()
         rounds = rounds_of(fleet, watch, given.limit)
-        told = swarms.end()
+        told, attacked = swarms.end(), attackers.end()
         watch.end()
-        return summary(given, rounds, told, watch, joining)
+        found = summary(given, rounds, told, watch)
+        return {**found, "joining": joining, "loop_delay": loop_delays(folder), "attackers": attacked}
     finally:
-        if swarms is not None:
-            swarms.end()
+        for program in programs:
+            program.end()
         fleet.look()
         fleet.stop()
         fleet.left(seconds=5.0)
 
 
 def summary(
-    given: argparse.Namespace,
-    rounds: list[dict[str, Any]],
-    told: list[dict[str, Any]],
-    watch: ServerWatch,
-    joining: dict[str, Any],
+    given: argparse.Namespace, rounds: list[dict[str, Any]], told: list[dict[str, Any]], watch: ServerWatch
 ) -> dict[str, Any]:
     """The table's numbers."""
     counted = rounds[1:] or rounds
     answers = sum(line["answers"] for line in counted)
     of_server = sum(line["server_cpu_seconds"] for line in counted)
+    boards = {
+        "bytes": sum(one["boards"]["bytes"] for one in told),
+        "at_once": sum(one["boards"]["at_once"] for one in told),
+    }
     return {
         "devices": given.devices,
         "users": given.devices * given.users,
-        "carrier": given.carrier,
+        "transport": "grpc",
+        **{kind: getattr(given, kind) for kind in (*KINDS, "idle")},
         "rounds_made": sum(not line.get("lost") for line in rounds),
+        "rounds_lost": sum(bool(line.get("lost")) for line in rounds),
         "answers": [line["answers"] for line in rounds],
         "round_seconds": max((line["seconds"] for line in counted), default=None),
         "server_cpu_seconds_per_device": of_server / answers if answers else None,
         "device_cpu_seconds_per_answer": sum(one["cpu"] for one in told)
         / max(1, sum(line["answers"] for line in rounds)),
         "peak_memory_gb": watch.peak_memory,
-        "peak_memory_gb_of": watch.peaks,
         "memory_kb_per_device": watch.peak_memory * 2**20 / given.devices,
         "polls": merged(told, "polls"),
-        "boards": {
-            **merged(told, "boards"),
-            "bytes": sum(one.get("boards", {}).get("bytes", 0) for one in told),
-            "at_once": sum(one.get("boards", {}).get("at_once", 0) for one in told),
-        },
+        "boards": {**merged(told, "boards"), **boards},
         "handing_in": merged(told, "answers"),
-        "joining": joining,
         "rounds": rounds,
         "swarms": told,
+    }
+
+
+def merged(told: list[dict[str, Any]], what: str) -> dict[str, float]:
+    """Percentiles of several processes as one: the worst of each, and the mean of all."""
+    found = [one[what] for one in told if one.get(what, {}).get("number")]
+    if not found:
+        return {"number": 0}
+    number = sum(one["number"] for one in found)
+    return {
+        "number": number,
+        "mean": sum(one["mean"] * one["number"] for one in found) / number,
+        **{key: max(one[key] for one in found) for key in ("median", "p99", "largest")},
     }
 
 
@@ -222,11 +324,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--users", type=int, default=7, help="of each device; 1: a person's own store")
     parser.add_argument("--rounds", type=int, default=1, help="alternations; two rounds come before them")
     parser.add_argument("--data", type=Path, help=".npz of triples, as make_x12.py writes it")
-    parser.add_argument("--carrier", choices=("direct", "flower"), default="direct")
-    parser.add_argument(
-        "--polls", type=float, default=100.0, help="requests for work a second, of all devices"
-    )
+    parser.add_argument("--deadline", type=float, default=1800.0, help="seconds of a round, at least")
     parser.add_argument("--quorum", type=float, default=0.95, help="share of the devices")
+    for kind in KINDS:
+        parser.add_argument(f"--{kind}", type=int, default=0, help="members that do so")
+    parser.add_argument("--idle", type=int, default=0, help="connections that do nothing")
     parser.add_argument("--swarms", type=int, default=2, help="processes of the devices")
     parser.add_argument("--threads", type=int, default=8, help="of each of them")
     parser.add_argument(
@@ -243,7 +345,7 @@ def main() -> None:
     where = tempfile.TemporaryDirectory() if given.keep is None else nullcontext(str(given.keep))
     with where as folder:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        found = trial(given, Path(folder))
+        found = trial(given, Path(folder).absolute())
     text = json.dumps(found, indent=1)
     print(text)
     if given.json is not None:

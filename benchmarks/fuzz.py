@@ -1,173 +1,215 @@
-"""Mutated messages against every parser on both sides: each is read, or refused as its documentation says.
+"""Hostile messages against every parser, by atheris: each is read, or refused as its documentation says.
 
-usage: python benchmarks/fuzz.py [--messages 1000000] [--seed 0] [--only WORD] [--processes 2] [--keep FOLDER]
-                                 [--json FILE [--resume]] [--seconds 1] [--silence 60] [--controls] [--list]
-       python benchmarks/fuzz.py --merge PART.json PART.json ... [--json FILE]
+usage: python benchmarks/fuzz.py [--runs 1e6] [--target NAME ...] [--seed 0] [--processes 2] [--keep FOLDER]
+                                 [--json FILE] [--seconds 2] [--controls] [--list]
 
-Specimens are made by the product itself; mutants of them by flips, cuts, splices, lengths and, behind lengths,
-checksums and signatures, by changed values. What is signed is signed again after it was changed: the attacker has
-the key. A parser may give a value or raise what its documentation names; then
+A target is one parser with messages that the product makes (``fleets/fuzz_port.py``: calls; ``fuzz_boards.py``:
+what is published; ``fuzz_sessions.py``: steps of protocols; ``fuzz_files.py``: what lies in files). atheris changes
+their bytes, keeps what takes a new branch of the product's code, and changes that further; half of the changes are
+of values behind lengths, compression and JSON, and what is signed is signed again. A parser may give a value or
+raise what its documentation names; then
 
 * ``crashes``: it raised something else (a bare KeyError, RecursionError, MemoryError, ...), or its process died;
-* ``hangs``: it took more than a second of processor time, or a minute without an end.
+* ``hangs``: a message took more than ``--seconds`` of processor time, or a minute without an end.
 
-Each process may take 1 GiB of memory beside what was loaded (``RLIMIT_AS``): what asks for more is a MemoryError,
-which is a crash. Mutants that go through a branch of the product's code where none went before are mutated further.
-
-Ctrl-C ends it with a report of what was done, and the report in FILE is brought up to date as it runs; ``--resume``
-goes on from there. ``--merge`` adds up the reports of runs with seeds of their own, on one machine or several.
+Each target has a process of its own, which may take 1 GiB beside what was loaded. Messages that were a finding are
+kept in FOLDER, as NAME/finding. ``--controls`` feeds parsers that are broken on purpose. Needs atheris (Linux).
 """
 
 import argparse
 import json
-import multiprocessing
 import os
 import random
+import re
+import resource
 import signal
+import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from fleets.fuzz.bench import MEMORY, Bench, jobs_of
-from fleets.fuzz.controls import broken_parsers
-from fleets.fuzz.reports import keep, merged, report_of, show, write
-from fleets.fuzz.trials import Hunt, Parser, quiet
+MEMORY = 1 << 30
+"""Bytes that a process may take beside what is loaded."""
+_MOST_FINDINGS = 3
+"""Of a target; with so many it is left. Of one that is broken on purpose, one says it."""
+_LONGEST_BYTES = 1 << 16
+_NO_END_SECONDS = 60
+"""Of a message, for libFuzzer's own clock: in one call of a library no alarm is heard."""
+_OFTEN = 200
+_HANGS = ("HangError", "libFuzzer: timeout")
 
-_OFTEN = 20.0
-"""Seconds between two reports in the file."""
+
+class HangError(BaseException):
+    """A message takes too long; no parser may catch it."""
+
+
+def targets_of(controls: bool) -> dict[str, Any]:
+    """All, or those that are broken on purpose."""
+    from fleets import fuzz_boards, fuzz_controls, fuzz_files, fuzz_port, fuzz_sessions
+
+    if controls:
+        return fuzz_controls.control_targets()
+    network = {**fuzz_port.port_targets(), **fuzz_boards.board_targets()}
+    return {**network, **fuzz_sessions.session_targets(), **fuzz_files.file_targets()}
+
+
+def hunt(options: argparse.Namespace) -> None:
+    """Feed one target in this process, which ends with the runs or with a finding."""
+    import atheris
+
+    with atheris.instrument_imports(include=["fedboard", "fleets"]):
+        target = targets_of(options.controls)[options.target[0]]
+    told = {"runs": 0, "read": 0}
+    rng = random.Random(options.seed)
+    options.corpus.mkdir(exist_ok=True)
+    for number, specimen in enumerate(target.specimens):
+        (options.corpus / f"specimen-{number}").write_bytes(specimen)
+
+    def one(content: bytes) -> None:
+        told["runs"] += 1
+        try:
+            with _alarm(options.seconds):
+                target.read(content)
+            told["read"] += 1
+        except target.refusals:
+            pass
+        if told["runs"] % _OFTEN == 0:
+            options.json.write_text(json.dumps(told))
+
+    def changed(content: bytes, most: int, seed: int) -> bytes:
+        from fleets.mutations import mutant
+
+        return mutant(content, target.form, rng, lambda part: atheris.Mutate(part, most))[:most]
+
+    words = {
+        "runs": int(options.runs),
+        "seed": options.seed or 1,
+        "timeout": _NO_END_SECONDS,
+        "rss_limit_mb": 0,
+        "max_len": max(_LONGEST_BYTES, *(2 * len(one) for one in target.specimens)),
+        "artifact_prefix": f"{options.keep}/",
+        "print_final_stats": 1,
+    }
+    held = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (held + MEMORY, resource.RLIM_INFINITY))
+    arguments = [sys.argv[0], *(f"-{word}={value}" for word, value in words.items()), str(options.corpus)]
+    atheris.Setup(arguments, one, custom_mutator=changed)
+    atheris.Fuzz()
+
+
+@contextmanager
+def _alarm(seconds: float) -> Iterator[None]:
+    """By processor time, so that a busy machine makes no parser slow."""
+
+    def ring(_: int, __: Any) -> None:
+        raise HangError
+
+    signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def search(name: str, runs: int, options: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    """All runs of one target, again from the next seed after a finding; what was found."""
+    own, kept = folder / name.replace("/", "-"), options.keep / name.replace("/", "-")
+    own.mkdir(parents=True)
+    kept.mkdir(parents=True, exist_ok=True)
+    found: dict[str, Any] = {"messages": 0, "read": 0, "crashes": 0, "hangs": 0, "found": []}
+    began = time.monotonic()
+    most = 1 if options.controls else _MOST_FINDINGS
+    while found["messages"] < runs and len(found["found"]) < most:
+        seed = options.seed * 1000 + len(found["found"]) + 1
+        told = own / "told.json"
+        told.unlink(missing_ok=True)
+        words = ["--target", name, "--runs", str(runs - found["messages"]), "--seed", str(seed)]
+        words += ["--corpus", str(own / "corpus"), "--keep", str(kept), "--json", str(told)]
+        words += ["--seconds", str(options.seconds), *(["--controls"] if options.controls else [])]
+        done = subprocess.run([sys.executable, __file__, *words], capture_output=True, errors="replace")
+        counted = json.loads(told.read_text()) if told.exists() else {"runs": 0, "read": 0}
+        units = re.search(r"number_of_executed_units: *(\d+)", done.stderr)
+        found["messages"] += max(1, int(units[1]) if units else counted["runs"])
+        found["read"] += counted["read"]
+        if done.returncode == 1:
+            raise SystemExit(f"{name}: the target cannot be made\n{done.stderr[-3000:]}")
+        if done.returncode != 0:
+            hang = any(word in done.stdout + done.stderr for word in _HANGS)
+            found["hangs" if hang else "crashes"] += 1
+            found["found"].append(_said(done))
+        elif found["messages"] < runs:
+            break  # it has ended by itself, as it was told to
+    found["seconds"] = time.monotonic() - began
+    print(
+        f"{name}: {found['messages']} messages, {found['crashes']} crashes, {found['hangs']} hangs",
+        flush=True,
+    )
+    return found
+
+
+def _said(done: "subprocess.CompletedProcess[str]") -> str:
+    """Of a finding, for people: the traceback, and the message that is kept."""
+    kept = re.findall(r"Test unit written to (\S+)", done.stderr)
+    return f"exit {done.returncode}, message {' '.join(kept) or 'lost'}\n{done.stdout.strip()[-2500:]}"
 
 
 def main() -> int:
-    """Feed the parsers, or merge such runs; exit code 1 for a finding, 2 where nothing can be run."""
-    options = _options()
-    if options.merge:
-        return _told(merged([json.loads(part.read_text()) for part in options.merge]), options.json)
-    parsers = _parsers(options)
-    if options.list or not parsers:
-        print("\n".join(one.name for one in parsers) or f"no parser has {options.only!r} in its name")
-        return 0 if parsers else 2
-    quiet()
-    if (unread := _unread(parsers)) and not options.controls:
-        print("\n".join(unread))
-        return 2
-    before = json.loads(options.json.read_text()) if options.resume and options.json.exists() else None
-    bench = Bench(parsers, processes=options.processes, seconds=options.seconds, silence=options.silence)
-    done = {} if before is None else {name: one["messages"] for name, one in before["parsers"].items()}
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _interrupt)
-    run = _Run(options, bench, before)
-    try:
-        for _ in bench.run(jobs_of(parsers, options.messages, options.seed, done)):
-            run.progress()
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
-    return run.end()
-
-
-class _Run:
-    """A run as it goes on: what it reports, and where to."""
-
-    def __init__(self, options: argparse.Namespace, bench: Bench, before: dict[str, Any] | None) -> None:
-        self._options, self._bench, self._before = options, bench, before
-        self._began = self._written = time.monotonic()
-
-    def progress(self) -> None:
-        """A line at a terminal; now and then one elsewhere, and the report so far."""
-        now = time.monotonic()
-        if (rare := now - self._written > _OFTEN) or sys.stderr.isatty():
-            found = sum(len(tally.found) for tally in self._bench.tallies.values())
-            end = "" if sys.stderr.isatty() else "\n"
-            print(f"\r{self._bench.messages} messages, {found} found", end=end, file=sys.stderr, flush=True)
-        if rare:
-            self._written = now
-            self._write()
-
-    def end(self) -> int:
-        """The exit code."""
-        return _told(self._write(), None)
-
-    def _write(self) -> dict[str, Any]:
-        report = self._report()
-        if self._before is not None:
-            report = {**report, **merged([self._before, report])}
-        if self._options.keep:
-            keep(self._bench.tallies, self._options.keep)
-        if self._options.json:
-            write(report, self._options.json)
-        return report
-
-    def _report(self) -> dict[str, Any]:
-        about = {"seed": self._options.seed, "processes": self._options.processes}
-        about |= {"memory_bound_mb": MEMORY >> 20, "hang_seconds": self._options.seconds}
-        about["seconds"] = round(time.monotonic() - self._began, 1)
-        return {**report_of(self._bench.tallies), **about}
-
-
-def _told(report: dict[str, Any], place: Path | None) -> int:
-    show(report)
-    if place is not None:
-        write(report, place)
-    return 1 if report["crashes"] or report["hangs"] else 0
-
-
-def _interrupt(_: int, __: Any) -> None:
-    raise KeyboardInterrupt
-
-
-def _parsers(options: argparse.Namespace) -> list[Parser]:
-    if options.controls:
-        return broken_parsers()
-    from fleets.fuzz.parsers import all_parsers
-
-    return [one for one in all_parsers() if options.only in one.name]
-
-
-def _unread(parsers: Sequence[Parser]) -> list[str]:
-    """Specimens that are refused: a mistake of this benchmark, or of the product. Found in a process of its own, so
-    that no server runs in this one when others are forked off it.
-    """
-    context = multiprocessing.get_context("fork")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=lambda: theirs.send(_refused(parsers)), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        return list(ours.recv())
-    except EOFError:
-        return ["a specimen ended the process that read it"]
-    finally:
-        process.join()
-
-
-def _refused(parsers: Sequence[Parser]) -> list[str]:
-    hunts = [Hunt(parser=one, seconds=60.0, rng=random.Random(0)) for one in parsers]
-    return [f"{h.parser.name}: its specimen: {out.place} {out.detail}" for h in hunts for _, out in h.begin()]
-
-
-def _options() -> argparse.Namespace:
+    """Feed the targets; exit code 1 for a finding, 2 where there is nothing to feed."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--messages", type=int, default=1_000_000, help="in all, shared among the parsers")
+    parser.add_argument("--runs", type=float, default=1e6, help="messages of all targets together")
+    parser.add_argument("--target", action="append", default=[], help="part of a name; may be given again")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="parsers with this in their names")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--processes", type=int, default=2)
     parser.add_argument(
-        "--seconds", type=float, default=1.0, help="of processor time that a message may take"
+        "--seconds", type=float, default=2.0, help="of processor time that a message may take"
     )
-    parser.add_argument("--silence", type=float, default=60.0, help="seconds until a silent process is ended")
-    parser.add_argument("--json", type=Path, help="file for the report")
-    parser.add_argument("--resume", action="store_true", help="go on from the report in the file of --json")
-    parser.add_argument("--merge", type=Path, nargs="+", metavar="PART", help="add up reports, and end")
-    parser.add_argument("--keep", type=Path, help="folder for the messages of crashes and hangs")
+    parser.add_argument("--keep", type=Path, help="folder of the messages that were a finding")
+    parser.add_argument("--json", type=Path)
     parser.add_argument("--controls", action="store_true", help="parsers that are broken on purpose")
-    parser.add_argument("--list", action="store_true", help="name the parsers and end")
+    parser.add_argument("--list", action="store_true", help="names of the targets, and no more")
+    parser.add_argument("--corpus", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.resume and options.json is None:
-        parser.error("--resume needs the file of --json")
-    return options
+    if options.corpus is not None:
+        hunt(options)
+        return 0
+    known = {name: one.share for name, one in targets_of(options.controls).items()}
+    wanted = options.target
+    shares = {
+        name: share for name, share in known.items() if not wanted or any(word in name for word in wanted)
+    }
+    if options.list or not shares:
+        print("\n".join(shares) or f"no target has {wanted} in its name")
+        return 0 if shares else 2
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="fuzz-") as place:
+        options.keep = options.keep or Path(place) / "kept"
+        each = {
+            name: max(1, round(options.runs * share / sum(shares.values()))) for name, share in shares.items()
+        }
+        with ThreadPoolExecutor(options.processes) as pool:
+            found = dict(
+                zip(
+                    each,
+                    pool.map(lambda name: search(name, each[name], options, Path(place) / "own"), each),
+                    strict=True,
+                )
+            )
+    told = {key: sum(one[key] for one in found.values()) for key in ("messages", "read", "crashes", "hangs")}
+    texts = [f"{name}: {text}" for name, one in found.items() for text in one["found"]]
+    told |= {"seconds": time.monotonic() - began, "seed": options.seed, "parsers": found, "found": texts}
+    if options.json:
+        options.json.write_text(json.dumps(told, indent=1))
+    print("\n\n".join(texts))
+    print(json.dumps({key: told[key] for key in ("messages", "read", "crashes", "hangs", "seconds")}))
+    return 1 if texts else 0
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A small fleet as real processes on 127.0.0.1, over TLS with node keys: its files, its processes, its ends."""
+"""A fleet as real processes on 127.0.0.1, over TLS: its files, its members, its processes, their ends."""
 
 import contextlib
 import csv
@@ -17,19 +17,33 @@ from typing import Any
 
 from process_tree import family
 
+from fedboard.client.joining.joining import become_member, join
+from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.cohort_file import write_cohort
+from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.keys.node_keys import make_node_key
-from fedboard.common.wire.signing import QuestionKey
+from fedboard.common.wire.addresses import Address, parse_address
+from fedboard.common.wire.devices_pb2 import JoinReply, JoinRequest
+from fedboard.common.wire.enrolment import (
+    Introduction,
+    Invitation,
+    digest_of_introduction,
+    fresh_secret,
+)
+from fedboard.server.fleet.devices.enrolment import Enrolment
+from fedboard.server.fleet.members.records import Capacity
+from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.plan.introducing import introduction_of
+from fedboard.server.fleet.plan.making import make_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.tls import make_authority, make_server_certificate
 
 FEDBOARD = (sys.executable, "-c", "from fedboard.cli.main import main; main()")
 _BELOW_EPHEMERAL = range(12_000, 32_000)
 """Ports that no outgoing connection takes while a server is being restarted."""
+_INVITED_SECONDS = 86_400.0
 _taken: set[int] = set()
 _taking = threading.Lock()
 
@@ -39,14 +53,18 @@ class FleetPlan:
     """What a fleet is made of; the mappings are sections of ``fleet.toml`` and ``device.toml``."""
 
     nodes: Mapping[str, Cohort]
+    """Ratings by device. None of them: devices join later, over the port."""
     catalogue: Catalogue
     task: Mapping[str, Any]
     privacy: Mapping[str, Any]
     rounds: Mapping[str, Any]
     protocol: Mapping[str, Any] = field(default_factory=dict)
+    members: Mapping[str, Any] = field(default_factory=dict)
+    boards: Mapping[str, Any] = field(default_factory=dict)
     policy: Mapping[str, Any] = field(default_factory=dict)
+    trusted: Mapping[str, Any] = field(default_factory=dict)
+    """``[boards]`` of the devices."""
     statement: str = "made-up ratings"
-    device_poll_seconds: float = 0.2
 
 
 def free_ports(number: int) -> list[int]:
@@ -69,90 +87,114 @@ def _is_free(port: int) -> bool:
 
 
 def make_fleet(folder: Path, plan: FleetPlan, *, door: int | None = None) -> FleetSettings:
-    """Write keys, certificates, ratings and configurations.
+    """Write keys, ratings and configurations, and make members of all devices.
 
     Args:
         folder: exists.
         plan: of the fleet.
-        door: port that the devices are told; by default that of the proxy.
+        door: port that the devices are told; by default that of the server.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    authority, authority_key = folder / "authority.pem", folder / "authority.key"
-    make_authority(authority, authority_key, name="trial")
-    certificate, key = folder / "server.pem", folder / "server.key"
-    make_server_certificate(certificate, key, authority=authority, authority_key=authority_key, names=())
-    _write_catalogue(folder / "catalogue.csv", plan.catalogue)
-    QuestionKey().write(folder)
-    port, behind = free_ports(2)
-    for name, cohort in plan.nodes.items():
-        make_node_key(folder / name / "node.key", name=name)
-        write_cohort(folder / name / "cohort", cohort, plan.catalogue.item_ids)
-        (folder / name / "device.toml").write_text(toml(_device(plan, door or port)))
-    (folder / "fleet.toml").write_text(toml(_fleet(plan, port, behind)))
-    return read_settings(folder / "fleet.toml")
-
-
-def _device(plan: FleetPlan, door: int) -> dict[str, Any]:
-    return {
-        "ratings": {"cohort": "cohort"},
-        "policy": {
-            "epsilon": 1.2 * plan.privacy["epsilon"],
-            "delta": plan.privacy["delta"],
-            "seeded_noise": plan.privacy["noise"] == "seeded",
-            **plan.policy,
-        },
-        "server": {
-            "address": f"127.0.0.1:{door}",
-            "ca_certificate": "../authority.pem",
-            "node_key": "node.key",
-            "question_key": "../question-signing.pub",
-            "poll_seconds": plan.device_poll_seconds,
-        },
-    }
-
-
-def _fleet(plan: FleetPlan, port: int, behind: int) -> dict[str, Any]:
-    return {
+    make_keys(folder / "keys", name="trial", hosts=())
+    titles = plan.catalogue.titles or plan.catalogue.item_ids
+    with (folder / "catalogue.csv").open("w", encoding="utf-8", newline="") as stream:
+        csv.writer(stream).writerows([("item", "title"), *zip(plan.catalogue.item_ids, titles, strict=True)])
+    port, ops = free_ports(2)
+    users = sum(cohort.n_users for cohort in plan.nodes.values())
+    most = max((cohort.n_users for cohort in plan.nodes.values()), default=1)
+    sections = {
         "name": "trial",
         "task": plan.task,
         "privacy": plan.privacy,
         "catalogue": {"file": "catalogue.csv", "statement": plan.statement},
-        "rounds": {"expected_nodes": len(plan.nodes), **plan.rounds},
+        "rounds": {"devices": len(plan.nodes), **plan.rounds},
         "protocol": plan.protocol,
-        "network": {
-            "listen": "127.0.0.1",
-            "port": port,
-            "superlink_port": behind,
-            "certificate": "server.pem",
-            "key": "server.key",
-            "authority": "authority.pem",
-            "question_key": "question-signing.key",
-        },
-        "nodes": [
-            {"name": name, "public_key": f"{name}/node.pub", "max_users": cohort.n_users}
-            for name, cohort in plan.nodes.items()
-        ],
+        "network": {"address": f"127.0.0.1:{port}", "ops": f"127.0.0.1:{ops}"},
+        "members": plan.members or {"users": max(users, len(plan.nodes) + most - 1)},
+        "boards": plan.boards,
     }
+    (folder / "fleet.toml").write_text(toml(sections))
+    settings = read_settings(folder / "fleet.toml")
+    StateFolder.of(settings).make()
+    invited = invite(settings, {name: cohort.n_users for name, cohort in plan.nodes.items()}, door=door)
+    for name, invitation in invited.items():
+        place = folder / name
+        write_device(place, plan.nodes[name], plan.catalogue.item_ids, settings, plan.policy)
+        _admit(settings, invitation, place)
+        with (place / "device.toml").open("a") as config:
+            config.write(toml(plan.trusted))  # the section [boards] comes last
+    return settings
+
+
+def invite(
+    settings: FleetSettings, users: Mapping[str, int], *, door: int | None = None
+) -> dict[str, Invitation]:
+    """One invitation for each name, as ``fedboard fleet invite`` makes them."""
+    introduction = digest_of_introduction(introduction_of(settings))
+    address = settings.network.reached if door is None else Address("127.0.0.1", door)
+    made = {}
+    with Register(StateFolder.of(settings).members) as register:
+        for name, most in users.items():
+            made[name] = Invitation(address=address, introduction=introduction, secret=fresh_secret())
+            register.invite(made[name].secret, name=name, max_users=most, seconds=_INVITED_SECONDS)
+    return made
+
+
+def write_device(
+    folder: Path,
+    ratings: Cohort,
+    item_ids: Sequence[str],
+    settings: FleetSettings,
+    policy: Mapping[str, Any] | None = None,
+) -> None:
+    """A device with its ratings and policy, which has no server yet; one person's ratings are in a store."""
+    make_private_folder(folder)
+    if ratings.n_users == 1:
+        where = {"store": "ratings.sqlite"}
+        with RatingStore.create(folder / "ratings.sqlite") as store:
+            given = zip(ratings.items.tolist(), ratings.ratings.tolist(), strict=True)
+            store.put(OwnRating(item=item_ids[item], rating=rating) for item, rating in given)
+    else:
+        where = {"cohort": "cohort"}
+        write_cohort(folder / "cohort", ratings, tuple(item_ids))
+    promise = settings.promise
+    limit = {"epsilon": 1.2 * promise.epsilon, "delta": promise.delta, "seeded_noise": settings.simulated}
+    config = toml({"ratings": where, "policy": {**limit, **(policy or {})}})
+    (folder / "device.toml").write_text(config)
+
+
+def _admit(settings: FleetSettings, invitation: Invitation, folder: Path) -> None:
+    """Make a member of a device without a server: by what the server would do."""
+    introduction = introduction_of(settings)
+    enrolment = Enrolment(
+        introduction=introduction,
+        open_register=lambda: Register(StateFolder.of(settings).members),
+        capacity=Capacity(devices=settings.most_devices, users=settings.most_users),
+    )
+
+    def ask(request: JoinRequest) -> JoinReply:
+        return enrolment.admit(request.SerializeToString())
+
+    opened = Introduction.open(introduction, digest=invitation.introduction)
+    become_member(invitation, opened, folder, ask=ask)
+
+
+def joined(url: str, token: str, folder: Path) -> float:
+    """Let a device join over the port; seconds that it took."""
+    began = time.monotonic()
+    join(Invitation.parse(url, token), folder)
+    return time.monotonic() - began
 
 
 def toml(sections: Mapping[str, Any]) -> str:
-    """Sections as TOML: texts, numbers and lists look as they do in JSON."""
-    return "".join(f"{name} = {_value(value)}\n" for name, value in sections.items())
+    """Sections as TOML: texts, numbers and lists look as they do in JSON; empty ones are left out."""
+    return "".join(f"{name} = {_value(value)}\n" for name, value in sections.items() if value != {})
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Mapping):
         return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_value, value)) + "]"
     return json.dumps(value)
-
-
-def _write_catalogue(path: Path, catalogue: Catalogue) -> None:
-    titles = catalogue.titles or catalogue.item_ids
-    with path.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        writer.writerows([("item", "title"), *zip(catalogue.item_ids, titles, strict=True)])
 
 
 class Deployment:
@@ -169,6 +211,11 @@ class Deployment:
     def log(self) -> RoundLog:
         """The rounds so far."""
         return RoundLog(self.state.run / "rounds.jsonl")
+
+    @property
+    def port(self) -> int:
+        """Of the server."""
+        return parse_address(self.settings.network.address, name="address").port
 
     def start(
         self, name: str, command: Sequence[str] = FEDBOARD, *, stays: bool = False, **environment: str
@@ -213,10 +260,6 @@ class Deployment:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
-
-    def part(self, words: str) -> int | None:
-        """Process id of a part of the server, by words of its command line."""
-        return next((pid for pid in self.look() if words in _command_line(pid)), None)
 
     def look(self) -> list[int]:
         """All processes that run below ours now."""

@@ -6,8 +6,7 @@ usage: python benchmarks/speed/runtimes.py --data ml-1m-x12.npz [--json FILE]
 Rank 8, 3 rounds, seeded noise, the same kernels everywhere: all boards must be the same to the last bit, which is
 checked. ``rounds`` are the seconds of the rounds on items (the last three), ``with start-up`` is everything from
 the start of the runtime to the last board (the data are loaded before). The deployment has two gateways with half
-of the users each. Then what does not depend on the data: the fixed cost of a round of a deployment, one-user nodes
-in this process and as processes, and what SuperLink and proxy take to carry messages.
+of the users each.
 
 ``--check`` prints the digests of ``adadpals`` and ``residual`` on ml-100k (FEDBOARD_DATA): engine with 1, 2 and 4
 workers, in process, Flower's simulation, and three processes over TLS.
@@ -37,7 +36,6 @@ from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.simulate import Silent, simulate
-from speed.runtimes_small import small_fleets
 
 RANK, ROUNDS, EPSILON = 8, 3, 5.0
 MOST_SECONDS = 900.0
@@ -130,16 +128,9 @@ def in_a_deployment(case: Case) -> Timed:
             "algorithm": case.algorithm,
             "rating_range": list(problem.rating_range),
             "settings": {"rank": RANK, "rounds": ROUNDS},
-            "kernels": case.kernels,
         },
-        privacy={"epsilon": EPSILON, "delta": 1e-5, "noise": "seeded"},
-        rounds={
-            "quorum": case.nodes,
-            "deadline_seconds": MOST_SECONDS,
-            "poll_seconds": 0.1,
-            "form": case.wire,
-        },
-        device_poll_seconds=0.2,
+        privacy={"epsilon": EPSILON, "delta": 1e-5, "seed": 0},
+        rounds={"quorum": case.nodes, "deadline_seconds": MOST_SECONDS},
     )
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
@@ -186,8 +177,7 @@ def compare(data: str, repeats: int) -> dict[str, Any]:
         Case(name="engine, 2 workers", data=data),
         Case(name="Flower simulation, 4 cohorts", data=data, runtime="flower"),
         Case(name="Flower simulation, sums", data=data, runtime="flower", wire="dense"),
-        Case(name="deployment, 2 gateways, factored", data=data, runtime="deployment", nodes=2),
-        Case(name="deployment, 2 gateways, dense", data=data, runtime="deployment", nodes=2, wire="dense"),
+        Case(name="deployment, 2 gateways", data=data, runtime="deployment", nodes=2),
         Case(name="engine, 1 worker, compiled", data=data, workers=1, kernels="compiled"),
         Case(name="in process, compiled", data=data, runtime="in-process", kernels="compiled"),
         Case(name="engine, 2 workers, compiled", data=data, kernels="compiled"),
@@ -250,7 +240,6 @@ def main() -> int:
     parser.add_argument("--data", help="ratings; for --check by default ml-100k in FEDBOARD_DATA")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--no-small", action="store_true", help="leave out what does not depend on the data")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
@@ -265,8 +254,6 @@ def main() -> int:
     else:
         found = {} if options.data is None else compare(options.data, options.repeats)
         good = all(found.get(f"same_boards_{kernels}", True) for kernels in ("numpy", "compiled"))
-        if not options.no_small:
-            found |= small_fleets()
     found["load"] = os.getloadavg()
     print(json.dumps(found, indent=1))
     if options.json:

@@ -2,22 +2,28 @@
 
 import hashlib
 import json
+import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedboard.client.boards.mirror_check import check_source
+from fedboard.client.boards.sources import open_source
 from fedboard.client.device.config import load_device
 from fedboard.common.board import Board
+from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.publishing.mirror_files import Mirror
 
 KINDS = ("double_releases", "lost_boards", "underbooked_ledgers", "invalid_final_boards")
 SURE = 1 - 1e-9  # recomputed numbers agree to rounding
@@ -48,7 +54,7 @@ class Left:
     folder: Path
     settings: FleetSettings
     notes: Path
-    """Log of the parts, see ``part.py``."""
+    """Log of server and devices, see ``part.py``."""
     reader: Reader
 
     def __post_init__(self) -> None:
@@ -57,7 +63,7 @@ class Left:
         self.boards = [Board.load(path) for path in sorted((self.run / "boards").glob("board-*.board"))]
         lines = self.notes.read_text().splitlines() if self.notes.exists() else []
         self.log: list[dict[str, Any]] = [json.loads(line) for line in lines]
-        self.private = self.settings.privacy.noise == "secure"
+        self.private = not self.settings.simulated
         with Ledger.open(self.run / "ledger.sqlite", read_only=True) as ledger:
             self.events, self.identity = ledger.events(), ledger.id
             self.spent, self.budget = ledger.spent().epsilon, ledger.budget.epsilon
@@ -85,6 +91,13 @@ class Left:
         """Boards with the content of the one before."""
         return sum(_same_content(*pair) for pair in pairwise(self.boards))
 
+    @property
+    def lost_unbooked(self) -> int:
+        """Those of them in which nothing was booked: what a server that ends may never cost under ``trusted``."""
+        booked = _releases_by_round(self)
+        lost = [before.version for before, after in pairwise(self.boards) if _same_content(before, after)]
+        return sum(not booked[version] for version in lost)
+
 
 def problems(left: Left) -> dict[str, list[str]]:
     """Everything that must not be, by kind."""
@@ -92,7 +105,7 @@ def problems(left: Left) -> dict[str, list[str]]:
     found["double_releases"] += double_releases(left)
     found["lost_boards"] += lost_boards(left)
     found["underbooked_ledgers"] += [*underbooked(left), *underbooked_devices(left)]
-    found["invalid_final_boards"] += invalid_boards(left)
+    found["invalid_final_boards"] += [*invalid_boards(left), *invalid_mirror(left)]
     return found
 
 
@@ -203,6 +216,20 @@ def invalid_boards(left: Left) -> Iterator[str]:
         yield "certificate.json is of no board that is there"
 
 
+def invalid_mirror(left: Left) -> Iterator[str]:
+    """What readers get: chain, signatures, cosignatures and files; and whether it is what there is."""
+    keys, mirror = KeysFolder.of(left.settings), StateFolder.of(left.settings).mirror
+    assert keys.roots is not None
+    pinned = PinnedKey.read(keys.roots / "1.root.json", witnesses=left.settings.boards.cosigners)
+    with closing(open_source(str(mirror))) as source:
+        for found in check_source(source, pinned, max_bytes=1 << 30):
+            if found.passed is False:
+                yield f"the mirror: {found.check}: {found.detail}"
+    newest = Mirror(mirror).published()
+    if not newest or newest[-1].manifest.board_digest != left.boards[-1].digest:
+        yield "the newest board is not published"
+
+
 def answered_boards(left: Left) -> Iterator[dict[str, Any]]:
     """What all devices have on record of this run."""
     for name in left.names.values():
@@ -248,4 +275,59 @@ def _same_content(old: Board, new: Board) -> bool:
     )
 
 
-__all__ = ["KINDS", "Left", "Reader", "problems"]
+def tampers() -> dict[str, tuple[Callable[[Left], None], str]]:
+    """What may be done to the files of a finished run, and under which kind it must be found."""
+    return {
+        "ledger cut short": (_cut_ledger, "underbooked_ledgers"),
+        "device forgot": (_forget_device, "underbooked_ledgers"),
+        "device booked less": (_cut_device, "underbooked_ledgers"),
+        "board gone": (_remove_board, "lost_boards"),
+        "board replaced": (_replace_board, "lost_boards"),
+        "board of NaN": (_spoil_board, "invalid_final_boards"),
+        "noise drawn once more": (_draw_again, "double_releases"),
+    }
+
+
+def _cut_ledger(left: Left) -> None:
+    _drop_last_row(left.run / "ledger.sqlite")
+
+
+def _cut_device(left: Left) -> None:
+    _drop_last_row(left.folder / "a" / "state" / "ledger.sqlite")
+
+
+def _drop_last_row(ledger: Path) -> None:
+    with sqlite3.connect(ledger) as connection:
+        connection.execute("DELETE FROM events WHERE seq = (SELECT MAX(seq) FROM events)")
+    connection.close()
+
+
+def _forget_device(left: Left) -> None:
+    (left.folder / "b" / "state" / "ledger.sqlite").unlink()
+
+
+def _last(left: Left) -> Path:
+    return max((left.run / "boards").glob("board-*.board"))
+
+
+def _remove_board(left: Left) -> None:
+    _last(left).unlink()
+
+
+def _replace_board(left: Left) -> None:
+    board = left.boards[-1]
+    replace(board, arrays=left.boards[-2].arrays, _digest=[]).save(_last(left))
+
+
+def _spoil_board(left: Left) -> None:
+    board: Board = left.boards[-1]
+    arrays = {name: np.array(array) for name, array in board.arrays.items()}
+    name = next(name for name, array in arrays.items() if array.dtype.kind == "f")
+    arrays[name].flat[0] = np.nan
+    replace(board, arrays=arrays, _digest=[]).save(_last(left))
+
+
+def _draw_again(left: Left) -> None:
+    line = next(line for line in left.notes.read_text().splitlines() if '"draw"' in line)
+    with left.notes.open("a") as stream:
+        stream.write(line + "\n")

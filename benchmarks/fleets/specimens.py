@@ -1,9 +1,6 @@
 """What the product itself makes: boards with certificates, ledgers, keys, sessions. Small, and all made up."""
 
-import os
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -15,7 +12,6 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.keys.node_keys import make_node_key
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
@@ -29,9 +25,6 @@ from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.written import from_written, with_noise
 from fedboard.common.wire.enrolment import Introduction
 from fedboard.common.wire.item_features import CatalogueFeatures
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.tls import make_authority
 
 N_ITEMS, N_USERS = 12, 6
 _RELEASE = GaussianRelease(
@@ -58,15 +51,6 @@ def folder() -> Path:
 
 
 _HELD: list[tempfile.TemporaryDirectory[str]] = []
-
-
-@contextmanager
-def in_file(content: bytes, name: str) -> Iterator[Path]:
-    """These bytes as a file, of each process its own."""
-    place = folder() / str(os.getpid()) / name
-    place.parent.mkdir(exist_ok=True)
-    place.write_bytes(content)
-    yield place
 
 
 def cohort() -> Cohort:
@@ -174,36 +158,6 @@ def population_account() -> bytes:
     return place.read_bytes()
 
 
-@cache
-def members_register() -> bytes:
-    """The file of a register with a device that joined, one that the settings name, and an open invitation."""
-    place = folder() / "members.sqlite"
-    secrets = [bytes([number]) * 32 for number in range(2)]
-    with Register(place) as made:
-        made.keep_to({"-----BEGIN PUBLIC KEY-----\nlisted\n": ("ann", 3)})
-        for number, secret in enumerate(secrets):
-            made.invite(secret, name=f"device-{number}", max_users=2, seconds=1e9)
-        made.join(
-            secrets[0], "joined", capacity=Capacity(users=100, devices=9), version="1", identity="ef" * 32
-        )
-    return place.read_bytes()
-
-
-@cache
-def node() -> Path:
-    """The private key of a device; its public half lies beside it."""
-    make_node_key(place := folder() / "nodes" / "ann.key", name="ann")
-    return place
-
-
-@cache
-def authority() -> Path:
-    """The certificate of the authority that vouches for a server."""
-    place = folder() / "authority.pem"
-    make_authority(place, place.with_suffix(".key"), name="fleet")
-    return place
-
-
 def introduction(authority_pem: str) -> Introduction:
     """Of a server, to devices that join."""
     return Introduction(
@@ -215,5 +169,5 @@ def introduction(authority_pem: str) -> Introduction:
         adjacency=Adjacency.ADD_REMOVE,
         authority=authority_pem,
         question_key="ab" * 32,
-        board_port=8445,
+        board_key="cd" * 32,
     )

@@ -1,11 +1,8 @@
 """Sessions of masked sums and of two servers: each step's messages, as either side reads them."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
-from fleets.fuzz.specimens import N_ITEMS, N_USERS, boards, rows
-from fleets.fuzz.trials import Parser
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SecureNoise
@@ -28,14 +25,16 @@ from fedboard.server.helper.messages import (
     take_message,
     total_message,
 )
+from fleets.fuzz_port import Target
+from fleets.specimens import N_ITEMS, N_USERS, boards, rows
 
 _ABOUT = b"run films\nround 0"
 _CLIENTS = tuple(f"client-{number}" for number in range(4))
 
 
-def session_parsers() -> list[Parser]:
-    """Of both sides."""
-    return [*_of_masked_sums(), *_of_two_servers()]
+def session_targets() -> dict[str, Target]:
+    """Of both sides, by name."""
+    return {**_of_masked_sums(), **_of_two_servers()}
 
 
 def _given() -> Given:
@@ -67,45 +66,23 @@ class _Masked:
         return client.answer(content, self._given)
 
 
-def _of_masked_sums() -> list[Parser]:
-    found = []
+def _of_masked_sums() -> dict[str, Target]:
+    found = {}
     for step, name in enumerate(("keys", "shares", "masked", "unmask")):
         session = _Masked(step)
-        found.append(
-            Parser(
-                name=f"device/masked-sum-{name}",
-                read=session.ask,
-                refusals=(RefusedError, PrivacyError),
-                specimens=(session.messages[_CLIENTS[0]],),
-                form="frame",
-                share=0.3,
-            )
-        )
-        found.append(
-            Parser(
-                name=f"server/masked-sum-{name}",
-                read=_taking(step, session),
-                refusals=(RefusedError,),
-                specimens=tuple(session.replies.values())[:2],
-                form="frame",
-                share=0.5,
-            )
+        refusals = (RefusedError, PrivacyError)
+        asked, replies = (session.messages[_CLIENTS[0]],), tuple(session.replies.values())[:2]
+        found[f"device/masked-sum-{name}"] = Target(session.ask, refusals, asked, "frame", 0.3)
+        found[f"server/masked-sum-{name}"] = Target(
+            _taking(step, session), (RefusedError,), replies, "frame", 0.5
         )
     session = _Masked(2)
 
     def resumed(content: bytes) -> object:
         return session.protocol.resume(_ABOUT, SecureNoise(), content).to_bytes()
 
-    found.append(
-        Parser(
-            name="device/masked-sum-state",
-            read=resumed,
-            refusals=(InputError,),
-            specimens=(session.states[_CLIENTS[0]],),
-            form="msgpack",
-        )
-    )
-    return found
+    state = Target(resumed, (InputError,), (session.states[_CLIENTS[0]],))
+    return {**found, "device/masked-sum-state": state}
 
 
 def _taking(step: int, first: _Masked) -> Callable[[bytes], object]:
@@ -124,7 +101,7 @@ def _taking(step: int, first: _Masked) -> Callable[[bytes], object]:
     return take
 
 
-def _of_two_servers() -> list[Parser]:
+def _of_two_servers() -> dict[str, Target]:
     requests = rows()[1]
     helper = LocalHelper(SecureNoise())
     parts: dict[str, bytes] = {}
@@ -144,7 +121,7 @@ def _of_two_servers() -> list[Parser]:
 
     protocol = TwoServer.sized(clients=3, users=3 * N_USERS, settings={}).helped_by(Kept())
     session = protocol.open(_ABOUT, requests, _CLIENTS[:3], n_items=N_ITEMS)
-    given = replace(_given())
+    given = _given()
     asked = session.outgoing()[_CLIENTS[0]]
     replies = [protocol.join(_ABOUT, SecureNoise()).answer(asked, given) for _ in range(2)]
     session.take(_CLIENTS[1], replies[1])
@@ -183,14 +160,11 @@ def _of_two_servers() -> list[Parser]:
                 refused = error
         raise refused
 
-    key = key_reply(session.key)
-    specimens = {
-        "device/two-server-ask": (answered, (asked,), 0.1),
-        "server/two-server-reply": (taken, (replies[0],), 0.1),
-        "helper/messages": (of_leader, (begin, parts[_CLIENTS[1]], total_message(_ABOUT, _CLIENTS)), 1.0),
-        "server/helper-replies": (reply, (key, share_reply(share)), 1.0),
+    ask, refusals = (begin, parts[_CLIENTS[1]], total_message(_ABOUT, _CLIENTS)), (RefusedError,)
+    replied = (key_reply(session.key), share_reply(share))
+    return {
+        "device/two-server-ask": Target(answered, refusals, (asked,), "frame", 0.1),
+        "server/two-server-reply": Target(taken, refusals, (replies[0],), "frame", 0.1),
+        "helper/messages": Target(of_leader, refusals, ask, "frame"),
+        "server/helper-replies": Target(reply, refusals, replied, "frame"),
     }
-    return [
-        Parser(name=name, read=read, refusals=(RefusedError,), specimens=of, form="frame", share=weight)
-        for name, (read, of, weight) in specimens.items()
-    ]

@@ -1,6 +1,6 @@
 """Many devices in one process: each joins, fetches its questions, answers and hands in what it answered by itself.
 
-    python benchmarks/fleets/devices/swarm.py PLAN
+    python benchmarks/fleets/swarm.py PLAN
 
 PLAN is a JSON file, see ``SwarmPlan``. Everything that a device does is the product's own code, over its own TLS
 connections, with its own key, ratings, policy and ledger; only the waiting between two turns is shared by threads.
@@ -17,9 +17,10 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import msgspec
 import numpy as np
@@ -27,12 +28,15 @@ from process_tree import own_peak_mib
 
 from fedboard.client.device.config import load_device, open_device
 from fedboard.client.node import node
-from fedboard.client.node.connection import DirectConnection, Received
+from fedboard.client.node.connection import CallError, Received, ServerConnection
 from fedboard.client.node.settings import NodeSettings
-from fedboard.common.wire.enrolment import Invitation
-from fleets.devices.fleet import enrol
-from fleets.devices.people import people
-from fleets.devices.turns import FlowerTurns, Turns
+from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.server.fleet.plan.settings import read_settings
+from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fleets.deployment import joined, write_device
+
+ITEMS, RATINGS_EACH = 3449, 96.8
+"""Of ml-1m-x12: items, and training ratings of a user."""
 
 
 class SwarmPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +50,6 @@ class SwarmPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Of each."""
     all_devices: int
     data: str | None
-    carrier: str
     threads: int
     spread: float
     """Seconds over which devices come for the first time."""
@@ -73,7 +76,7 @@ class Seen:
 _seen = Seen()
 
 
-class MeasuredConnection(DirectConnection):
+class MeasuredConnection(ServerConnection):
     """The product's, with a watch."""
 
     def receive(self) -> Received | None:
@@ -84,8 +87,8 @@ class MeasuredConnection(DirectConnection):
         began = time.monotonic()
         try:
             received = super().receive()
-        except Exception as error:
-            _seen.failures[f"receive {getattr(error, 'status', type(error).__name__)}"] += 1
+        except CallError as error:
+            _seen.failures[f"receive {error.trouble.name}"] += 1
             raise
         finally:
             with _seen.lock:
@@ -105,83 +108,87 @@ class MeasuredConnection(DirectConnection):
         began = time.monotonic()
         try:
             super().send(work, reply)
-        except Exception as error:
-            _seen.failures[f"send {getattr(error, 'status', type(error).__name__)}"] += 1
+        except CallError as error:
+            _seen.failures[f"send {error.trouble.name}"] += 1
             raise
         _seen.answers.append(time.monotonic() - began)
 
 
-def joined(plan: SwarmPlan) -> list[float]:
+def people(data: Path | None, n_users: int) -> tuple[Cohort, tuple[str, ...]]:
+    """So many users, and the ids of the items.
+
+    Args:
+        data: ``.npz`` with arrays ``user``, ``item``, ``rating`` and ``item_id``; None: made-up people of
+            its shape.
+        n_users: of the file, the first ones.
+    """
+    if data is None:
+        made = SyntheticConfig(n_users=n_users, n_items=ITEMS, mean_ratings_per_user=RATINGS_EACH)
+        return synthetic_ratings(made).cohort(), tuple(str(number) for number in range(ITEMS))
+    with np.load(data, allow_pickle=False) as file:
+        user, item, rating, ids = (file[name] for name in ("user", "item", "rating", "item_id"))
+    n_known = int(user.max()) + 1
+    if n_users > n_known:
+        raise SystemExit(f"{data} has {n_known} users, and {n_users} are wanted: fewer --devices or --users")
+    whole = cohort_from_triples(user, item, rating, n_users=n_known, n_items=len(ids))
+    return whole.rows(0, n_users), tuple(map(str, ids.tolist()))
+
+
+def join_all(plan: SwarmPlan) -> list[float]:
     """Let all join that have an invitation; seconds of each."""
     if not plan.invitations:
         return []
-    everybody, item_ids = people(
-        None if plan.data is None else Path(plan.data), plan.all_devices * plan.users
+    data, settings = (
+        None if plan.data is None else Path(plan.data),
+        read_settings(Path(plan.folder, "fleet.toml")),
     )
+    everybody, item_ids = people(data, plan.all_devices * plan.users)
     took = []
     for number in range(plan.first, plan.first + plan.devices):
-        name = f"d{number}"
-        ratings = everybody.rows(number * plan.users, (number + 1) * plan.users)
-        invitation = Invitation.parse(*plan.invitations[name])
-        took.append(enrol(Path(plan.folder) / name, invitation, ratings, item_ids))
+        name, ratings = f"d{number}", everybody.rows(number * plan.users, (number + 1) * plan.users)
+        write_device(Path(plan.folder) / name, ratings, item_ids, settings)
+        took.append(joined(*plan.invitations[name], Path(plan.folder) / name))
     return took
 
 
-def devices(plan: SwarmPlan) -> Turns:
+def devices(plan: SwarmPlan) -> list[node.Node]:
     """All of them, ready."""
-    made = []
-    for number in range(plan.first, plan.first + plan.devices):
-        config = Path(plan.folder) / f"d{number}" / "device.toml"
-        device = load_device(config)
-        assert device.server is not None
-        settings = NodeSettings(
-            server=device.server.address,
-            root_certificate=device.server.ca_certificate,
-            private_key=device.server.node_key,
-            poll_seconds=device.server.poll_seconds,
-            largest=device.server.max_question_megabytes << 20,
-            device=str(config),
-        )
-        made.append((settings, config, device.answers().expire))
-    if plan.carrier == "flower":
-        return FlowerTurns([settings for settings, _, _ in made])
-    return _Direct(
-        [
-            node.DirectNode(settings, lambda config=config: open_device(config), idle=idle)
-            for settings, config, idle in made
-        ]
+    return [
+        device_of(Path(plan.folder) / f"d{number}" / "device.toml")
+        for number in range(plan.first, plan.first + plan.devices)
+    ]
+
+
+def device_of(config: Path) -> node.Node:
+    """A device as ``fedboard client`` makes it."""
+    device = load_device(config)
+    server = device.server
+    assert server is not None
+    settings = NodeSettings(
+        server=server.address,
+        authority=server.authority,
+        key=server.key,
+        largest=server.max_question_megabytes << 20,
     )
+    return node.Node(settings, lambda: open_device(config), idle=device.answers().expire)
 
 
-class _Direct:
-    """Devices without Flower."""
-
-    def __init__(self, nodes: list[node.DirectNode]) -> None:
-        self._nodes = nodes
-
-    def __len__(self) -> int:
-        return len(self._nodes)
-
-    def turn(self, number: int) -> float:
-        """One turn of one device; seconds until its next."""
-        return self._nodes[number].turn()
-
-    def told(self) -> dict[str, object]:
-        """What they counted."""
-        tallies = [one.tally for one in self._nodes]
-        return {
-            "answered": sum(tally.answered for tally in tallies),
-            "given": sum(tally.given for tally in tallies),
-            "refused": sum(tally.refused for tally in tallies),
-            "undelivered": sum(tally.undelivered for tally in tallies),
-            "bytes": [sum(t.traffic.sent for t in tallies), sum(t.traffic.received for t in tallies)],
-            "codes": sorted({str(code) for tally in tallies for code in tally.codes}),
-        }
+def told_of(nodes: list[node.Node]) -> dict[str, Any]:
+    """What devices counted."""
+    tallies = [one.tally for one in nodes]
+    return {
+        "answered": sum(tally.answered for tally in tallies),
+        "given": sum(tally.given for tally in tallies),
+        "refused": sum(tally.refused for tally in tallies),
+        "undelivered": sum(tally.undelivered for tally in tallies),
+        "bytes": [sum(t.traffic.sent for t in tallies), sum(t.traffic.received for t in tallies)],
+        "codes": sorted({str(code) for tally in tallies for code in tally.codes}),
+    }
 
 
-def run(turns: Turns, stop: threading.Event, *, threads: int, spread: float) -> None:
+def run(nodes: list[node.Node], stop: threading.Event, *, threads: int, spread: float) -> None:
     """Give each its turn when it is due, until told to stop."""
-    due = [(time.monotonic() + random.uniform(0, spread), number) for number in range(len(turns))]
+    due = [(time.monotonic() + random.uniform(0, spread), number) for number in range(len(nodes))]
     heapq.heapify(due)
     changed = threading.Condition()
 
@@ -193,7 +200,7 @@ def run(turns: Turns, stop: threading.Event, *, threads: int, spread: float) -> 
                 if stop.is_set():
                     return
                 _, number = heapq.heappop(due)
-            pause = turns.turn(number)
+            pause = nodes[number].turn()
             with changed:
                 heapq.heappush(due, (time.monotonic() + pause, number))
 
@@ -209,12 +216,13 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     if not seconds:
         return {"number": 0}
     half, most = np.percentile(seconds, [50, 99])
+    mean, largest = float(np.mean(seconds)), max(seconds)
     return {
         "number": len(seconds),
-        "mean": float(np.mean(seconds)),
+        "mean": mean,
         "median": float(half),
         "p99": float(most),
-        "largest": max(seconds),
+        "largest": largest,
     }
 
 
@@ -223,15 +231,15 @@ def main() -> None:
     plan = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=SwarmPlan)
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    joins = joined(plan)
+    joins = join_all(plan)
     cpu_of_joining = _cpu()
-    with mock.patch.object(node, "DirectConnection", MeasuredConnection):
-        turns = devices(plan)
+    with mock.patch.object(node, "ServerConnection", MeasuredConnection):
+        nodes = devices(plan)
     ready = _cpu()
     Path(plan.told + ".ready").write_text(json.dumps({"joins": percentiles(joins), "cpu": cpu_of_joining}))
     while not Path(plan.folder, "go").exists() and not stop.is_set():
         time.sleep(0.1)
-    run(turns, stop, threads=plan.threads, spread=plan.spread)
+    run(nodes, stop, threads=plan.threads, spread=plan.spread)
     told = {
         "polls": percentiles(_seen.polls),
         "boards": {**percentiles(_seen.boards), "bytes": _seen.board_bytes, "at_once": _seen.boards_at_once},
@@ -240,7 +248,7 @@ def main() -> None:
         "cpu_of_joining": cpu_of_joining,
         "cpu": _cpu() - ready,
         "peak_memory_gb": own_peak_mib() / 1024,
-        **turns.told(),
+        **told_of(nodes),
     }
     Path(plan.told).write_text(json.dumps(told))
 
