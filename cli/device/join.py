@@ -79,7 +79,7 @@ def join(
         whole = {"columns": None, "store": None, "place": None}
         context.invoke(import_ratings, file=ratings, device=member.device, **whole)
     if run:
-        from fedboard.cli.device.client import take_part
+        from fedboard.cli.device.taking_part import take_part
 
         take_part(member.device, once=False)
         return
