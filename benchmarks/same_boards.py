@@ -122,8 +122,8 @@ def about(config: dict[str, Any], place: Path) -> Found:
 
 def fleet(people: People, name: str, options: dict[str, Any], place: Path) -> Found:
     """A server and its devices as processes, over TLS."""
-    run, commands = Fedboard.fleet(name, options["protocol"], people, place)
-    trained_fleet(place, commands)
+    run, port, commands = Fedboard.fleet(name, options["protocol"], people, place)
+    trained_fleet(place, port, commands)
     found = told(run)
     return {member: found[member] for member in options["compared"]}
 

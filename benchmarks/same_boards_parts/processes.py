@@ -41,13 +41,14 @@ class Cluster(ExitStack):
         self._address = f"127.0.0.1:{port}"
 
 
-def trained_fleet(folder: Path, commands: Mapping[str, Sequence[str]]) -> None:
-    """Start the processes of a fleet, the server first, and wait until that has ended."""
+def trained_fleet(folder: Path, port: int, commands: Mapping[str, Sequence[str]]) -> None:
+    """Start the server of a fleet, its devices once it listens, and wait until it has ended."""
     with ExitStack() as stack:
         processes = []
         for name, words in commands.items():
             processes.append(started(words, folder / f"{name}.log"))
             stack.callback(ended, processes[-1])
+            wait(lambda: _answers(port), processes, folder)
         wait(lambda: processes[0].poll() is not None, processes[1:], folder)
         if processes[0].returncode:
             raise RuntimeError(f"the server ended with {processes[0].returncode}: {_logs(folder)}")

@@ -122,13 +122,11 @@ class Fedboard:
 
     @classmethod
     def keys(cls, people: People) -> Path:
-        """Keys and ratings of a server and its devices, made once for all fleets."""
-        folder = people.folder / "keys"
+        """Keys of a server, made once for all fleets, and the ratings of its gateways."""
+        folder = people.folder / "quick"
         if not folder.exists():
-            for kind in ("authority", "server", "questions"):
-                cls.command("keys", kind, "--out", folder)
+            cls.command("fleet", "init", folder, "--data-catalogue", people.titles, "--devices", 1)
             for device, (first, end) in TABLE["fleet"]["users"].items():
-                cls.command("keys", "node", device, "--out", folder)
                 users = ("--users", f"{first}:{end}", "--rating-range", "1,5")
                 cls.command("data", "cohort", people.ratings, folder / f"cohort-{device}", *users)
         return folder
@@ -136,29 +134,29 @@ class Fedboard:
     @classmethod
     def fleet(
         cls, name: str, protocol: str, people: People, folder: Path
-    ) -> tuple[Path, dict[str, list[str]]]:
-        """Write a fleet: the folder of its run, and the commands of its processes, server first."""
-        port, behind = free_ports(2)
+    ) -> tuple[Path, int, dict[str, list[str]]]:
+        """Write a fleet: the folder of its run, its port, and the commands of its processes, server first."""
+        port, ops = free_ports(2)
         learnt = {"feedback": "explicit", "settings": {}, **TABLE["algorithms"][name]}
         told = {
             key: json.dumps(learnt[key]).replace(":", " =") for key in ("algorithm", "feedback", "settings")
         }
-        told |= {
-            "protocol": TABLE["protocols"][protocol],
-            "keys": str(cls.keys(people)),
-            "titles": str(people.titles),
-        }
-        words = {"server": ["server", "--until-trained", "--config", str(folder / "fleet.toml")]}
-        text = TABLE["fleet"]["server"].format(**told, port=port, behind=behind)
-        for device, (first, end) in TABLE["fleet"]["users"].items():
-            text += TABLE["fleet"]["node"].format(**told, device=device, users=end - first)
-            (folder / device).mkdir()
-            (folder / device / "device.toml").write_text(
-                TABLE["fleet"]["device"].format(**told, port=port, device=device)
-            )
-            words[device] = ["client", "--config", str(folder / device / "device.toml")]
-        (folder / "fleet.toml").write_text(text)
-        return folder / "state" / "runs" / "trial", {key: [_command(), *rest] for key, rest in words.items()}
+        quick, gateways, config = cls.keys(people), TABLE["fleet"]["users"], folder / "fleet.toml"
+        told |= {"protocol": TABLE["protocols"][protocol], "keys": str(quick / "keys")}
+        users = sum(end - first for first, end in gateways.values())
+        text = TABLE["fleet"]["server"]
+        config.write_text(text.format(**told, titles=people.titles, port=port, ops=ops, users=users))
+        cls.command("server", "--check", "--config", config)
+        words = {"server": ["server", "--until-trained", "--config", str(config)]}
+        for device, (first, end) in gateways.items():
+            place, invitation = folder / device, folder / f"{device}.invitation"
+            cls.command("fleet", "invite", device, "--users", end - first, "--out", invitation, "--config", config)
+            place.mkdir()
+            ratings = f'ratings = {{ cohort = "{quick / f"cohort-{device}"}" }}'
+            (place / "device.toml").write_text(f"{ratings}\n{TABLE['fleet']['policy']}\n")
+            words[device] = ["client", "join", "--invitation", str(invitation), "--out", str(place), "--run"]
+        run = folder / "state" / "runs" / "trial"
+        return run, port, {key: [_command(), *rest] for key, rest in words.items()}
 
 
 def _command() -> str:

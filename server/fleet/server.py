@@ -79,13 +79,13 @@ class FleetServer:
         self._rounds = RoundLoop(settings, self._mailbox, say=self._say)
         self._members: dict[str, Member] | None = None
         self._seen_at = 0.0
-        self._publishes = False
+        self._to_start = list[Callable[[], None]]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._stopped = False
 
     def run(self, *, until_trained: bool = False) -> None:
-        """Serve until ``stop``, SIGTERM or SIGINT.
+        """Serve until ``stop``, or until a signal asks this process to end.
 
         Args:
             until_trained: end as soon as the training is complete.
@@ -124,13 +124,17 @@ class FleetServer:
         if self._stopped:
             return
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
                 self._loop.add_signal_handler(number, self.stop)
         async with AsyncExitStack() as stack:
             register = stack.enter_context(Register(self._state.members))
             self._devices = self._device_service(register)
             self._boards = BoardsServicer(Mirror(self._state.mirror), simulation=self._settings.simulated)
             self._publisher = self._publisher_of_boards()
+            self._to_start = [
+                self._publisher.start,
+                self._rounds.start,
+            ]  # what is on the disk is needed for both
             stack.callback(self._publisher.close)
             port = self._port()
             await self._boards.look()
@@ -139,24 +143,25 @@ class FleetServer:
             stack.enter_context(self._ops())
             looked_after = stack.enter_context(Register(self._state.members))
             tasks = [
-                asyncio.ensure_future(each)
+                asyncio.create_task(each)
                 for each in (port.run(), self._boards.poll(), self._look(looked_after, until_trained))
             ]
             stack.push_async_callback(self._end, tasks)
             self._say(f"devices and readers come to {self._settings.network.listening.text}")
             await self._until_stopped(tasks)
 
-    async def _until_stopped(self, tasks: list["asyncio.Future[None]"]) -> None:
+    async def _until_stopped(self, tasks: list["asyncio.Task[None]"]) -> None:
         assert self._stop is not None
-        stopped = asyncio.ensure_future(self._stop.wait())
+        stopped = asyncio.create_task(self._stop.wait())
         try:
-            done, _ = await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
         finally:
             stopped.cancel()
-        for task in done - {stopped}:
-            task.result()  # raises what has ended it
+        for task in tasks:
+            if task.done():
+                task.result()  # raises what has ended it
 
-    async def _end(self, tasks: list["asyncio.Future[None]"]) -> None:
+    async def _end(self, tasks: list["asyncio.Task[None]"]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -239,7 +244,8 @@ class FleetServer:
     def _families(self) -> "Iterator[Metric]":
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-        yield from fleet_families(self._settings)
+        with suppress(FedboardError, OSError, sqlite3.Error):  # the rest is told in any case
+            yield from list(fleet_families(self._settings))
         yield from service_families(self._boards.counters)
         calls = CounterMetricFamily("fedboard_device_calls", "Calls of devices.", labels=("status",))
         for status, count in sorted(dict(self._devices.counts).items()):
@@ -278,15 +284,15 @@ class FleetServer:
         try:
             if not self._has_room():
                 return
-            if not self._publishes:
-                self._publisher.start()
-                self._rounds.start()
-                self._publishes = True
+            while self._to_start:
+                self._to_start[0]()
+                self._to_start.pop(0)
             self._tell_members(register)
             if time.monotonic() - self._seen_at >= self._mailbox.seen.pause:
                 self._mailbox.seen.write(self._state.door, under_way=self._mailbox.under_way())
                 self._seen_at = time.monotonic()
-            self._tell_waiting()
+            with suppress(FedboardError):  # whoever reads the ledger next says what is wrong with it
+                self._tell_waiting()
             self._trouble = ""
         except (OSError, sqlite3.Error, StorageError) as error:
             if str(error) != self._trouble:

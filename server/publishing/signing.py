@@ -45,7 +45,7 @@ class CheckedBoard:
             raise PrivacyError(
                 f"version {self.board.version} of the board is a simulation: its noise can be reproduced from its "
                 "seed. It is not signed. Make boards for readers with secure noise, or sign it marked as what it "
-                "is: --simulation, or simulation = true in [board] of a fleet"
+                "is: --simulation, or privacy.seed in fleet.toml"
             )
         object.__setattr__(self, "protection", found)
 

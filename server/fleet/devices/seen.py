@@ -88,9 +88,11 @@ class Seen:
                 device.received_bytes += n_bytes
 
     def here(self) -> list[str]:
-        """Devices that are not overdue."""
+        """Devices that are not overdue; where the clock was put back, those that have come since."""
         now = self.clock()
-        return [key for key, device in self.devices() if now - device.last <= device.may_be_silent_seconds]
+        return [
+            key for key, device in self.devices() if abs(now - device.last) <= device.may_be_silent_seconds
+        ]
 
     @property
     def n_here(self) -> int:

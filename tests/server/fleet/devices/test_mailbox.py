@@ -190,6 +190,18 @@ def test_present_is_who_is_not_overdue() -> None:
     assert mailbox.present() == []
 
 
+def test_where_the_clock_was_put_back_nobody_is_there_who_has_not_come_since() -> None:
+    """Or a round would begin with devices that left days ago, wait for them, and be lost."""
+    now = [1_000_000.0]
+    seen = Seen(clock=lambda: now[0])
+    seen.asks("ann", version="", pause=1.0)
+    seen.asks("bob", version="", pause=1.0)
+    now[0] -= 86_400
+    assert seen.here() == []
+    seen.asks("bob", version="", pause=1.0)
+    assert seen.here() == ["bob"]
+
+
 def test_a_device_that_came_late_may_be_as_late_again_and_one_that_was_away_may_not() -> None:
     now = [1000.0]
     seen = Seen(clock=lambda: now[0])

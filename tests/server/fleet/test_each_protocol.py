@@ -1,0 +1,78 @@
+"""Each protocol over the one server: a process for it and for each gateway, TLS between them."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from fedboard.common.certificate import Certificate
+from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.helper.service import HelperSettings, RunningHelper
+from tests.ports import free_ports
+from tests.server.fleet.deployed import ROUNDS, USERS, Fleet, deployed
+
+pytestmark = pytest.mark.slow
+
+
+def a_helper(fleet: Fleet, port: int, stack: ExitStack) -> None:
+    """The second server, in this process; whoever runs it gives its files."""
+    keys, folder = fleet.keys, fleet.folder / "helper"
+    folder.mkdir()
+    (keys.path / "helper.token").write_text("ab" * 32)
+    (keys.path / "helper.token").chmod(0o600)
+    (keys.path / "helper.pem").write_bytes(keys.authority.read_bytes())
+    helper = stack.enter_context(
+        RunningHelper(
+            HelperSettings(
+                state=folder / "state",
+                identity=folder / "identity.key",
+                certificate=keys.certificate,
+                private_key=keys.key,
+                token=keys.path / "helper.token",
+                address=f"127.0.0.1:{port}",
+            )
+        )
+    )
+    (keys.path / "helper.identity").write_text(helper.identity)
+    for device in fleet.folder.glob("*/device.toml"):
+        text = device.read_text()
+        assert "seeded_noise = true" in text
+        device.write_text(
+            text.replace("seeded_noise = true", f'seeded_noise = true, helper = "{helper.identity}"')
+        )
+
+
+@pytest.mark.parametrize(
+    "protocol",
+    [
+        "two-server",
+        pytest.param("trusted", marks=pytest.mark.thorough),
+        pytest.param("distributed-dp", marks=pytest.mark.thorough),
+        pytest.param("local", marks=pytest.mark.thorough),
+    ],
+)
+def test_a_training_under_each_protocol_is_complete_and_certified(tmp_path: Path, protocol: str) -> None:
+    (port,) = free_ports(1)
+    section: dict[str, object] = {"name": protocol}
+    if protocol == "two-server":
+        sizes = {"most_items": 60, "most_users": 6 * USERS}
+        section |= {"helper": f"127.0.0.1:{port}", "settings": sizes}
+
+    with (
+        ExitStack() as stack,
+        deployed(
+            tmp_path,
+            before=lambda fleet: a_helper(fleet, port, stack) if protocol == "two-server" else None,
+            protocol=section,
+        ) as fleet,
+    ):
+        fleet.trained()
+        lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
+        boards = fleet.boards()
+
+    assert {line["protocol"] for line in lines} == {protocol}
+    assert [line["lost"] for line in lines] == [False] * (ROUNDS + 1)
+    assert all(3 <= line["answers"] <= 4 for line in lines)
+    certificate = Certificate.from_dict(dict(boards[-1].certificate or {}))
+    assert certificate.holds
+    assert certificate.claim.epsilon <= 5.0 * (1 + 1e-9)
