@@ -1,4 +1,4 @@
-"""``fedboard client``: the process of a device that takes part in training."""
+"""``fedboard client``: a device takes part in training, and becomes a member before."""
 
 from pathlib import Path
 

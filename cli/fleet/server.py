@@ -1,6 +1,7 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
 import time
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fedboard.client.starting import lives_on
+from fedboard.common.errors import InputError
 from fedboard.common.files import is_locked
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ Examples:
   fedboard server --config fleet.toml --check
   fedboard server --config fleet.toml
   fedboard server --config fleet.toml --until-trained
+  fedboard server --boards mirror --certificate server.pem --private-key server.key
 """
 
 
@@ -36,13 +39,42 @@ Examples:
     help="Read everything, make board 0, say what it promises, try the ports, and end.",
 )
 @click.option("--until-trained", is_flag=True, help="End when the training is complete, or cannot be.")
-def server(config: Path, check: bool, until_trained: bool) -> None:
+@click.option(
+    "--boards",
+    "mirror",
+    metavar="MIRROR",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    help="Serve this mirror alone, without a fleet.",
+)
+@click.option("--address", help="With --boards: HOST:PORT to listen on.  [default: 127.0.0.1:8445]")
+@click.option(
+    "--certificate", type=click.Path(path_type=Path), help="With --boards: TLS certificate; without: no TLS."
+)
+@click.option("--private-key", type=click.Path(path_type=Path), help="With --boards: the certificate's key.")
+@click.option("--simulation", is_flag=True, help="With --boards: hand out boards of seeded noise too.")
+def server(
+    config: Path,
+    check: bool,
+    until_trained: bool,
+    mirror: Path | None,
+    address: str | None,
+    certificate: Path | None,
+    private_key: Path | None,
+    simulation: bool,
+) -> None:
     """Run the server of a fleet: one port for devices and readers of boards, one for you, and the training.
 
     It stays until Ctrl-C or SIGTERM; started again, it goes on from its state folder, also after a crash. The live
     report, metrics and health are at network.ops; `fedboard fleet status` says how it fares. A training that is
     over and lost more of its rounds than rounds.most_lost ends with exit code 6.
     """
+    if mirror is not None:
+        if check or until_trained:
+            raise InputError("--boards serves a mirror and no fleet: leave --check and --until-trained away")
+        _serve(mirror, address or "127.0.0.1:8445", certificate, private_key, simulation=simulation)
+        return
+    if address or certificate or private_key or simulation:
+        raise InputError("--address, --certificate, --private-key and --simulation go with --boards")
     from fedboard.server.fleet.plan.credentials import require_credentials
     from fedboard.server.fleet.plan.introducing import require_named
     from fedboard.server.fleet.plan.preparing import prepare
@@ -75,6 +107,25 @@ def server(config: Path, check: bool, until_trained: bool) -> None:
     running.run(until_trained=until_trained)
     _say("stopped; start it again to go on")
     running.require_few_lost()
+
+
+def _serve(
+    mirror: Path, address: str, certificate: Path | None, private_key: Path | None, *, simulation: bool
+) -> None:
+    """Hand out the boards of a mirror until Ctrl-C, with TLS where there is a certificate."""
+    from fedboard.server.publishing.serving import serve_boards
+
+    if (certificate is None) != (private_key is None):
+        raise InputError("--certificate and --private-key go together: give both, or neither for no TLS")
+    lives_on()
+    with serve_boards(
+        mirror, address=address, certificate=certificate, private_key=private_key, simulation=simulation
+    ) as service:
+        _say(
+            f"serving {mirror} on port {service.port}{'' if certificate else ', without TLS'}; stop with Ctrl-C"
+        )
+        with suppress(KeyboardInterrupt):
+            service.wait()
 
 
 def _require_ports(settings: "FleetSettings") -> None:
