@@ -11,7 +11,7 @@ import signal
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
@@ -139,14 +139,14 @@ class FleetServer:
             stack.enter_context(self._ops())
             looked_after = stack.enter_context(Register(self._state.members))
             tasks = [
-                asyncio.ensure_future(each)
+                asyncio.create_task(each)
                 for each in (port.run(), self._boards.poll(), self._look(looked_after, until_trained))
             ]
             stack.push_async_callback(self._end, tasks)
             self._say(f"devices and readers come to {self._settings.network.listening.text}")
             await self._until_stopped(tasks)
 
-    async def _until_stopped(self, tasks: list["asyncio.Future[None]"]) -> None:
+    async def _until_stopped(self, tasks: Sequence["asyncio.Task[None]"]) -> None:
         assert self._stop is not None
         stopped = asyncio.ensure_future(self._stop.wait())
         try:
@@ -156,7 +156,7 @@ class FleetServer:
         for task in done - {stopped}:
             task.result()  # raises what has ended it
 
-    async def _end(self, tasks: list["asyncio.Future[None]"]) -> None:
+    async def _end(self, tasks: Sequence["asyncio.Task[None]"]) -> None:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
