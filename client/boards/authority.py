@@ -10,7 +10,10 @@ OUT_OF_DATE = ("certificate has expired", "certificate is not yet valid")
 """What OpenSSL and BoringSSL say of a certificate that would be trusted on another day."""
 NOT_VOUCHED_FOR = ("certificate_verify_failed", "hostname verification", "peer certificate")
 """What gRPC writes of a certificate that it does not take; it has no status of its own for that."""
-_WANTED = "--authority, and authority of [server], name the certificate of an authority in PEM form"
+_WANTED = (
+    "--authority, authority of [server] and ca_certificate of [boards] name the certificate of an authority "
+    "in PEM form"
+)
 
 
 def read_authority(path: Path) -> str:

@@ -52,7 +52,7 @@ adjacency = "{adjacency}"
 # max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
 
 # [boards]                      # where boards come from
-# source = "fedboard.example.org:8445"
+# source = "fedboard.example.org:8443"
 # public_key = "boards.pub"
 # ca_certificate = "ca.pem"     # who vouches for the source, where it is not the one of [server]
 # cache = "boards"

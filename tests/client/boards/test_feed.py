@@ -650,7 +650,9 @@ def test_a_file_without_a_certificate_is_named(tmp_path, place, content, told):
     if content is not None:
         (tmp_path / "ca.pem").write_bytes(content)
 
-    with pytest.raises(InputError, match=rf"ca\.pem: --authority and ca_certificate .*{told}"):
+    with pytest.raises(
+        InputError, match=rf"ca\.pem: --authority, authority of \[server\] and ca_certificate .*{told}"
+    ):
         open_source(place, authority=tmp_path / "ca.pem")
 
 

@@ -99,8 +99,8 @@ def test_every_commented_key_is_one(tmp_path: Path) -> None:
     assert config.server is not None
     assert config.server.authority == tmp_path / "authority.pem"
     assert config.server.key == tmp_path / "device.key"
-    assert config.board.public_key == tmp_path / "board-signing.pub"
-    assert config.board.source == "fedboard.example.org:8445"  # 8444 is the SuperLink, which nobody can reach
+    assert config.board.public_key == tmp_path / "boards.pub"
+    assert config.board.source == "fedboard.example.org:8443"  # the port of [server]: there is one
     assert config.board.ca_certificate == tmp_path / "ca.pem"
 
 
