@@ -44,11 +44,10 @@ ENDLESS = (
     (("audit", "--canaries", HUGE), "<=1000000"),
     (("audit", "--workers", "10000"), "<=256"),
     (("ask", "mean", "--data", "synthetic", "--epsilon", "1", "--workers", "10000"), "<=256"),
-    (("protocols", "show", "secure-sum", "--clients", HUGE), "<=1000000000"),
+    (("protocols", "show", "secure-sum", "--devices", HUGE), "<=1000000000"),
     (("recommend", "mine.csv", "boards", "-k", HUGE), "<=100000"),
     (("neighbours", "1", "boards", "-k", HUGE), "<=100000"),
     (("explain", "1", "mine.csv", "boards", "-k", HUGE), "<=100000"),
-    (("size", "--users", "1e13", "--items", "10"), "from 1 to 1e12"),
 )
 
 

@@ -19,6 +19,7 @@ from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
 from fedboard.server.publishing.serving import serve_boards
+from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.boards.boards import chain, keys, write_boards, write_ledger
 
 
@@ -202,8 +203,11 @@ def in_a_process(*arguments, cwd):
 def fleet_keys(tmp_path) -> Path:
     for name in ("ours", "theirs"):
         out = tmp_path / name
-        assert fedboard("keys", "authority", "--out", out, "--name", name).exit_code == 0
-        assert fedboard("keys", "server", "--out", out, "--name", "127.0.0.1").exit_code == 0
+        out.mkdir()
+        authority, its_key = out / "authority.pem", out / "authority.key"
+        make_authority(authority, its_key, name=name)
+        pair = (out / "server.pem", out / "server.key")
+        make_server_certificate(*pair, authority=authority, authority_key=its_key, names=("127.0.0.1",))
     return tmp_path
 
 
@@ -239,8 +243,8 @@ def test_a_device_fetches_from_its_fleet_s_own_service(exported, fleet_keys):
             f"""{device.read_text()}
 [server]
 address = "127.0.0.1:8443"
-ca_certificate = "../ours/authority.pem"
-node_key = "node.key"
+authority = "../ours/authority.pem"
+key = "device.key"
 [boards]
 source = "127.0.0.1:{service.port}"
 public_key = "../keys/board-signing.pub"

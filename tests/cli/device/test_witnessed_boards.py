@@ -138,15 +138,15 @@ def test_witnesses_that_connect_out_and_one_that_is_replaced(tmp_path: Path) -> 
     write_boards(folder / "boards", made := chain(1))
     write_ledger(folder, chain(2)[-1])
     for name in ("one", "two", "three", "four"):
-        assert done("keys", "witness", "--out", tmp_path / name).startswith("witness ")
-    done("keys", "board", "--out", tmp_path)
+        done("keys", "new", "witness", "--out", tmp_path / name)
+    done("keys", "new", "boards", "--out", tmp_path)
     for name in ("alice", "bob"):
-        done("keys", "holder", name, "--out", tmp_path)
-    key, roots = tmp_path / "board-signing.key", tmp_path / "roots"
+        done("keys", "new", "holder", "--name", name, "--out", tmp_path)
+    key, roots = tmp_path / "boards.key", tmp_path / "roots"
     holders = [part for name in ("alice", "bob") for part in ("--holder", tmp_path / f"{name}.pub")]
     signers = [part for name in ("alice", "bob") for part in ("--sign", tmp_path / f"{name}.key")]
-    board_key = ("--board-key", tmp_path / "board-signing.pub")
-    done("keys", "root", roots, *holders, "--threshold", 2, *board_key, *signers)
+    board_key = ("--board-key", tmp_path / "boards.pub")
+    done("keys", "rotate", roots, *holders, "--threshold", 2, *board_key, *signers)
 
     def named(*names: str) -> list[object]:
         return [part for name in names for part in ("--witness", tmp_path / name / "witness.pub")]

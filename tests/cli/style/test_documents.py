@@ -22,7 +22,7 @@ WITH_JSON = {
 }
 ELSEWHERE = {
     ("audit",): "cli/research/test_audit.py",
-    ("ask", "answers"): "server/fleet/test_questions.py",
+    ("ask", "answers"): "server/fleet/test_queries.py",
     ("ask", "mean"): "cli/guarantee/test_ask.py",
     ("ask", "quantile"): "cli/guarantee/test_ask.py",
     ("board", "fetch"): "cli/device/test_board_command.py",
