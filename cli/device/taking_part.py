@@ -12,7 +12,8 @@ from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.device.config import DeviceConfig, Server
+    from fedboard.client.device.config import DeviceConfig
+    from fedboard.client.device.sections import Server
     from fedboard.client.node.node import Node
     from fedboard.client.node.tally import Tally
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FROZEN = "cba4cc3772cee96ca9ada561e154af643b0280c71ae2c8ace6bd8ec70e16c58a"
+FROZEN = "d606ca37557cc9b5de6e63bbccf3a61d985cab378a3ebd15df7fef294815bb17"
 """Of all ids and sentences. Whoever moves code anchors entries anew, which does not change it; none may go."""
 
 
