@@ -112,14 +112,19 @@ def sign_root(path: Path, keys: tuple[Path, ...]) -> None:
         InputError: it is no root, counts already, or is not for these keys to sign.
     """
     from fedboard.common.keys.root_folder import RootFolder
+    from fedboard.common.keys.roots import WITNESSES
     from fedboard.server.operating.roots.drafting import before, standing
 
     version = path.name.partition(".")[0]
     if not version.isdigit():
         raise InputError(f"{path}: give the file of a root, such as 2.root.json")
     folder, content = RootFolder(path.parent), RootFolder(path.parent).content(int(version))
-    counts = any(root.version == int(version) for root in folder.chain())
-    if counts and not standing(content, before=before(folder, int(version))):
+    previous, counting = before(folder, int(version)), folder.chain()
+    counts = [root for root in counting if root.version == int(version)]
+    first_witnesses = (  # readers may have pinned others before a root named any
+        counts and WITNESSES in counts[0].roles and (previous is None or WITNESSES not in previous.roles)
+    )
+    if counts and not first_witnesses and not standing(content, before=previous):
         raise InputError(
             f"{path}: enough have signed this root already; once it is published it never changes"
         )
