@@ -39,9 +39,9 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.sums.exact import index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.adadpals.task import AdaDpals
-from fedboard.common.tasks.shared.written import with_noise
+from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.round import run_round
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.engine import Engine, WorkerPool

@@ -36,7 +36,8 @@ from accuracy.anywhere.sets import sets_of
 from anywhere import numbers, wholes, words
 
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.tasks.residual import rounds, task, update
+from fedboard.common.tasks.residual import algorithm as task
+from fedboard.common.tasks.residual import rounds, update
 from fedboard.common.tasks.residual.shrinkage import fit_prior_by_moments, posterior_means
 from fedboard.common.tasks.shared.levels import LikelyCounts
 

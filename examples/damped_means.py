@@ -32,11 +32,16 @@ from fedboard.common.per_user.clipping import (
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.array_rules import ArrayRule, mean_rating, prepared
-from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, released_mean
-from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
+from fedboard.common.tasks.shared.preparation import (
+    calibrated_request,
+    capped_counts,
+    capped_mean,
+    counts_request,
+    mean_requests,
+    released_mean,
+)
+from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig, as_written
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.shared.releases import calibrated_request, counts_request, mean_requests
-from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,13 +9,10 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import stated_by_release
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
-from fedboard.common.tasks.on_examples.from_cohort import CohortTask
-from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
+from fedboard.common.tasks.on_examples.examples import CohortTask, ExampleAlgorithm
 from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
-from fedboard.common.tasks.shared.options import checked_options
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback, checked_options, keys_of, with_noise
 from fedboard.common.tasks.shared.tuned import TUNED, Preset, preset
-from fedboard.common.tasks.shared.written import keys_of, with_noise
 from fedboard.server.run_spec import Promise
 
 

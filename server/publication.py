@@ -5,10 +5,10 @@ from pathlib import Path
 
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, certify
+from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import Trust
-from fedboard.common.rounds_made import RoundsMade
 
 ASSUMPTIONS = (
     "The catalogue, the rating range and every hyper-parameter are public and were not chosen by looking at these "

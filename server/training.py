@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
+from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import FullParticipation, Participation
@@ -14,7 +15,6 @@ from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Trust
-from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.task import ClientTask
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, book_lost, lost_round, run_round

@@ -12,8 +12,7 @@ from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.options import checked_options
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback, checked_options
 from fedboard.server.catalogue.features import (
     NONE,
     TITLES,

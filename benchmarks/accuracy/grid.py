@@ -24,7 +24,7 @@ from fedboard.common.kernels import choose_backend
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.shared.preparation import capped_counts
 from fedboard.server.round import run_round
 from fedboard.server.runtime import item_blocks

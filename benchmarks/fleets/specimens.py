@@ -20,9 +20,9 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.adadpals.task import AdaDpals
-from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.tasks.shared.ratings_config import from_written, with_noise
 from fedboard.common.wire.enrolment import Introduction
 from fedboard.common.wire.item_features import CatalogueFeatures
 

@@ -18,9 +18,9 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.adadpals.task import AdaDpals
-from fedboard.common.tasks.shared.written import with_noise
+from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.round import run_round
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import SyntheticConfig, Triples, synthetic_ratings

@@ -37,7 +37,7 @@ from fedboard.common.privacy.accounting.exact import (
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.tasks.shared.written import with_noise
+from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.calibrated import build_task

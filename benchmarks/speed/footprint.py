@@ -178,9 +178,9 @@ def made_up_boards(rng: np.random.Generator, folder: Path, *, n_items: int, rank
     from fedboard.common.privacy.ledger.ledger import Budget, Ledger
     from fedboard.common.privacy.releases.noise import SecureNoise
     from fedboard.common.protocols.trusted.protocol import Trusted
+    from fedboard.common.tasks.residual.algorithm import Residual
     from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, shares_by_release
-    from fedboard.common.tasks.residual.task import Residual
-    from fedboard.common.tasks.shared.written import with_noise
+    from fedboard.common.tasks.shared.ratings_config import with_noise
     from fedboard.server.publication import certificate_for
 
     config = ResidualConfig(rank=rank, rounds=2)

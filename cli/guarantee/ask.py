@@ -82,7 +82,7 @@ def answers(name: str | None, fleet: Path, as_json: bool) -> None:
 
 
 def _answer(kind: Any, given: dict[str, Any]) -> None:
-    from fedboard.common.questions.subject import Subject
+    from fedboard.common.questions.collection import Subject
     from fedboard.common.questions.wording import Wording
 
     if (given["data"] is None) == (given["fleet"] is None):

@@ -7,8 +7,8 @@ to it before anything is computed, for all items alike, is decided here.
 import numpy as np
 
 from fedboard.common.board import Board
-from fedboard.common.questions.stated_task import BRACKET, StatedQuestion
-from fedboard.common.tasks.on_examples.from_cohort import CohortTask
+from fedboard.common.questions.statement import BRACKET, StatedQuestion
+from fedboard.common.tasks.on_examples.examples import CohortTask
 from fedboard.common.tasks.on_examples.registry import example_algorithm_of
 from fedboard.common.tasks.rebuilding import BoardTask
 from fedboard.common.tasks.registry import algorithm_of

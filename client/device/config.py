@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.ratings.cohort_file import CohortFile
     from fedboard.client.ratings.examples_file import ExamplesFile
     from fedboard.common.boards.witnesses import Witnesses
-    from fedboard.common.protocols.shared.voucher import Voucher
+    from fedboard.common.protocols.shared.sessions import Voucher
 
 
 class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"}):
@@ -131,7 +131,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
             return None
         from fedboard.client.device.newest_roster import NewestRoster
         from fedboard.common.keys.roster import IdentityKey
-        from fedboard.common.protocols.shared.voucher import Voucher
+        from fedboard.common.protocols.shared.sessions import Voucher
 
         if self.server.identity_key is None:
             raise InputError(

@@ -38,7 +38,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.questions.names import of_question
 from fedboard.common.rounds.question import BookedRound, Question
 from fedboard.common.rounds.step import StepMessage

@@ -11,7 +11,7 @@ from fedboard.common.protocols.shared.properties import can_be_vouched
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 if TYPE_CHECKING:
-    from fedboard.common.protocols.shared.voucher import Voucher
+    from fedboard.common.protocols.shared.sessions import Voucher
 
 
 def stated_protocol(name: str, parameters: Mapping[str, Any], *, backend: str) -> AggregationProtocol:

@@ -6,8 +6,7 @@ from typing import NamedTuple
 from fedboard.client.device.policy import Policy
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError
-from fedboard.common.questions.stated_task import StatedQuestion, rebuilt_question
-from fedboard.common.questions.statement import QuestionStatement
+from fedboard.common.questions.statement import QuestionStatement, StatedQuestion, rebuilt_question
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 

@@ -24,7 +24,7 @@ from fedboard.common.privacy.accounting.exact import (
     mu_for,
     rho_through,
 )
-from fedboard.common.privacy.accounting.library import is_installed
+from fedboard.common.privacy.accounting.grouping import is_installed
 from fedboard.common.privacy.accounting.rating_level import group_epsilon, rating_mu, trimmed_share
 from fedboard.common.privacy.events import Event, is_pure, pure_epsilon
 

@@ -16,8 +16,7 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.on_examples.from_cohort import cohort_of
+from fedboard.common.tasks.on_examples.examples import Examples, cohort_of
 
 LABEL, USER = "label", "user"
 

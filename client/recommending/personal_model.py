@@ -9,10 +9,8 @@ from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.representation.config import RepresentationConfig
-from fedboard.common.tasks.representation.losses import LOSSES, Loss
-from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.task import Representation
+from fedboard.common.tasks.representation.algorithm import Representation, representation_of
+from fedboard.common.tasks.representation.config import LOSSES, Loss, RepresentationConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -31,7 +31,7 @@ class Recommendation:
 def rating_range_of(board: Board) -> tuple[float, float] | None:
     """The public range of ratings, inclusive; None for a board of implicit feedback."""
     if board.task == QUESTION:
-        from fedboard.common.questions.stated_task import rebuilt_question
+        from fedboard.common.questions.statement import rebuilt_question
 
         return rebuilt_question(board).statement.rating_range
     shared = rebuild_task(board).settings.shared

@@ -1,33 +1,35 @@
-"""What a certificate holds, and every check of it."""
+"""What a certificate holds, and every check of it.
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+Making a certificate of what is booked; nothing is certified that its own checks would not pass.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
 from typing import Any
 
 import msgspec
 
-from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.privacy.accounting.budget import Plan
-from fedboard.common.privacy.accounting.guarantee import (
-    Composition,
-    CurvePoint,
-    Finding,
-    Guarantee,
-)
-from fedboard.common.privacy.accounting.rating_level import Implied, implied_sentences
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.claim_checks import (
+from fedboard.common.certificate.checks import (
+    RoundsMade,
     claim_findings,
     curve_findings,
     release_findings,
     same_numbers,
 )
-from fedboard.common.privacy.commitment import PLAN, Commitment
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
+from fedboard.common.privacy.accounting.budget import Plan
+from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee
+from fedboard.common.privacy.accounting.rating_level import Implied, implied_sentences
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.commitment import (
+    PLAN,
+    Commitment,
+)
 from fedboard.common.privacy.events import Event, canonical_json, digest
-from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.ledger.population import PopulationTotal
 from fedboard.common.privacy.releases.noise import protection_of
 from fedboard.common.privacy.shown import shown_number, table_html
-from fedboard.common.rounds_made import RoundsMade
 
 FORMAT = 4
 _OTHER = f"this certificate has format {{!r}}; this version reads format {FORMAT}"
@@ -313,3 +315,74 @@ def _of_population(certificate: Certificate) -> tuple[str, ...]:
 def content_of(certificate: Certificate) -> dict[str, Any]:
     """What the digest covers: all but itself."""
     return {key: value for key, value in certificate.to_dict().items() if key != "digest"}
+
+
+def certify(
+    events: Iterable[Event],
+    *,
+    commitment: Commitment,
+    trust: Sequence[str],
+    assumptions: Sequence[str],
+    dataset: str,
+    claim: Guarantee | None = None,
+    board_digest: str | None = None,
+    ledger_head: str | None = None,
+    population: PopulationTotal | None = None,
+    rounds: RoundsMade | None = None,
+) -> Certificate:
+    """Make the certificate of everything booked so far.
+
+    Args:
+        events: as booked, for example ``ledger.events()``. Public.
+        commitment: what was fixed before them, ``ledger.commitment``: it decides what can be claimed. Public.
+        trust: who could see what.
+        assumptions: what the proof takes for granted.
+        dataset: public description of the data.
+        claim: what is promised, if it is more than ``commitment.claim()``. Public.
+        board_digest: digest of the board it belongs to.
+        ledger_head: ``ledger.head``.
+        population: ``ledger.population_total()``.
+        rounds: planned, made and lost.
+
+    Raises:
+        PrivacyError: the commitment does not support the claim, or does not allow the events.
+    """
+    releases = tuple(dict(event) for event in events)
+    if claim is not None:
+        _require([*claim_findings(claim), *release_findings(releases, claim=claim)])
+    problems = commitment.problems()
+    if problems:
+        raise PrivacyError(f"this cannot be certified: commitment: {'; '.join(problems)}")
+    claim = commitment.claim() if claim is None else claim
+    numbers = commitment.numbers(claim.delta)
+    noise, private = noise_of(releases)
+    certificate = Certificate(
+        claim=claim,
+        releases=releases,
+        composition=numbers.composition,
+        curve=numbers.curve,
+        implied=numbers.implied,
+        noise=noise,
+        private=private,
+        trust=tuple(trust),
+        assumptions=(*assumptions, *claim.warnings),
+        dataset=dataset,
+        software=f"fedboard {version('fedboard')}",
+        board_digest=board_digest,
+        ledger_head=ledger_head,
+        planned=commitment.plan is not None,
+        commitment=commitment,
+        population=population,
+        rounds=rounds,
+        statements=(),
+    )
+    certificate = replace(certificate, statements=statements_of(certificate))
+    certificate = replace(certificate, digest=digest(content_of(certificate)))
+    _require(certificate.verify())
+    return certificate
+
+
+def _require(findings: Iterable[Finding]) -> None:
+    failed = [f"{finding.check}: {finding.detail}" for finding in findings if not finding.passed]
+    if failed:
+        raise PrivacyError(f"this cannot be certified: {'; '.join(failed)}")

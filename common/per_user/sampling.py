@@ -9,8 +9,13 @@ import numpy as np
 from fedboard.common.arrays import BoolArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import FullParticipation, Participation, round_number
-from fedboard.common.per_user.present_rows import RowsByWord, rows_of_ranks
+from fedboard.common.per_user.participation import (
+    FullParticipation,
+    Participation,
+    RowsByWord,
+    round_number,
+    rows_of_ranks,
+)
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
 
 

@@ -1,16 +1,107 @@
-"""What a question collects: one row of whole numbers >= 0 a user, of a sum that the aggregator checks."""
+"""What a question is about: numbers that a user has, of which all together weigh at most a public bound.
+
+Answers: the number that is published, what it cost, and how far the noise may have moved it.
+
+What a question collects: one row of whole numbers >= 0 a user, of a sum that the aggregator checks.
+"""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import ClassVar, cast
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, IntArray
+from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request, SumSource
+from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.pure import keeps_l1_bound
-from fedboard.common.questions.subject import ROW_BOUND
+
+ROW_BOUND = 1 << 20
+"""Largest sum of one user's row, grid units; stands for the weight of all her numbers."""
+
+
+class Subject(StrEnum):
+    """Which numbers."""
+
+    RATINGS = "ratings"
+    """Her ratings; where she has more than the bound h, each weighs h over their number."""
+    COUNTS = "counts"
+    """How many ratings she has, if any: one number of weight 1."""
+    NORMS = "norms"
+    """L2 norm of her ratings less the centre of the scale, if any: one number of weight 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Numbers:
+    """The numbers of the users of a cohort, in the order of the users. Private."""
+
+    users: IndexArray
+    """int32, shape (n_numbers,), ascending."""
+    values: FloatArray
+    """float64, shape (n_numbers,)."""
+    weights: FloatArray
+    """float64, shape (n_numbers,); those of a user sum to at most the subject's bound, up to rounding."""
+    n_users: int
+
+
+def numbers_of(subject: Subject, cohort: Cohort, *, bound: float, centre: float) -> Numbers:
+    """What the users of a cohort have to say. A user's part depends on her own row alone.
+
+    Args:
+        subject: public.
+        cohort: private.
+        bound: h, of ratings; the other subjects have weight 1. Public.
+        centre: of the rating scale. Public.
+
+    Raises:
+        PrivacyError: a rating is not finite; which one is not said.
+    """
+    if not np.isfinite(cohort.ratings).all():
+        raise PrivacyError("ratings must be finite numbers; NaN or infinity was refused")
+    own, counts = cohort.user_of_entry(), cohort.counts
+    if subject is Subject.RATINGS:
+        weights = np.minimum(1.0, bound / np.maximum(counts, 1))[own]
+        return Numbers(
+            users=own, values=cohort.ratings.astype(np.float64), weights=weights, n_users=cohort.n_users
+        )
+    present = np.flatnonzero(counts).astype(np.int32)
+    if subject is Subject.COUNTS:
+        values = counts[present].astype(np.float64)
+    else:
+        squares = (cohort.ratings.astype(np.float64) - centre) ** 2
+        values = np.sqrt(np.bincount(own, weights=squares, minlength=cohort.n_users))[present]
+    return Numbers(users=present, values=values, weights=np.ones(present.size), n_users=cohort.n_users)
+
+
+CONFIDENCE = 0.95
+"""Of every interval and error that an answer states."""
+
+
+class Mechanism(StrEnum):
+    """Where an answer's randomness comes from."""
+
+    PURE = "pure"
+    """Laplace noise for means, the exponential mechanism for quantiles: delta 0; epsilons of an account add up."""
+    GAUSSIAN = "gaussian"
+    """Gaussian noise: composes tightly with boards and with many other questions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What is published. Every field is public."""
+
+    value: float
+    interval: tuple[float, float] | None
+    """Holds the answer without noise with probability ``CONFIDENCE``; None where only a rank error is known."""
+    rank_error: float | None
+    """Of quantiles: with that probability the answer misses the quantile by no more than this total weight of
+    numbers, each user's as weighted.
+    """
+    noise: str
+    """Kind and size of the noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

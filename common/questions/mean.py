@@ -22,9 +22,17 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.pure import LaplaceRelease
-from fedboard.common.questions.answer import CONFIDENCE, Answer, Mechanism
-from fedboard.common.questions.collection import Collection, gaussian_total, whole_rows
-from fedboard.common.questions.subject import ROW_BOUND, Subject, numbers_of
+from fedboard.common.questions.collection import (
+    CONFIDENCE,
+    ROW_BOUND,
+    Answer,
+    Collection,
+    Mechanism,
+    Subject,
+    gaussian_total,
+    numbers_of,
+    whole_rows,
+)
 
 _STEPS = 20_001
 """Shares at which an interval is looked for."""

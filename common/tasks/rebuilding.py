@@ -7,8 +7,8 @@ import msgspec
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.questions.stated_task import StatedQuestion, rebuilt_question
-from fedboard.common.tasks.on_examples.from_cohort import CohortTask
+from fedboard.common.questions.statement import StatedQuestion, rebuilt_question
+from fedboard.common.tasks.on_examples.examples import CohortTask
 from fedboard.common.tasks.on_examples.registry import example_algorithm_of, learns_from_examples
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.shared.algorithm import RatingTask

@@ -14,8 +14,7 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.questions.names import TASK as QUESTION
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask, Variant
 from fedboard.common.tasks.shared.brought import Entries, entries_of, loaded
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 
 ALGORITHMS = (
     "adadpals",

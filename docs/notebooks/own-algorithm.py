@@ -24,8 +24,8 @@ from fedboard.common.per_user.clipping import (
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.tasks.shared.releases import calibrated_request
-from fedboard.common.tasks.shared.written import as_written
+from fedboard.common.tasks.shared.preparation import calibrated_request
+from fedboard.common.tasks.shared.ratings_config import as_written
 
 # %% [markdown]
 # ## 1. What is public: settings, and how the budget is shared

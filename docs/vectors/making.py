@@ -17,12 +17,12 @@ from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
 from fedboard.common.boards.packing import pack
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import certify
+from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protection import protection_of_board
-from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.publishing.signing import CheckedBoard, SigningKey

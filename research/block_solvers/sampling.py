@@ -24,7 +24,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.langevin.update import user_weights
+from fedboard.common.tasks.langevin.algorithm import user_weights
 from research.block_solvers.blocks import Stream
 from research.block_solvers.factorisation import Factorisation, start
 from research.block_solvers.guarantees import SamplingGuarantee, sampling_guarantee

@@ -18,23 +18,28 @@ from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.on_examples.examples import Examples, PaddedExamples
-from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
-from fedboard.common.tasks.representation.algorithm import representation_rule
-from fedboard.common.tasks.representation.config import INITIALISATION, Pairs
-from fedboard.common.tasks.representation.local import bounded, fit_vectors, scores_of
-from fedboard.common.tasks.representation.losses import LOSSES, LossName
-from fedboard.common.tasks.representation.on_board import (
+from fedboard.common.tasks.on_examples.examples import ExampleAlgorithm, Examples, PaddedExamples
+from fedboard.common.tasks.representation.algorithm import (
+    orthonormal,
     own_vectors,
     predicted,
     representation_of,
+    representation_rule,
     start_request,
     started,
+    unit_total,
     zeros_over,
 )
-from fedboard.common.tasks.representation.releases import unit_total
-from fedboard.common.tasks.representation.statistics import GRID, halves, initial_rows, quantised
-from fedboard.common.tasks.representation.update import orthonormal
+from fedboard.common.tasks.representation.config import INITIALISATION, LOSSES, LossName, Pairs
+from fedboard.common.tasks.representation.local import (
+    GRID,
+    bounded,
+    fit_vectors,
+    halves,
+    initial_rows,
+    quantised,
+    scores_of,
+)
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 
 _MOST_USERS = 1e12

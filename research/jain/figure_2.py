@@ -16,15 +16,14 @@ from fedboard.common.per_user.participation import FullParticipation
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.tasks.on_examples.record import ExampleTask
+from fedboard.common.tasks.on_examples.examples import ExampleTask
+from fedboard.common.tasks.representation.algorithm import Representation, representation_of
 from fedboard.common.tasks.representation.config import (
     AlternationTarget,
     Pairs,
     RepresentationConfig,
     calibrated,
 )
-from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.task import Representation
 from fedboard.simulations.baselines.examples import (
     fit_all,
     own_models,

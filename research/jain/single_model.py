@@ -18,12 +18,9 @@ from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
-from fedboard.common.tasks.representation.packing import packed_width
-from fedboard.common.tasks.representation.releases import unit_total
-from fedboard.common.tasks.representation.statistics import moment_rows
-from fedboard.common.tasks.representation.update import solved_step
+from fedboard.common.tasks.on_examples.examples import ExampleAlgorithm, Examples
+from fedboard.common.tasks.representation.algorithm import solved_step, unit_total
+from fedboard.common.tasks.representation.local import moment_rows, packed_width
 from fedboard.common.tasks.shared.array_rules import ArrayRule
 
 _CURVATURE, _GRADIENT = "curvature", "gradient"

@@ -8,8 +8,7 @@ import numpy as np
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
-from fedboard.common.tasks.langevin.task import Langevin
-from fedboard.common.tasks.langevin.update import trimmed
+from fedboard.common.tasks.langevin.algorithm import Langevin, trimmed
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import default_als, fit_als
 from fedboard.simulations.config import RunConfig

@@ -10,8 +10,7 @@ from typing import Any
 
 from fedboard.common.arrays import BoolArray
 from fedboard.common.checks import require_whole
-from fedboard.common.per_user.participation import round_name, round_number
-from fedboard.common.per_user.present_rows import RowsByNumber
+from fedboard.common.per_user.participation import RowsByNumber, round_name, round_number
 from fedboard.common.privacy.releases.noise import NoiseSource
 
 

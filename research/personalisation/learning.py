@@ -24,8 +24,7 @@ from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.on_examples.record import ExampleTask
+from fedboard.common.tasks.on_examples.examples import Examples, ExampleTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
 from fedboard.server.run_ledger import plan_of

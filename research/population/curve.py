@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.tasks.shared.rating_level import USERS_ENOUGH, moments_share
+from fedboard.common.tasks.shared.preparation import USERS_ENOUGH, moments_share
 from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig
 from fedboard.simulations.datasets.synthetic.people import PREFIX, PeopleConfig
 from fedboard.simulations.judging.references.known import ALS

@@ -17,9 +17,8 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.questions.answer import Answer, Mechanism
-from fedboard.common.questions.stated_task import StatedQuestion, rebuilt_question
-from fedboard.common.questions.statement import QuestionStatement
+from fedboard.common.questions.collection import Answer, Mechanism
+from fedboard.common.questions.statement import QuestionStatement, StatedQuestion, rebuilt_question
 from fedboard.common.questions.wording import Wording, rank_unit
 from fedboard.common.tasks.on_examples.registry import learns_from_examples
 from fedboard.server.fleet.plan.closing import close_training, reason_of

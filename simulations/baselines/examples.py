@@ -6,10 +6,9 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.tasks.on_examples.examples import Examples, PaddedExamples
-from fedboard.common.tasks.representation.config import RepresentationConfig
+from fedboard.common.tasks.representation.algorithm import leading_directions, orthonormal
+from fedboard.common.tasks.representation.config import LOSSES, RepresentationConfig
 from fedboard.common.tasks.representation.local import fit_vectors, scores_of
-from fedboard.common.tasks.representation.losses import LOSSES
-from fedboard.common.tasks.representation.update import leading_directions, orthonormal
 
 _USERS_PER_BLOCK = 2048
 _SMALLEST_TURN = 1e-6

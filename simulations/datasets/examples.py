@@ -15,8 +15,8 @@ from fedboard.common.arrays import BitArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.from_cohort import cohort_of
-from fedboard.common.tasks.shared.options import checked_options
+from fedboard.common.tasks.on_examples.examples import cohort_of
+from fedboard.common.tasks.shared.ratings_config import checked_options
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
 from fedboard.simulations.datasets.splits import SplitRule
 from fedboard.simulations.datasets.splits.by_coins import DEFAULT_SHARE

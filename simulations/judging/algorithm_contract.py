@@ -23,9 +23,8 @@ from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.shared.algorithm import Algorithm, RatingTask
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 from fedboard.common.tasks.shared.tuned import search_tables
-from fedboard.common.tasks.shared.written import from_written
 from fedboard.server.calibrating import CalibratedTask
 from fedboard.simulations.judging.contract_runs import (
     DELTA,

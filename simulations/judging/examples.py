@@ -6,8 +6,7 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import Board
-from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.on_examples.from_cohort import CohortTask, examples_of
+from fedboard.common.tasks.on_examples.examples import CohortTask, Examples, examples_of
 from fedboard.common.tasks.representation.config import RepresentationConfig
 from fedboard.simulations.baselines.examples import fit_all, own_models, shared_without_privacy
 from fedboard.simulations.datasets.examples import ExampleProblem

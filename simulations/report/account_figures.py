@@ -11,9 +11,8 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.budget import Budget, budget_point
 from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of
-from fedboard.common.privacy.accounting.grouping import mechanisms_of
+from fedboard.common.privacy.accounting.grouping import is_installed, mechanisms_of
 from fedboard.common.privacy.accounting.guarantee import composition_of, point_of
-from fedboard.common.privacy.accounting.library import is_installed
 from fedboard.common.privacy.events import Event
 from fedboard.common.reports.wording import number, setting
 from fedboard.simulations.drawing.svg import DASHES, MUTED, SERIES, house_style, new_figure, settle

@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
+from fedboard.common.tasks.on_examples.examples import ExampleAlgorithm
 from fedboard.common.tasks.on_examples.registry import (
     example_algorithm_names,
     example_algorithm_of,

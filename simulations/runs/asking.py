@@ -16,10 +16,9 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.questions.answer import Answer, Mechanism
-from fedboard.common.questions.stated_task import StatedQuestion
-from fedboard.common.questions.task import Question, QuestionTask
-from fedboard.common.questions.wording import Wording
+from fedboard.common.questions.collection import Answer, Mechanism
+from fedboard.common.questions.statement import StatedQuestion
+from fedboard.common.questions.wording import Question, QuestionTask, Wording
 from fedboard.server.publication import sentences
 from fedboard.server.question import ASSUMPTIONS, Asked, ask_in_rounds, fitting_mechanism
 from fedboard.server.question import ask as ask_fleet

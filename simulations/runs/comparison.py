@@ -7,7 +7,7 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.from_cohort import CohortTask
+from fedboard.common.tasks.on_examples.examples import CohortTask
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.simulations.baselines import AlsModel, Predictor
 from fedboard.simulations.config import SimulationConfig

@@ -21,7 +21,7 @@ from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.properties import authority_of, can_be_vouched
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 
 _SEED_BYTES = 8
 

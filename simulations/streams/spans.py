@@ -12,7 +12,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.present_rows import PresentRows
+from fedboard.common.per_user.participation import PresentRows
 from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_within_bounds
 from fedboard.common.protocols.trusted.protocol import factored_bytes

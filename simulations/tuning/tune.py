@@ -14,7 +14,7 @@ import msgspec
 from fedboard.common.checks import require_one_of, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.shared.options import checked_options
+from fedboard.common.tasks.shared.ratings_config import checked_options
 from fedboard.simulations.config import SimulationConfig, TunedConfig, overlay
 from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.judging.metrics.registry import main_metric, metric_names

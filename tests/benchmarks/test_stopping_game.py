@@ -19,8 +19,7 @@ from fedboard.common.privacy.accounting.exact import (
     epsilon_when_adaptive,
     mu_for,
 )
-from fedboard.common.privacy.accounting.grouping import mechanisms_of
-from fedboard.common.privacy.accounting.library import epsilon_by_loss_distributions
+from fedboard.common.privacy.accounting.grouping import epsilon_by_loss_distributions, mechanisms_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger.ledger import Ledger

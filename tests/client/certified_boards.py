@@ -23,7 +23,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Answer, Question
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.publication import certificate_for
 from tests.client.asking import ASKER, asking, opened, signed

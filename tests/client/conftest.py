@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board, Catalogue
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 
 TITLES = ("Heat (1995)", "Ran (1985)", "Ran (1985)", "Amélie (2001)", "Alien (1979)", "Aliens (1986)")

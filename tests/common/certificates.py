@@ -5,15 +5,15 @@ from functools import cache
 from typing import Any
 
 from fedboard.common.certificate import Certificate, certify
+from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event
-from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.ledger.population import PopulationTotal
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.privacy.releases.pure import ExponentialRelease, LaplaceRelease
 from fedboard.common.protocols.registry import sized_protocol
-from fedboard.common.rounds_made import RoundsMade
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import Training, calibrated_task

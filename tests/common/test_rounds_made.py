@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from fedboard.common.certificate import Certificate, certify
+from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.rounds_made import RoundsMade
 from tests.common.privacy.commitments import planned
 
 

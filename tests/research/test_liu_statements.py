@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.langevin.update import trimmed, user_weights
+from fedboard.common.tasks.langevin.algorithm import trimmed, user_weights
 from fedboard.simulations.datasets import SyntheticConfig
 from fedboard.simulations.drawing.svg import house_style
 from research.block_solvers.blocks import arrange

@@ -14,10 +14,9 @@ from fedboard.common.errors import PrivacyError, StorageError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseStream, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.questions.answer import Mechanism
+from fedboard.common.questions.collection import Mechanism, Subject
 from fedboard.common.questions.mean import MeanQuestion
-from fedboard.common.questions.subject import Subject
-from fedboard.common.questions.task import QuestionTask
+from fedboard.common.questions.wording import QuestionTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.question import ask
 from fedboard.server.training import Training

@@ -23,8 +23,8 @@ from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import kept_rows
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.adadpals.task import AdaDpals
-from fedboard.common.tasks.shared.written import with_noise
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
+from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import lost_round, run_round
 from fedboard.server.runtime import Gathered, NoisedSums

@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
+from fedboard.common.tasks.adadpsgd.algorithm import AdaDpsgd
 from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.runs.calibrated import build_task

@@ -12,7 +12,7 @@ from fedboard import common
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.tasks.registry import algorithm_names
-from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
@@ -45,7 +45,7 @@ WALK = (
     "common/tasks/registry.py",
     "server/calibrating.py",
     "common/tasks/shared/tuned.py",
-    "common/tasks/shared/options.py",
+    "common/tasks/shared/ratings_config.py",
     "common/tasks/{}/algorithm.py",
     "common/tasks/{}/task.py",
 )

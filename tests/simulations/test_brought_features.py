@@ -99,7 +99,7 @@ def test_what_is_published_is_the_same_whatever_devices_make_of_features(
     runs: dict[str, RunResult], movielens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Content is for the person herself: with none of it the same board comes out, to the bit."""
-    monkeypatch.setattr("fedboard.common.tasks.residual.task.content_of", lambda board: None)
+    monkeypatch.setattr("fedboard.common.tasks.residual.algorithm.content_of", lambda board: None)
 
     without = simulate(config(movielens), tmp_path / "without", report=False)
 

@@ -24,7 +24,7 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 
 _ABOUT = b"benchmark"
 _DROPOUT, _COLLUDING = 0.2, 0.05

@@ -25,12 +25,12 @@ from fedboard.common.privacy.adjacency import Adjacency  # noqa: E402
 from fedboard.common.privacy.releases.gaussian import GaussianRelease  # noqa: E402
 from fedboard.common.privacy.releases.noise import SecureNoise  # noqa: E402
 from fedboard.common.protocol import Given  # noqa: E402
-from fedboard.common.protocols.two_server.dpf.bins import Domain  # noqa: E402
-from fedboard.common.protocols.two_server.dpf.point_functions import (  # noqa: E402
+from fedboard.common.protocols.two_server.bins import Domain  # noqa: E402
+from fedboard.common.protocols.two_server.helper import LocalHelper  # noqa: E402
+from fedboard.common.protocols.two_server.point_functions import (  # noqa: E402
     evaluate_all,
     generate,
 )
-from fedboard.common.protocols.two_server.helper import LocalHelper  # noqa: E402
 from fedboard.common.protocols.two_server.protocol import TwoServer  # noqa: E402
 
 FLEET = 100_000

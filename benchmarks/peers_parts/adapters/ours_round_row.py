@@ -8,7 +8,7 @@ from harness import Arrays, Job, Told, measured
 
 
 def load() -> Any:
-    import fedboard.common.tasks.adadpals.task
+    import fedboard.common.tasks.adadpals.algorithm
     import fedboard.server.round
     import fedboard.simulations.engine
 

@@ -14,8 +14,7 @@ from fedboard.common.privacy.accounting.exact import (
     mu_for,
     require_epsilon,
 )
-from fedboard.common.privacy.accounting.grouping import mechanisms_of
-from fedboard.common.privacy.accounting.library import epsilon_by_loss_distributions
+from fedboard.common.privacy.accounting.grouping import epsilon_by_loss_distributions, mechanisms_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import LIBRARY_TOLERANCE, RELATIVE_TOLERANCE, Event, is_amplified
 

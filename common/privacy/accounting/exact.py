@@ -10,8 +10,12 @@ from typing import Literal
 
 from fedboard.common.errors import OutOfRangeError
 from fedboard.common.normal_quantiles import mills_ratio, normal_below
-from fedboard.common.privacy.accounting.grouping import mechanisms_of, most_exposed
-from fedboard.common.privacy.accounting.library import epsilon_by_loss_distributions, epsilon_by_renyi_orders
+from fedboard.common.privacy.accounting.grouping import (
+    epsilon_by_loss_distributions,
+    epsilon_by_renyi_orders,
+    mechanisms_of,
+    most_exposed,
+)
 from fedboard.common.privacy.events import Event, event_mu, is_pure, pure_epsilon, require_sound
 
 Accountant = Literal["pld", "rdp"]

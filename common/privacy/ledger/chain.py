@@ -19,10 +19,10 @@ from fedboard.common.privacy.ledger.chain_rows import (
     kind_of,
     now,
     read_header,
+    require_header,
     write_empty,
 )
 from fedboard.common.privacy.ledger.durable import connect, failures_named, settle, transaction
-from fedboard.common.privacy.ledger.stated_header import require_header
 
 _NOT_WRITTEN = "nothing was booked, so nothing is released"
 

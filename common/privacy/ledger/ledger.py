@@ -16,8 +16,7 @@ from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import Row
 from fedboard.common.privacy.ledger.durable import lock_writer
 from fedboard.common.privacy.ledger.membership import Seat, take_seat
-from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.ledger.population import Population, PopulationTotal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

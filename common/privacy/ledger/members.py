@@ -10,8 +10,7 @@ from fedboard.common.privacy.accounting.budget import Budget, Plan, apart, plann
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu, require_sound
-from fedboard.common.privacy.ledger.chain_rows import Row
-from fedboard.common.privacy.ledger.stated_header import require_budget, require_plan
+from fedboard.common.privacy.ledger.chain_rows import Row, require_budget, require_plan
 
 OPENED = "#opened"
 CLOSED = "#closed"

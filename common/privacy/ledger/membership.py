@@ -8,8 +8,7 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.events import Event, canonical_json
 from fedboard.common.privacy.ledger.chain import ChainFile
-from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.ledger.population import Population, PopulationTotal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,11 +27,10 @@ from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood, share_of
-from fedboard.common.protocols.secure_sum.payload import require_room
 from fedboard.common.protocols.secure_sum.protocol import masked_trust, open_masked, require_fitting
-from fedboard.common.protocols.secure_sum.rules import SumRules, require_known
+from fedboard.common.protocols.secure_sum.rules import SumRules, require_known, require_room
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.wire.refusals import Refusal, RefusedError

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 
 from fedboard.common.protocols.secure_sum.neighbours import neighbourhood
-from fedboard.common.protocols.secure_sum.payload import ExactNumbers
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
+from fedboard.common.protocols.secure_sum.rules import ExactNumbers
 from fedboard.common.protocols.shared.card import Card, Parameters
 from fedboard.common.protocols.shared.properties import SumsLeft
 

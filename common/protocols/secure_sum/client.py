@@ -44,9 +44,8 @@ from fedboard.common.protocols.secure_sum.messages import (
     with_signatures,
 )
 from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood
-from fedboard.common.protocols.secure_sum.payload import Carried
-from fedboard.common.protocols.secure_sum.rules import Answered, Memory, SumRules
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.secure_sum.rules import Answered, Carried, Memory, SumRules
+from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.wire.frame import Frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 

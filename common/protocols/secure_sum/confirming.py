@@ -15,12 +15,17 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import BoolArray
 from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster
-from fedboard.common.protocols.secure_sum.advertised import Advertised
+from fedboard.common.protocols.secure_sum.advertised import (
+    Advertised,
+    Vouched,
+    from_bits,
+    survivors_statement,
+    to_bits,
+)
 from fedboard.common.protocols.secure_sum.messages import table
 from fedboard.common.protocols.secure_sum.neighbours import neighbours, ring
 from fedboard.common.protocols.secure_sum.rules import SumRules
-from fedboard.common.protocols.secure_sum.vouching import Vouched, from_bits, survivors_statement, to_bits
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 

@@ -18,10 +18,9 @@ from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import NoiseAt, Trust
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
-from fedboard.common.protocols.secure_sum.payload import Carried, ExactNumbers
-from fedboard.common.protocols.secure_sum.rules import SumRules
+from fedboard.common.protocols.secure_sum.rules import Carried, ExactNumbers, SumRules
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.wire.refusals import RefusedError
 
 

@@ -22,7 +22,7 @@ from fedboard.common.protocols.sums.residues import Packing
 
 if TYPE_CHECKING:
     from fedboard.common.keys.roster import Roster
-    from fedboard.common.protocols.shared.voucher import Voucher
+    from fedboard.common.protocols.shared.sessions import Voucher
 
 
 class HelpedProtocol(AggregationProtocol, Protocol):

@@ -12,7 +12,7 @@ from fedboard.common.arrays import ResidueArray
 from fedboard.common.contribution import Request
 from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocols.two_server.dpf.bins import SEED_BYTES
+from fedboard.common.protocols.two_server.bins import SEED_BYTES
 from fedboard.common.protocols.two_server.rules import TwoServerRules, helper_noise
 from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
 from fedboard.common.wire.refusals import Refusal, RefusedError

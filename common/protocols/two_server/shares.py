@@ -16,14 +16,14 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_rows
-from fedboard.common.protocols.two_server.dpf.bins import (
+from fedboard.common.protocols.two_server.bins import (
     RESIDUES_PER_BLOCK,
     SEED_BYTES,
     Bins,
     Domain,
     expanded,
 )
-from fedboard.common.protocols.two_server.dpf.point_functions import (
+from fedboard.common.protocols.two_server.point_functions import (
     Corrections,
     generate,
     leaf_blocks,

@@ -33,10 +33,9 @@ from fedboard.common.tasks.shared.levels import (
     posterior_effects,
     released_sums,
 )
-from fedboard.common.tasks.shared.rating_level import in_range, spread_of
+from fedboard.common.tasks.shared.preparation import in_range, real_stddev, spread_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression, rated_rows
-from fedboard.common.tasks.shared.releases import real_stddev
 
 COUNTS, SUMS = "bias/counts", "bias/sums"
 _CLIP = 0.8  # bound on a user's whole part, in released deviations of a rating; as in ``bias-private``

@@ -7,7 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.tasks.on_examples.record import ExampleAlgorithm
+from fedboard.common.tasks.on_examples.examples import ExampleAlgorithm
 from fedboard.common.tasks.registry import learns_from_ratings
 from fedboard.common.tasks.shared.brought import Entries, entries_of, loaded
 

@@ -21,9 +21,8 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.algorithm import Algorithm
 from fedboard.common.tasks.shared.array_rules import ArrayRule, prepared
 from fedboard.common.tasks.shared.levels import even_counts_request, even_weights
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, as_written
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.shared.written import as_written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

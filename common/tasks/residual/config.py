@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from fedboard.common.checks import MOST_ROUNDS, require, require_whole
 from fedboard.common.tasks.shared.adaptive_clipping import adapts_clipping
-from fedboard.common.tasks.shared.rating_level import moments_share
+from fedboard.common.tasks.shared.preparation import moments_share
 from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, Feedback, RatingsConfig
 
 _LEAST_MOMENTS = 0.005

@@ -16,8 +16,7 @@ from fedboard.common.per_user.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, releases_ridges, stage_of
 from fedboard.common.tasks.residual.local import credible_curvature
-from fedboard.common.tasks.residual.releases import alternation
-from fedboard.common.tasks.residual.ridges import after_evidence, evidence_request, unit_of
+from fedboard.common.tasks.residual.releases import after_evidence, alternation, evidence_request, unit_of
 from fedboard.common.tasks.residual.start import (
     bias_column,
     costs_little,
@@ -36,9 +35,13 @@ from fedboard.common.tasks.residual.update import (
 )
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, next_clip_norm
 from fedboard.common.tasks.shared.levels import likely_counts
-from fedboard.common.tasks.shared.preparation import head_of
-from fedboard.common.tasks.shared.rating_level import released_level, spread_of
-from fedboard.common.tasks.shared.releases import counts_request, real_stddev
+from fedboard.common.tasks.shared.preparation import (
+    counts_request,
+    head_of,
+    real_stddev,
+    released_level,
+    spread_of,
+)
 
 Requests = Mapping[SumSource, Request]
 

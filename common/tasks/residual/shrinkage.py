@@ -18,9 +18,8 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.tasks.residual.config import ResidualConfig
-from fedboard.common.tasks.residual.ridges import user_ridge
-from fedboard.common.tasks.shared.content import content_of
-from fedboard.common.tasks.shared.regression import Regression
+from fedboard.common.tasks.residual.releases import user_ridge
+from fedboard.common.tasks.shared.regression import Regression, content_of
 
 
 def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regression:

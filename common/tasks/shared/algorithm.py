@@ -12,9 +12,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.task import Task
 from fedboard.common.tasks.shared.array_rules import ArrayRule
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, has_part
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.shared.written import has_part
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 

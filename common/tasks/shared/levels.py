@@ -46,8 +46,8 @@ from fedboard.common.per_user.clipping import (
     quantise_weights,
 )
 from fedboard.common.task import ReleasedSums
+from fedboard.common.tasks.shared.preparation import calibrated_request, real_stddev
 from fedboard.common.tasks.shared.ratings_config import RatingsConfig
-from fedboard.common.tasks.shared.releases import calibrated_request, real_stddev
 
 
 def even_weights(cohort: Cohort) -> FloatArray:

@@ -1,10 +1,21 @@
-"""What the configurations of all algorithms on ratings have in common."""
+"""What the configurations of all algorithms on ratings have in common.
+
+How an algorithm's configuration is written: on boards and in files its keys stand side by side, without parts.
+
+Whoever sets a key need not know which part it is of.
+
+Free-form sections of a configuration, turned into the dataclass that knows their meaning.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
+from typing import Any, TypeVar
 
-from fedboard.common.checks import require
+import msgspec
+
+from fedboard.common.checks import key_sentence, require, unknown_key
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 
 LARGEST_RANK = 512
@@ -26,7 +37,7 @@ class Feedback(StrEnum):
 class RatingsConfig:
     """The field ``shared`` of every algorithm's configuration. Every field is public by definition.
 
-    In files and on boards its keys stand beside the algorithm's own, see ``fedboard.common.tasks.shared.written``.
+    In files and on boards its keys stand beside the algorithm's own, see ``from_written``.
     """
 
     feedback: Feedback = Feedback.EXPLICIT
@@ -64,3 +75,107 @@ class RatingsConfig:
     def half_range(self) -> float:
         """Half the width of the public rating range."""
         return (self.rating_high - self.rating_low) / 2
+
+
+Settings = TypeVar("Settings")
+
+_PART = "shared"
+_OF_PART = tuple(one.name for one in fields(RatingsConfig))
+
+
+def has_part(kind: type[Any]) -> bool:
+    """Whether a configuration of this dataclass has a ``RatingsConfig``, and each of its keys once.
+
+    Args:
+        kind: a dataclass.
+    """
+    found = {one.name: one.type for one in fields(kind)}
+    return found.get(_PART) in (RatingsConfig, RatingsConfig.__name__) and not found.keys() & set(_OF_PART)
+
+
+def keys_of(kind: type[Any]) -> tuple[str, ...]:
+    """The keys of a configuration as it is written.
+
+    Args:
+        kind: a dataclass, with or without the part.
+    """
+    own = tuple(one.name for one in fields(kind) if one.name != _PART)
+    return (*_OF_PART, *own) if has_part(kind) else own
+
+
+def as_written(settings: Any) -> dict[str, Any]:
+    """A configuration, JSON-able."""
+    plain: dict[str, Any] = msgspec.to_builtins(settings)
+    return {**plain.pop(_PART), **plain}
+
+
+def from_written(written: Mapping[str, Any], kind: type[Settings]) -> Settings:
+    """The configuration that stands in a file or on a board.
+
+    Args:
+        written: key to value; public.
+        kind: a dataclass, with or without the part; what is not written has its default.
+
+    Raises:
+        InputError: a value is outside its range, or it is not written so.
+        msgspec.ValidationError: a value is of another type.
+    """
+    if not has_part(kind):
+        return msgspec.convert(dict(written), kind)
+    if _PART in written:
+        raise InputError(f"a configuration is written without parts, got the part {_PART!r}")
+    own = {key: value for key, value in written.items() if key not in _OF_PART}
+    part = {key: value for key, value in written.items() if key in _OF_PART}
+    try:
+        return msgspec.convert({**own, _PART: {**_defaults_of(kind), **part}}, kind)
+    except msgspec.ValidationError as error:
+        raise msgspec.ValidationError(str(error).replace(f"$.{_PART}.", "$.")) from error
+
+
+def _defaults_of(kind: type[Any]) -> dict[str, Any]:
+    """What the part holds where a task has other defaults than ``RatingsConfig``."""
+    (made,) = (one.default_factory for one in fields(kind) if one.name == _PART)
+    return {} if made is MISSING or made is RatingsConfig else dict(msgspec.to_builtins(made()))
+
+
+def with_noise(settings: Settings, multipliers: Mapping[str, float]) -> Settings:
+    """The same configuration with the noise that calibration found, by release name."""
+    shared: RatingsConfig = settings.shared  # type: ignore[attr-defined]
+    return replace(settings, shared=replace(shared, noise_multipliers=multipliers))  # type: ignore[type-var]
+
+
+Options = TypeVar("Options")
+
+
+def checked_options(
+    raw: Mapping[str, Any],
+    kind: type[Options],
+    section: str,
+    *,
+    defaults: Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+) -> Options:
+    """Make a ``kind`` of a section.
+
+    Args:
+        raw: the section.
+        kind: a dataclass, with or without a ``RatingsConfig``.
+        section: its name, for messages.
+        defaults: laid under the section.
+        fixed: fields that other parts of the configuration decide; the section must not name them.
+
+    Raises:
+        InputError: an unknown key, a wrong type or a value out of range; the message names the section.
+    """
+    decided = fixed or {}
+    known = sorted(key for key in keys_of(kind) if key not in decided)
+    unknown = sorted(set(raw) - set(known))
+    if "rounds" in unknown:
+        steps = ", and take --set settings.steps=N" if "steps" in known else ""
+        raise InputError(f"{section}: this algorithm takes no 'rounds': leave --rounds out{steps}")
+    if unknown:
+        raise InputError(unknown_key(unknown[0], known, section=section))
+    try:
+        return from_written({**(defaults or {}), **raw, **decided}, kind)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{section}: {key_sentence(error, kind)}") from error

@@ -16,8 +16,7 @@ import msgspec
 
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.algorithm import Algorithm, Variant
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import keys_of
+from fedboard.common.tasks.shared.ratings_config import Feedback, keys_of
 
 TUNED = "tuned"
 """The recipe that is usual: our own defaults."""

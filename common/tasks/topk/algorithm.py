@@ -1,18 +1,196 @@
-"""Top-k lists, as the rest of the house knows them."""
+"""The arrays that a device reads of a board of top-k lists.
 
+Top-k lists from implicit feedback: four releases of normalised contributions, then regression among items.
+
+With x in {0, 1}^m' a user's items among those that are learnt, k of them, z = x / sqrt(k), lists need
+G = sum z z^T off the diagonal. A run asks for
+
+1. counts: sum z, which says which items are learnt and how popular they are;
+2. start: G along public columns (what features say, the most popular items), whose eigenvectors are directions U;
+3. directions: G U S, shrunk as far as its noise demands, which gives E;
+4. energies: how strong G is along E, and along public kernels between items.
+
+A device scores by item-based regression on what that says of the items' second moments. Where counts or start say
+that noise would drown all but popularity, the same sums carry counts again, and lists are those of private
+popularity. The derivation, with the sensitivity of each release, is docs/guide/topk.md.
+
+Top-k lists, as the rest of the house knows them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.resources import files
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedboard.common.arrays import FloatArray
-from fedboard.common.board import Board
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.algorithm import Algorithm
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.array_rules import ArrayRule, number, prepared, vectors
+from fedboard.common.tasks.shared.preparation import ONE_USER
+from fedboard.common.tasks.shared.ratings_config import Feedback, as_written
 from fedboard.common.tasks.shared.regression import Regression
-from fedboard.common.tasks.topk.arrays import array_rules
-from fedboard.common.tasks.topk.config import TopKConfig, TopKShares, shares_by_release
-from fedboard.common.tasks.topk.task import TopK
+from fedboard.common.tasks.topk import rounds
+from fedboard.common.tasks.topk.config import (
+    KERNELS,
+    STAGES,
+    Stage,
+    TopKConfig,
+    TopKShares,
+    of_stage,
+    shares_by_release,
+    start_columns,
+)
+from fedboard.common.tasks.topk.local import (
+    counted,
+    directed,
+    energies,
+    learnt_part,
+    started,
+    times,
+    unit_rows,
+)
+from fedboard.common.tasks.topk.rounds import model_width, recounted
+
+_LEAST_COUNT, _MOST_USERS = 1e-12, 1e12
+_MOST_SCALE = 1e12
+
+
+def array_rules(board: Board, settings: TopKConfig) -> tuple[ArrayRule, ...]:
+    """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
+    n_items = board.catalogue.n_items
+    real, single, byte = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8)
+    if board.version == 0:
+        return (vectors("item_factors", board, 1),)
+    after = STAGES[min(board.version, len(STAGES)) - 1]
+    width = {Stage.COUNTS: start_columns(settings, n_items), Stage.START: settings.width}.get(
+        after, model_width(settings, board)
+    )
+    rules = [
+        *(rule for rule in prepared(board) if rule.name != "item_counts"),
+        ArrayRule(name="item_counts", dtype=real, shape=(n_items,), low=_LEAST_COUNT, high=_MOST_USERS),
+        ArrayRule(name="personal", dtype=byte, shape=(1,), low=0, high=1),
+        number("population", 1.0, _MOST_USERS),
+        vectors("item_factors", board, width),
+    ]
+    if board.catalogue.features is not None and after in (Stage.DIRECTIONS, Stage.ENERGIES):
+        shape = (KERNELS, settings.kernel_rank, settings.kernel_rank)
+        rules.append(ArrayRule(name="kernel_forms", dtype=single, shape=shape))
+    if after is Stage.ENERGIES:
+        rules.append(ArrayRule(name="item_scale", dtype=real, shape=(n_items,), low=0.0, high=_MOST_SCALE))
+        rules.append(ArrayRule(name="item_biases", dtype=single, shape=(n_items,)))
+    return tuple(rules)
+
+
+@dataclass(frozen=True, slots=True)
+class TopK:
+    """The task. Pure: it holds its public configuration and the choice of kernels."""
+
+    NAME: ClassVar[str] = "topk"
+    settings: TopKConfig
+    backend: str = "numpy"
+    """Which kernels compute; never changes what is computed."""
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The public configuration, JSON-able."""
+        return as_written(self.settings)
+
+    def plan(self) -> tuple[tuple[Request, ...], ...]:
+        """The four rounds; what only a board can say is filled in when a round is asked."""
+        return tuple(of_stage(stage, self.settings, n_items=1) for stage in STAGES)
+
+    def first_board(self, catalogue: Catalogue) -> Board:
+        """An item model of zeros, and the public catalogue with its features."""
+        zeros = np.zeros((catalogue.n_items, 1), dtype=np.float32)
+        return Board(
+            version=0, task=self.name, config=self.config, arrays={"item_factors": zeros}, catalogue=catalogue
+        )
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        """What the round after this board asks."""
+        if board.version >= len(STAGES):
+            return ()
+        return of_stage(STAGES[board.version], self.settings, n_items=board.catalogue.n_items)
+
+    def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
+        """Integers within every declared bound; each row depends on that user's row and the board alone."""
+        stage = STAGES[board.version]
+        if stage is Stage.COUNTS:
+            present = ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]
+            return replace(counted(cohort, self.settings), totals={"users": present})
+        if not rounds.personal(board):
+            return recounted(cohort, board, stage, self.settings)
+        match stage:
+            case Stage.START:
+                return started(cohort, board)
+            case Stage.DIRECTIONS:
+                return directed(cohort, board, self.settings)
+            case Stage.ENERGIES:
+                return energies(cohort, board, self.settings)
+
+    def update(self, board: Board, released: ReleasedSums) -> Board:
+        """The next board; post-processing of the noised sums and of what is already public."""
+        stage, settings = STAGES[board.version], self.settings
+        request = self.requests(board)[0]
+        if stage is Stage.COUNTS:
+            return rounds.after_counts(board, released, request, settings)
+        if not rounds.personal(board):
+            return rounds.after_recount(board, released, request, stage, settings)
+        match stage:
+            case Stage.START:
+                return rounds.after_start(board, released, request, settings)
+            case Stage.DIRECTIONS:
+                return rounds.after_directions(board, released, request, settings)
+            case Stage.ENERGIES:
+                return rounds.after_energies(board, released, request, settings)
+
+    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
+        """1 / sqrt(k) on each learnt item; float64, shape (n_ratings,). Private."""
+        learnt = np.asarray(board.arrays["learnt"])[cohort.items] != 0
+        weights = np.zeros(cohort.n_ratings)
+        weights[learnt] = unit_rows(cohort.where(learnt))
+        return weights
+
+    def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
+        """(1, sum of her items' factors), float32, shape (n_users, 1 + width). Private."""
+        factors = np.asarray(board.arrays["item_factors"])
+        if "learnt" not in board.arrays:
+            return np.ones((cohort.n_users, 1 + factors.shape[1]), dtype=np.float32)
+        own = learnt_part(cohort, board)
+        sums = times(own, np.ones(own.n_ratings), factors)
+        return np.column_stack([np.ones(own.n_users), sums]).astype(np.float32)
+
+    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
+        """Vectors whose inner products order the items for each user: (1, sum of G) and (bias_i, G_i / P_ii)."""
+        return local, _item_vectors(board)
+
+    def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
+        """Scores of (user row, item) pairs, float64, shape (n_pairs,)."""
+        vectors = _item_vectors(board)
+        scores: FloatArray = np.einsum("pd,pd->p", vectors[items], local[users], dtype=np.float64)
+        return scores
+
+
+def _item_vectors(board: Board) -> Float32Array:
+    """Until the last round popularity alone orders the items."""
+    factors, arrays = np.asarray(board.arrays["item_factors"]), board.arrays
+    if "item_scale" in arrays:
+        scaled = factors * np.asarray(arrays["item_scale"], dtype=np.float32)[:, None]
+        return np.column_stack([np.asarray(arrays["item_biases"]), scaled]).astype(np.float32)
+    vectors = np.zeros((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
+    if "item_counts" in arrays:
+        vectors[:, 0] = np.asarray(arrays["item_counts"])
+    return vectors
 
 
 def _task(settings: TopKConfig, *, backend: str, features: FloatArray | None) -> TopK:

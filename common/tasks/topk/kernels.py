@@ -15,7 +15,7 @@ import numpy as np
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import Catalogue
 from fedboard.common.tasks.topk.basis import standardised
-from fedboard.common.tasks.topk.releases import KERNELS
+from fedboard.common.tasks.topk.config import KERNELS
 
 _LANDMARKS = 1500
 _BLOCK = 4096

@@ -28,9 +28,8 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, clip_vectors, quantise_weights
 from fedboard.common.tasks.shared.preparation import capped_counts
 from fedboard.common.tasks.topk.basis import Directions
-from fedboard.common.tasks.topk.config import Stage, TopKConfig
+from fedboard.common.tasks.topk.config import ENERGY_UNITS, KERNELS, Stage, TopKConfig, energies_width
 from fedboard.common.tasks.topk.kernels import Kernels, diagonals, inner_products
-from fedboard.common.tasks.topk.releases import ENERGY_UNITS, KERNELS, energies_width
 
 CONSTANT = 0.3
 """beta: last coordinate of a user's vector in the start; it measures how much of the sum is diagonal."""

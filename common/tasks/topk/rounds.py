@@ -28,10 +28,17 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.preparation import head_of
-from fedboard.common.tasks.shared.releases import real_stddev
+from fedboard.common.tasks.shared.preparation import head_of, real_stddev
 from fedboard.common.tasks.topk.basis import Directions, denoised, gauge, public_basis, started
-from fedboard.common.tasks.topk.config import Stage, TopKConfig, head_size
+from fedboard.common.tasks.topk.config import (
+    KERNELS,
+    Stage,
+    TopKConfig,
+    energies_width,
+    head_size,
+    of_stage,
+    start_columns,
+)
 from fedboard.common.tasks.topk.kernels import Kernels, public_kernels
 from fedboard.common.tasks.topk.local import (
     CONSTANT,
@@ -52,7 +59,6 @@ from fedboard.common.tasks.topk.popularity import (
     first,
     joined,
 )
-from fedboard.common.tasks.topk.releases import KERNELS, energies_width, of_stage, start_columns
 
 
 def leaders(noisy: FloatArray, settings: TopKConfig) -> AnyArray:

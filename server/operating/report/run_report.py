@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.ledger.population_total import PopulationTotal
+from fedboard.common.privacy.ledger.population import PopulationTotal
 from fedboard.common.reports.json_values import JsonObject, object_or_empty
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
 from fedboard.common.reports.wording import byte_count, duration

@@ -9,7 +9,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.representation.losses import LossName
+from fedboard.common.tasks.representation.config import LossName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.algorithm import RatingSettings, RatingTask
-from fedboard.common.tasks.shared.releases import real_stddev
+from fedboard.common.tasks.shared.preparation import real_stddev
 from fedboard.simulations.datasets.splits import SplitRule
 from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, told_of
 

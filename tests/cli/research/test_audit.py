@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.contribution import Contribution
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.simulations.audit.audit import Plan
 from fedboard.simulations.audit.subject import subject_of
 from tests.cli.conftest import Command

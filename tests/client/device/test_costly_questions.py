@@ -20,7 +20,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.pure import LaplaceRelease
 from fedboard.common.rounds.question import Question
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.wire.refusals import Refusal
 from tests.client.certified_boards import Device, a_question, certified_boards, with_certificate
 from tests.common.tasks.conftest import a_task

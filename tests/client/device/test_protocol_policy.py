@@ -10,7 +10,7 @@ from fedboard.client.device.protocol_policy import relied_on
 from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, protocol_class, says, sized_protocol
 from fedboard.common.protocols.shared.properties import can_be_vouched, has_second_server
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
 CLIENTS = 20

@@ -7,10 +7,10 @@ import pytest
 
 from fedboard.client.guarantee.facts import as_line, cut
 from fedboard.client.guarantee.label import label_of
+from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.privacy.accounting.exact import delta_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from fedboard.common.rounds_made import RoundsMade
 from tests.common.certificates import ACCOUNT, certificate_of, planned_events, questions
 from tests.common.privacy.commitments import planned
 

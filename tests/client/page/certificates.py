@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from fedboard.common.certificate import Certificate, certify
+from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
@@ -13,7 +14,6 @@ from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.rounds_made import RoundsMade
 from tests.common.privacy.commitments import planned
 
 Path = tuple[str | int, ...]

@@ -32,8 +32,7 @@ from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.langevin.config import LangevinConfig
 from fedboard.common.tasks.residual.config import ResidualConfig
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.tasks.shared.written import as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, as_written
 from fedboard.common.tasks.topk.config import TopKConfig
 from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.client.page.browser import NEEDS_AXE, Page

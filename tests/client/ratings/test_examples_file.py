@@ -14,7 +14,7 @@ from fedboard.client.ratings.examples_file import (
 )
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.from_cohort import examples_of
+from fedboard.common.tasks.on_examples.examples import examples_of
 from tests.common.tasks.representation.conftest import catalogue, population, started_board
 
 MANY = ExamplesTable(

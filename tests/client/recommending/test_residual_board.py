@@ -11,10 +11,9 @@ from fedboard.client.recommending.recommend import rating_range_of, recommend
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, Start
-from fedboard.common.tasks.residual.task import Residual
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 from tests.client.recommending.test_recommend import person
 
 FACTORS = [[1.0, 0.0], [0.9, 0.1], [-1.0, 0.0], [0.0, 1.0], [0.1, 0.9], [0.5, -0.5]]

@@ -18,8 +18,8 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protection import Protection
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey, create_board_keys
 from tests.common.privacy.commitments import plan_of, planned

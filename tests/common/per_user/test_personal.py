@@ -25,7 +25,7 @@ from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
 

@@ -8,14 +8,13 @@ import pytest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.residual import config as residual_config
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, StageKind, stage_of
-from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.preparation import head_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
 
 N_USERS, N_ITEMS = 40, 25
 SPREAD = 1.1

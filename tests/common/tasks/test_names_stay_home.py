@@ -74,7 +74,7 @@ def test_nobody_else_names_an_algorithm_or_imports_from_one() -> None:
     [
         "from fedboard.common.tasks.residual.config import ResidualConfig",
         "from fedboard.common.tasks import langevin",
-        "import fedboard.common.tasks.adadpals.task as task",
+        "import fedboard.common.tasks.adadpals.algorithm as task",
         "def late():\n    from fedboard.common.tasks.adadpsgd import task",
         "if algorithm == 'dpals-tail': pass",
         "KNOWN = ('residual', 'other')",

@@ -118,7 +118,7 @@ def test_only_the_algorithm_that_is_asked_for_is_imported() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
 
-    assert "fedboard.common.tasks.residual.task" in shown
+    assert "fedboard.common.tasks.residual.algorithm" in shown
     assert "adadpals" not in shown
     assert "langevin" not in shown
 

@@ -7,7 +7,7 @@ import pytest
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.langevin.update import trimmed, user_weights
+from fedboard.common.tasks.langevin.algorithm import trimmed, user_weights
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import default_als, fit_als
 from fedboard.simulations.config import parse_config

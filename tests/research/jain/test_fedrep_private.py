@@ -13,9 +13,9 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.representation.losses import LossName
-from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.statistics import GRID
+from fedboard.common.tasks.representation.algorithm import representation_of
+from fedboard.common.tasks.representation.config import LossName
+from fedboard.common.tasks.representation.local import GRID
 from research.jain.fedrep_private import (
     USERS,
     FedRepConfig,

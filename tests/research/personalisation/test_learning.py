@@ -18,12 +18,9 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.on_examples.record import ExampleTask
-from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
-from fedboard.common.tasks.representation.losses import LossName
-from fedboard.common.tasks.representation.on_board import representation_of
-from fedboard.common.tasks.representation.task import Representation
+from fedboard.common.tasks.on_examples.examples import Examples, ExampleTask
+from fedboard.common.tasks.representation.algorithm import Representation, representation_of
+from fedboard.common.tasks.representation.config import LossName, RepresentationConfig, calibrated
 from fedboard.simulations.baselines.examples import (
     fit_all,
     own_models,

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from fedboard.common.board import Board
-from fedboard.common.questions.subject import Subject
+from fedboard.common.questions.collection import Subject
 from fedboard.common.questions.wording import Wording
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.plan.job import Job

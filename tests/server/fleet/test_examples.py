@@ -13,7 +13,7 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.tasks.on_examples.registry import example_algorithm_of
-from fedboard.common.tasks.representation.on_board import representation_of
+from fedboard.common.tasks.representation.algorithm import representation_of
 from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import PUBLIC_NAME
 from fedboard.server.calibrating import ExampleTraining, calibrated_example_task

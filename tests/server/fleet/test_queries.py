@@ -28,9 +28,8 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage
-from fedboard.common.questions.stated_task import StatedQuestion
-from fedboard.common.questions.statement import QuestionStatement
-from fedboard.common.questions.subject import ROW_BOUND, Subject
+from fedboard.common.questions.collection import ROW_BOUND, Subject
+from fedboard.common.questions.statement import QuestionStatement, StatedQuestion
 from fedboard.common.questions.wording import Wording
 from fedboard.common.rounds.question import Answer, Question
 from fedboard.common.tasks.rebuilding import rebuild_any

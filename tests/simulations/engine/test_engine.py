@@ -16,7 +16,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool

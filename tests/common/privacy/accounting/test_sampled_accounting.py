@@ -15,8 +15,7 @@ from fedboard.common.privacy.accounting.exact import (
     epsilon_of,
     epsilon_of_events,
 )
-from fedboard.common.privacy.accounting.grouping import Mechanisms, SampledRound, mechanisms_of
-from fedboard.common.privacy.accounting.library import cell_width
+from fedboard.common.privacy.accounting.grouping import Mechanisms, SampledRound, cell_width, mechanisms_of
 from fedboard.common.privacy.events import event_mu
 from tests.common.privacy.exact_curves import (
     gaussian,

@@ -17,7 +17,7 @@ from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.messages import MaskingStep, reply
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.shared.voucher import Voucher
+from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.wire.frame import pack_frame, unpack_frame
 
 ABOUT = b"run, round, board"

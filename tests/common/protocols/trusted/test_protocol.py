@@ -14,7 +14,7 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()

@@ -13,8 +13,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.algorithm import ALGORITHM
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.shared.algorithm import Algorithm
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.judging.algorithm_contract import CHECKS
 from fedboard.simulations.judging.contract_runs import made, played, population

@@ -17,11 +17,10 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.adadpals.update import gauged, item_ridge_of, unobserved_scale
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population, presence
 

@@ -21,11 +21,10 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.tasks.adadpsgd.algorithm import AdaDpsgd
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig, AdaDpsgdShares, Schedule, shares_by_release
-from fedboard.common.tasks.adadpsgd.task import AdaDpsgd
 from fedboard.common.tasks.registry import rebuild_task
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.server.round import lost_round
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.adadpals.test_task import isometric_norm

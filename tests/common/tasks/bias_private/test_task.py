@@ -15,10 +15,14 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.tasks.bias_private.config import BiasConfig, BiasShares, complete, shares_by_release
-from fedboard.common.tasks.bias_private.task import BiasPrivate
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.tasks.bias_private.algorithm import (
+    BiasConfig,
+    BiasPrivate,
+    BiasShares,
+    complete,
+    shares_by_release,
+)
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.server.round import lost_round
 from fedboard.server.runtime import NoisedSums
 

@@ -17,13 +17,11 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.tasks.langevin.algorithm import Langevin, step_length
 from fedboard.common.tasks.langevin.config import LangevinConfig, LangevinShares, shares_by_release
-from fedboard.common.tasks.langevin.task import Langevin
-from fedboard.common.tasks.langevin.update import step_length
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.releases import real_stddev
-from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.tasks.shared.preparation import real_stddev
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
 from tests.common.tasks.adadpals.test_task import isometric_norm

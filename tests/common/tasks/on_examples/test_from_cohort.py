@@ -12,7 +12,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples import registry
-from fedboard.common.tasks.on_examples.from_cohort import CohortTask, cohort_of, examples_of
+from fedboard.common.tasks.on_examples.examples import CohortTask, cohort_of, examples_of
 from fedboard.common.tasks.on_examples.registry import (
     ENTRY_POINTS,
     EXAMPLE_ALGORITHMS,
@@ -22,7 +22,7 @@ from fedboard.common.tasks.on_examples.registry import (
 )
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.tasks.registry import algorithm_names, rebuild_task
-from fedboard.common.tasks.representation.task import Representation
+from fedboard.common.tasks.representation.algorithm import Representation
 from fedboard.server.calibrating import ExampleTraining, calibrated_example_task
 from fedboard.server.run_spec import Promise
 from tests.common.tasks.representation.conftest import USERS, catalogue, orthonormal, population

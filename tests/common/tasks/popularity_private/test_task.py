@@ -6,7 +6,7 @@ from fedboard.common.board import Catalogue
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.popularity_private.algorithm import PopularityConfig, PopularityPrivate
-from fedboard.common.tasks.shared.written import with_noise
+from fedboard.common.tasks.shared.ratings_config import with_noise
 from tests.common.tasks.conftest import N_ITEMS, population, presence
 
 CATALOGUE = Catalogue(item_ids=tuple(map(str, range(N_ITEMS))))

@@ -5,8 +5,8 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.tasks.on_examples.examples import Examples
+from fedboard.common.tasks.representation.algorithm import Representation
 from fedboard.common.tasks.representation.config import RepresentationConfig, calibrated
-from fedboard.common.tasks.representation.task import Representation
 
 DIMENSION, RANK, USERS = 6, 2, 12
 SETTINGS = calibrated(RepresentationConfig(rank=RANK), epsilon=5.0, delta=1e-6)

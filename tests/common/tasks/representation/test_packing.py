@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.representation.packing import (
+from fedboard.common.tasks.representation.local import (
     pack,
     pack_kronecker,
     packed_width,

@@ -7,11 +7,20 @@ import pytest
 
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.representation.config import AlternationTarget, Pairs, RepresentationConfig
-from fedboard.common.tasks.representation.local import fit_vectors
-from fedboard.common.tasks.representation.losses import LossName
-from fedboard.common.tasks.representation.packing import unpack, unpack_kronecker
-from fedboard.common.tasks.representation.statistics import GRID, alternation_rows, initial_rows
+from fedboard.common.tasks.representation.config import (
+    AlternationTarget,
+    LossName,
+    Pairs,
+    RepresentationConfig,
+)
+from fedboard.common.tasks.representation.local import (
+    GRID,
+    alternation_rows,
+    fit_vectors,
+    initial_rows,
+    unpack,
+    unpack_kronecker,
+)
 from tests.common.tasks.representation.conftest import (
     DIMENSION,
     RANK,

@@ -8,16 +8,20 @@ import pytest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.tasks.representation.algorithm import (
+    Representation,
+    leading_directions,
+    orthonormal,
+    solved_step,
+)
 from fedboard.common.tasks.representation.config import (
     AlternationTarget,
+    LossName,
     RepresentationConfig,
     RepresentationShares,
     calibrated,
 )
-from fedboard.common.tasks.representation.losses import LossName
-from fedboard.common.tasks.representation.statistics import GRID
-from fedboard.common.tasks.representation.task import Representation
-from fedboard.common.tasks.representation.update import leading_directions, orthonormal, solved_step
+from fedboard.common.tasks.representation.local import GRID
 from tests.common.tasks.representation.conftest import (
     DIMENSION,
     RANK,

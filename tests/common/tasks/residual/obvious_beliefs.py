@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.linalg import eigh
 
-from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.residual.algorithm import Residual
 
 
 def raised(matrix: np.ndarray, least: float) -> np.ndarray:

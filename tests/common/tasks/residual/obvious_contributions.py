@@ -6,9 +6,9 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, releases_ridges
 from fedboard.common.tasks.residual.local import ItemModel, fit_users
-from fedboard.common.tasks.residual.task import Residual
 
 MARGIN = 1.0 - 1e-6
 CANDIDATES = (1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0)

@@ -8,6 +8,7 @@ from scipy.linalg import sqrtm
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import (
     Curvature,
     ResidualConfig,
@@ -15,7 +16,6 @@ from fedboard.common.tasks.residual.config import (
     releases_curvature,
     releases_ridges,
 )
-from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.levels import LikelyCounts, NoisySums, posterior_effects
 from tests.common.tasks.residual.obvious_beliefs import (
     believed_counts,

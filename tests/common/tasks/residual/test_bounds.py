@@ -12,10 +12,10 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import Curvature, StageKind, Start, stage_of
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
-from fedboard.common.tasks.residual.ridges import user_ridge
-from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.residual.releases import user_ridge
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from tests.common.tasks.adadpals.test_task import isometric_norm
 from tests.common.tasks.conftest import (

@@ -12,6 +12,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import LINEAR_BOUND
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import compose, mu_for
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import (
     Curvature,
     ResidualConfig,
@@ -21,10 +22,8 @@ from fedboard.common.tasks.residual.config import (
     shares_by_release,
 )
 from fedboard.common.tasks.residual.releases import alternation, bias_round, spectral_start
-from fedboard.common.tasks.residual.task import Residual
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.tasks.shared.releases import real_stddev
-from fedboard.common.tasks.shared.written import from_written, with_noise
+from fedboard.common.tasks.shared.preparation import real_stddev
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, from_written, with_noise
 from tests.common.tasks.conftest import a_residual_task, residual_boards
 
 Options = tuple[Feedback, Curvature, Start, float | None, int]

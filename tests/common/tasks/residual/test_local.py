@@ -7,7 +7,7 @@ import pytest
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
-from fedboard.common.tasks.residual.ridges import user_ridge
+from fedboard.common.tasks.residual.releases import user_ridge
 from tests.common.tasks.conftest import (
     PRESENCE,
     SPREAD,

@@ -11,15 +11,15 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
-from fedboard.common.tasks.residual.ridges import (
+from fedboard.common.tasks.residual.algorithm import Residual
+from fedboard.common.tasks.residual.releases import (
     RIDGES,
     ROW_ONE,
     evidence_request,
     evidence_rows,
 )
-from fedboard.common.tasks.residual.task import Residual
+from fedboard.common.tasks.shared.preparation import real_stddev
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.releases import real_stddev
 from tests.common.tasks.conftest import PRESENCE, SPREAD, a_residual_task, population, residual_boards
 from tests.common.tasks.residual.test_bounds import exact_sums, with_ratings, without
 

@@ -7,9 +7,9 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import stage_of
 from fedboard.common.tasks.residual.start import measured_columns, sketch_factors
-from fedboard.common.tasks.residual.task import Residual
 from tests.common.tasks.conftest import N_ITEMS, a_residual_task, residual_boards
 
 

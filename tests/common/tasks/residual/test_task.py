@@ -17,6 +17,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ItemBlockSolver
+from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import (
     Curvature,
     ResidualConfig,
@@ -26,7 +27,6 @@ from fedboard.common.tasks.residual.config import (
     Start,
     stage_of,
 )
-from fedboard.common.tasks.residual.task import Residual
 from fedboard.common.tasks.shared.levels import likely_counts
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.runtime import NoisedSums

@@ -11,15 +11,14 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import SumSource
 from fedboard.common.errors import InputError
 from fedboard.common.per_user.clipping import VECTOR_BOUND
-from fedboard.common.per_user.quantile import PRESENCE_BOUND
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares
-from fedboard.common.tasks.adadpals.task import AdaDpals
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.written import from_written
+from fedboard.common.tasks.shared.adaptive_clipping import PRESENCE_BOUND
+from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
 

@@ -10,9 +10,15 @@ from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import installed, rebuild_task
 from fedboard.common.tasks.shared.algorithm import Algorithm
-from fedboard.common.tasks.shared.options import checked_options
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.tasks.shared.written import as_written, from_written, has_part, keys_of
+from fedboard.common.tasks.shared.ratings_config import (
+    Feedback,
+    RatingsConfig,
+    as_written,
+    checked_options,
+    from_written,
+    has_part,
+    keys_of,
+)
 
 ALL = tuple(installed())
 OTHER: dict[str, Any] = {

@@ -6,10 +6,9 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.tasks.topk.config import Stage, TopKConfig
-from fedboard.common.tasks.topk.releases import KERNELS
+from fedboard.common.tasks.topk.algorithm import TopK
+from fedboard.common.tasks.topk.config import KERNELS, Stage, TopKConfig
 from fedboard.common.tasks.topk.rounds import leaders
-from fedboard.common.tasks.topk.task import TopK
 
 N_ITEMS = 2500
 NAMES = ("users", *map(str, Stage))

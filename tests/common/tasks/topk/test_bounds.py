@@ -9,9 +9,8 @@ from fedboard.common.kernels.shared.packed import unpack_symmetric
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.topk import local
-from fedboard.common.tasks.topk.config import Stage
+from fedboard.common.tasks.topk.config import Stage, energies_width
 from fedboard.common.tasks.topk.local import ENERGY_UNITS, bounded
-from fedboard.common.tasks.topk.releases import energies_width
 from tests.common.tasks.topk.boards import POSITIVES, a_task, board_before, cohort
 
 MATRICES = (Stage.START, Stage.DIRECTIONS)

@@ -24,9 +24,8 @@ from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.topk.config import STAGES
-from fedboard.common.tasks.topk.releases import energies_width, of_stage
-from fedboard.common.tasks.topk.task import TopK
+from fedboard.common.tasks.topk.algorithm import TopK
+from fedboard.common.tasks.topk.config import STAGES, energies_width, of_stage
 from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.round import run_round

@@ -7,12 +7,11 @@ import pytest
 from scipy.optimize import nnls
 
 from fedboard.common.board import Board
+from fedboard.common.tasks.topk.algorithm import TopK
 from fedboard.common.tasks.topk.basis import Directions
-from fedboard.common.tasks.topk.config import Stage
+from fedboard.common.tasks.topk.config import KERNELS, Stage
 from fedboard.common.tasks.topk.kernels import Kernels
 from fedboard.common.tasks.topk.local import ENERGY_UNITS, energies, scores_of
-from fedboard.common.tasks.topk.releases import KERNELS
-from fedboard.common.tasks.topk.task import TopK
 from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.common.tasks.topk.boards import N_ITEMS, a_task, board_before, cohort
 

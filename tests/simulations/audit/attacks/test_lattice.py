@@ -6,7 +6,7 @@ import pytest
 from fedboard.common.arrays import IntArray
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.noise_shares import NoiseShares
-from fedboard.common.tasks.adadpals.task import AdaDpals
+from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.simulations.audit.attacks.noise_check import lattice_test
 from fedboard.simulations.audit.audit import Plan, stream_findings
 from tests.common.tasks.conftest import a_task

@@ -1,8 +1,8 @@
-"""Checks of what a certificate states, number by number: claim, releases, curve."""
+"""What a certificate states, checked number by number: claim, releases, curve; and the rounds that were made."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from fedboard.common.privacy.accounting.grouping import round_problems
@@ -13,6 +13,36 @@ from fedboard.common.privacy.events import MEMBERS, Event, event_problems
 from fedboard.common.privacy.releases.noise import noise_problems
 
 _Numbers: TypeAlias = Composition | Implied | CurvePoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundsMade:
+    """Of one run, up to one board. Public: whoever has all boards sees which of them are equal."""
+
+    planned: int
+    """Rounds of the whole run."""
+    made: int
+    """Rounds whose releases made a board."""
+    lost: int
+    """Rounds whose budget is spent though nothing came of them: too few answered, or the server ended meanwhile."""
+
+    @property
+    def consistent(self) -> bool:
+        """Whether such numbers can be."""
+        return self.made >= 0 and self.lost >= 0 and self.made + self.lost <= self.planned
+
+    @property
+    def sentence(self) -> str:
+        """For people."""
+        lost = f"{self.lost} lost with their budget" if self.lost else "none lost"
+        left = self.planned - self.made - self.lost
+        return (
+            f"Of {self.planned} planned rounds {self.made} were made, {lost}, and {left} are still to come."
+        )
+
+    def after(self, *, lost: bool) -> "RoundsMade":
+        """With one more round."""
+        return RoundsMade(planned=self.planned, made=self.made + (not lost), lost=self.lost + lost)
 
 
 def claim_findings(claim: Guarantee) -> list[Finding]:

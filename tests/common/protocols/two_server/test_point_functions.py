@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from fedboard.common.arrays import IntArray, ResidueArray
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.two_server.dpf import point_functions
-from fedboard.common.protocols.two_server.dpf.bins import Domain, TreeHash, block_cipher, expanded
-from fedboard.common.protocols.two_server.dpf.point_functions import (
+from fedboard.common.protocols.two_server import point_functions
+from fedboard.common.protocols.two_server.bins import Domain, TreeHash, block_cipher, expanded
+from fedboard.common.protocols.two_server.point_functions import (
     Corrections,
     evaluate_all,
     generate,

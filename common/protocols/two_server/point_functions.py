@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BitArray, IntArray, ResidueArray
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.two_server.dpf.bins import (
+from fedboard.common.protocols.two_server.bins import (
     RESIDUES_PER_BLOCK,
     SEED_BYTES,
     SEED_MASK,

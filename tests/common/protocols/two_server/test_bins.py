@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedboard.common.protocols.two_server.dpf.bins import N_TABLES, Bins
+from fedboard.common.protocols.two_server.bins import N_TABLES, Bins
 
 
 def test_each_table_holds_every_item_once() -> None:
