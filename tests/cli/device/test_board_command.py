@@ -107,7 +107,7 @@ def test_a_seeded_run_that_is_relabelled_as_private_is_not_exported(tmp_path, se
 
 
 def test_what_was_fetched_is_what_recommend_takes(tmp_path, exported):
-    fetched(tmp_path, exported, "--encoding", "int8")
+    fetched(tmp_path, exported)
     mine = tmp_path / "mine.csv"
     mine.write_text("item,rating\n1,5\n2,1\n")
 
@@ -129,13 +129,6 @@ def test_what_is_not_given_is_what_the_device_has(tmp_path, exported):
     assert "source and public_key" in without.stderr
     assert done.exit_code == 0, done.stderr
     assert list((tmp_path / "ann" / "boards").glob("board-0004-*.board"))
-
-
-def test_an_approximation_says_in_words_how_far_off_it_is(tmp_path, exported):
-    done = fetched(tmp_path, exported, "--encoding", "int8")
-
-    assert "an approximation: vectors differ by at most" in done.stdout
-    assert "of their 20 best items" in done.stdout
 
 
 def test_another_key_is_refused_with_a_code(tmp_path, exported):
@@ -314,9 +307,8 @@ VERDICT = "NOT PRIVATE: the noise can be reproduced from its seed"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["exact", "int8"])
-def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated, encoding):
-    fetched(tmp_path, simulated, "--simulation", "--encoding", encoding)
+def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated):
+    fetched(tmp_path, simulated, "--simulation")
     mine = tmp_path / "mine.csv"
     mine.write_text("item,rating\n1,5\n2,1\n")
     boards = tmp_path / "mine"
@@ -395,14 +387,3 @@ def test_a_simulation_in_a_device_s_cache_is_not_used_where_its_policy_takes_non
         refused = fedboard(*command)
         assert refused.exit_code == 2
         assert "seeded_noise = true in [policy]" in refused.stderr
-
-
-def test_the_certificate_of_an_approximation_is_shown_and_not_verified_with_it(tmp_path, exported):
-    fetched(tmp_path, exported, "--encoding", "int8")
-    (board,) = (tmp_path / "mine").glob("*.board")
-
-    shown, verified = fedboard("certificate", "show", board), fedboard("certificate", "verify", board)
-
-    assert shown.stdout.startswith("private: ")
-    assert verified.exit_code == 2
-    assert "is an approximation" in verified.stderr
