@@ -34,10 +34,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
 from fedboard.server import tls
-from fedboard.server.publishing import serving as service
+from fedboard.server.publishing import service
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.serving import RunningBoards, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.boards.boards import (
@@ -51,6 +50,7 @@ from tests.common.boards.boards import (
     write_boards,
     write_manifest,
 )
+from tests.server.publishing.running import RunningBoards, serve_boards
 from tests.server.vouched import vouched_pair
 
 AT_ONCE = Patience(attempts=3, first_seconds=0.0, poll_seconds=0.0)

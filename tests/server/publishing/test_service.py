@@ -17,7 +17,6 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror
-from fedboard.server.publishing.serving import Signing
 from fedboard.server.publishing.shelf import Shelf
 from fedboard.server.tls import make_authority
 from tests.common.boards.boards import (
@@ -30,6 +29,7 @@ from tests.common.boards.boards import (
     signed_mirror,
     write_boards,
 )
+from tests.server.publishing.running import Signing
 from tests.server.vouched import vouched_pair
 
 
