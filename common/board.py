@@ -100,8 +100,6 @@ class Board:
     """Of the board before it; None for the first."""
     certificate: Mapping[str, Any] | None = None
     """What is promised, as ``Certificate.to_dict`` gives it; None while there is none."""
-    approximates: str | None = None
-    """Digest of the exact board that this one rounds, whose certificate it carries; None for an exact board."""
     _digest: list[str] = field(default_factory=list, repr=False, compare=False)
 
     @property
@@ -119,7 +117,6 @@ class Board:
             arrays={**self.arrays, **arrays},
             previous_digest=self.digest,
             certificate=None,
-            approximates=None,
             _digest=[],
         )
 
@@ -272,10 +269,8 @@ def _dtype_name(value: AnyArray) -> str:
 
 
 def _serialise(board: Board) -> bytes:
-    metadata = {"fedboard": _canonical({**_description(board), "certificate": board.certificate}).decode()}
-    if board.approximates is not None:
-        metadata["approximates"] = board.approximates
-    header: dict[str, Any] = {"__metadata__": metadata}
+    described = _canonical({**_description(board), "certificate": board.certificate}).decode()
+    header: dict[str, Any] = {"__metadata__": {"fedboard": described}}
     body: list[bytes] = []
     position = 0
     for name, value in _stored_arrays(board).items():
@@ -316,14 +311,7 @@ def _parse(mapped: AnyArray, max_header: int = _MAX_HEADER_BYTES) -> Board:
         ),
         previous_digest=description["previous_digest"],
         certificate=description["certificate"],
-        approximates=_text_or_nothing(metadata.get("approximates")),
     )
-
-
-def _text_or_nothing(value: Any) -> str | None:
-    if value is not None and not isinstance(value, str):
-        raise ValueError("the board that it approximates cannot be read")
-    return value
 
 
 def _checked(description: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -24,7 +24,7 @@ def is_as_stated(board: Board, protection: Protection, *, board_digest: str) -> 
     """Whether a board's own certificate says of its noise what somebody else states.
 
     Args:
-        board: as it came, exact or an approximation.
+        board: as it came.
         protection: as stated, in a signed manifest say.
         board_digest: of the exact board that was signed; another board's certificate says nothing about this one.
     """

@@ -5,9 +5,8 @@ usage: python benchmarks/speed/large_catalogue.py [--json FILE] [--items M] [--r
 Each part runs in a process of its own, so that its peak memory is its own:
 
 - ``round``: a private run of one alternation (`residual`, made-up people) at this size;
-- ``wire``: bytes of the board as a file, packed, float16 and int8, whole and for a reader who holds the catalogue,
-  and what int8 changes. Its factors are drawn, since those that little data have learnt are nearly all zero and
-  weigh nothing: random ones compress least;
+- ``wire``: bytes of the board as a file and packed, whole and for a reader who holds the catalogue. Its factors are
+  drawn, since those that little data have learnt are nearly all zero and weigh nothing: random ones compress least;
 - ``device``: opening that board with every check, and the 20 best of all items for one person, first and again.
 """
 
@@ -33,7 +32,6 @@ from process_tree import own_peak_mib
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
-from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.packing import pack
 from fedboard.common.cohort import Cohort
 
@@ -71,33 +69,8 @@ def weigh(out: Path, items: int, rank: int, users: int) -> dict[str, Any]:
     drawn = replace(learnt, arrays=arrays, certificate=None, _digest=[])
     drawn.save(out / "drawn.board")
     content = np.fromfile(out / "drawn.board", dtype=np.uint8)
-    found: dict[str, Any] = {"file": content.size}
-    for encoding in (Encoding.PACKED, Encoding.FLOAT16, Encoding.INT8):
-        whole = pack(content, encoding, approximates=drawn.digest)
-        held = pack(content, encoding, approximates=drawn.digest, held=frozenset({"catalogue/item_ids"}))
-        found[str(encoding)] = {"whole": len(whole.content), "catalogue_held": len(held.content)}
-        if encoding is Encoding.INT8:
-            rounded = Board.from_bytes(np.frombuffer(whole.board_file, dtype=np.uint8))
-            found["int8_error"] = int8_error(drawn, rounded)
-    return found
-
-
-def int8_error(exact: Board, rounded: Board) -> dict[str, float]:
-    """Of factors, of predictions and of the 20 best, for drawn people."""
-    right, other = (np.asarray(board.arrays["item_factors"], dtype=np.float64) for board in (exact, rounded))
-    kept, largest = [], []
-    for seed in range(20):
-        own = person(exact.catalogue.n_items, seed)
-        lists = [recommend(own, board, k=20) for board in (exact, rounded)]
-        scores = [{entry.item: entry.score for entry in found} for found in lists]
-        both = scores[0].keys() & scores[1].keys()
-        kept.append(len(both) / 20)
-        largest += [abs(scores[0][item] - scores[1][item]) for item in both]
-    return {
-        "factors_relative": float(np.linalg.norm(right - other) / np.linalg.norm(right)),
-        "predictions_largest": float(max(largest, default=0.0)),
-        "best_20_kept": float(np.mean(kept)),
-    }
+    held = pack(content, held=frozenset({"catalogue/item_ids"}))
+    return {"file": content.size, "packed": {"whole": len(pack(content)), "catalogue_held": len(held)}}
 
 
 def person(n_items: int, seed: int) -> Cohort:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fedboard.common.boards.witnesses import Witnesses
 
 _PATH = click.Path(path_type=Path)
-_ENCODINGS = ("exact", "float16", "int8")
 _LARGEST = 1 << 30
 _PUBLIC_KEY = click.option(
     "--key",
@@ -45,13 +44,6 @@ _MAX_BYTES = click.option(
 @click.option("--key", type=_PATH, help="The public key that signs the boards, or a root (1.root.json).")
 @click.option("--to", "cache", type=_PATH, help="Folder of the reader's boards.")
 @DEVICE
-@click.option(
-    "--encoding",
-    type=click.Choice(_ENCODINGS),
-    default="exact",
-    show_default=True,
-    help="exact, or a smaller approximation.",
-)
 @click.option("--version", type=click.IntRange(min=0), help="A version other than the newest.")
 @click.option("--run", help="The run to follow.  [default: the one that the folder follows]")
 @click.option("--simulation", is_flag=True, help="Take boards of seeded noise too; every print says so.")
@@ -65,7 +57,6 @@ def fetch(
     key: Path | None,
     cache: Path | None,
     device: Path,
-    encoding: str,
     version: int | None,
     run: str | None,
     simulation: bool,
@@ -87,7 +78,6 @@ def fetch(
     from fedboard.client.boards.feed import BoardFeed
     from fedboard.client.boards.sources import open_source
     from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.boards.manifest import Encoding
 
     if follow and version is not None:
         raise InputError("--follow waits for new boards; leave --version out")
@@ -98,7 +88,6 @@ def fetch(
             opened,
             pinned,
             BoardCache(reader.cache),
-            encoding=Encoding(encoding),
             run=run,
             max_bytes=max_bytes,
             simulation=simulation or reader.simulation,

@@ -11,7 +11,6 @@ from fedboard.cli.text import aligned
 if TYPE_CHECKING:
     from fedboard.client.boards.feed import Fetched
     from fedboard.client.boards.mirror_check import Found
-    from fedboard.common.boards.manifest import Deviation
     from fedboard.common.protection import Protection
 
 
@@ -48,14 +47,10 @@ def tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
     click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}{since}")
     if manifest.protection.value != "private":
         click.echo(f"  {manifest.protection.verdict}")
-    if file.deviation is not None:
-        click.echo(f"  {_sentence(file.deviation)}")
     click.echo(f"  {fetched.path}")
 
 
 def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
-    import msgspec
-
     manifest, file = fetched.manifest, fetched.file
     return {
         "run": manifest.run,
@@ -66,20 +61,7 @@ def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
         "published": manifest.published,
         "encoding": file.encoding.value,
         "since_earlier": bool(file.bases),
-        "deviation": msgspec.to_builtins(file.deviation),
         "received_bytes": fetched.received,
         "seconds": seconds,
         "path": str(fetched.path),
     }
-
-
-def _sentence(deviation: "Deviation") -> str:
-    """How far off the board is, in words."""
-    told = f"an approximation: vectors differ by at most {100 * deviation.factors_relative:.2g} %"
-    if deviation.predictions_rms is None or deviation.top20_overlap is None:
-        return told
-    return (
-        f"{told}; predictions for made-up users by {deviation.predictions_rms:.2g} (root mean square), "
-        f"{deviation.predictions_largest:.2g} at most; of their 20 best items "
-        f"{100 * deviation.top20_overlap:.1f} % are the same"
-    )

@@ -1,5 +1,6 @@
 """``fedboard server``: a fleet's server, from one configuration file."""
 
+import asyncio
 import time
 from contextlib import suppress
 from datetime import datetime
@@ -113,19 +114,23 @@ def _serve(
     mirror: Path, address: str, certificate: Path | None, private_key: Path | None, *, simulation: bool
 ) -> None:
     """Hand out the boards of a mirror until Ctrl-C, with TLS where there is a certificate."""
-    from fedboard.server.publishing.serving import serve_boards
+    from fedboard.server.publishing.service import serve_boards
 
     if (certificate is None) != (private_key is None):
         raise InputError("--certificate and --private-key go together: give both, or neither for no TLS")
+    tls = "" if certificate else ", without TLS"
     lives_on()
-    with serve_boards(
-        mirror, address=address, certificate=certificate, private_key=private_key, simulation=simulation
-    ) as service:
-        _say(
-            f"serving {mirror} on port {service.port}{'' if certificate else ', without TLS'}; stop with Ctrl-C"
+    with suppress(KeyboardInterrupt):
+        asyncio.run(
+            serve_boards(
+                mirror,
+                address=address,
+                certificate=certificate,
+                private_key=private_key,
+                simulation=simulation,
+                listening=lambda port, _: _say(f"serving {mirror} on port {port}{tls}; stop with Ctrl-C"),
+            )
         )
-        with suppress(KeyboardInterrupt):
-            service.wait()
 
 
 def _require_ports(settings: "FleetSettings") -> None:

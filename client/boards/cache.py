@@ -142,16 +142,11 @@ class BoardCache:
 def require_digest(path: Path, board: Board) -> None:
     """Hold a board against the digest that its file name states or, where it states none, its certificate.
 
-    A board in a cache may be a signed approximation, whose certificate names the exact one; its name is what the
-    signature vouched for.
-
     Raises:
         InputError: its content is another one.
     """
     match = _NAME.fullmatch(path.name)
-    exact = board.certificate is not None and board.approximates is None
-    certified = (board.certificate or {}).get("board_digest") if exact else None
-    stated = match[2] if match else certified
+    stated = match[2] if match else (board.certificate or {}).get("board_digest")
     if stated is not None and stated != _digest_of(path, board):
         raise InputError(
             f"{path}: the content of this board is not the one that its {'name' if match else 'certificate'} "

@@ -28,7 +28,6 @@ from fedboard.common.protection import Protection, is_as_stated
 
 _BETTER_LATER = PASSING | {FeedCode.NOT_WITNESSED}
 """What may go better next time, of a board that is there: witnesses may still be asked."""
-_SAME_BOARD = (Encoding.EXACT, Encoding.PACKED)
 _WATCH_SECONDS = 6 * 3600.0
 """After so long a reader who waits asks again, also where nothing was published."""
 
@@ -65,7 +64,6 @@ class BoardFeed:
         key: PinnedKey,
         cache: BoardCache,
         *,
-        encoding: Encoding = Encoding.EXACT,
         run: str | None = None,
         max_bytes: int = 1 << 30,
         simulation: bool = False,
@@ -78,7 +76,6 @@ class BoardFeed:
             source: trusted for nothing.
             key: who signs, and who must cosign, as it was pinned.
             cache: of this run alone; remembers the newest manifest seen, and the roots.
-            encoding: ``exact`` takes the smallest file that becomes the exact board.
             run: the run to follow; None: the one that the cache follows, or the first one met.
             max_bytes: largest file and largest board that are taken.
             simulation: whether to take boards whose noise can be reproduced from its seed.
@@ -87,7 +84,7 @@ class BoardFeed:
         """
         self._source, self._cache, self._clock = source, cache, clock
         self._trust = Trust(key, cache.folder, clock=clock)
-        self._encoding, self._run, self._max_bytes = Encoding(encoding), run, max_bytes
+        self._run, self._max_bytes = run, max_bytes
         self._simulation, self._patience = simulation, patience or Patience()
 
     def seen(self) -> Manifest | None:
@@ -199,16 +196,16 @@ class BoardFeed:
         manifest = newest.manifest if version is None else self._of_version(newest, version)
         seen_before = (self._cache.folder / SEEN).exists()
         if self.seen() is None and seen_before:  # seen under a key that may not sign any more
-            self._cache.keep_only({file.board_digest for file in manifest.files})
+            self._cache.keep_only({manifest.board_digest})
         self._chain.remember(newest, way)
-        wanted = self._smallest(manifest, base=None)
+        wanted = _smallest(manifest, base=None)
         for cached in self._cache.boards():
-            if cached.digest == wanted.board_digest and _is_as_stated(cached.path, manifest):
+            if cached.digest == manifest.board_digest and _is_as_stated(cached.path, manifest):
                 self._require_ledger(cached.path, manifest)
                 return Fetched(manifest=manifest, file=wanted, path=cached.path, received=0)
         base = self._base(manifest)
         try:
-            smallest = self._smallest(manifest, base=base and base[0])
+            smallest = _smallest(manifest, base=base and base[0])
             return self._download(manifest, smallest, base and base[1])
         except FeedRefusedError as error:
             if base is None or error.code is not FeedCode.WRONG_DIGEST:
@@ -226,13 +223,6 @@ class BoardFeed:
                     f"{self._cache.folder}: another process is fetching boards into this cache; wait for it"
                 ) from None
             yield
-
-    def _smallest(self, manifest: Manifest, *, base: int | None) -> BoardFile:
-        encodings = _SAME_BOARD if self._encoding in _SAME_BOARD else (self._encoding,)
-        offered = [file for encoding in encodings if (file := manifest.file(encoding, base)) is not None]
-        if not offered:
-            raise FeedRefusedError(FeedCode.NOT_FOUND)
-        return min(offered, key=lambda file: file.size)
 
     def _base(self, manifest: Manifest) -> tuple[int, Path] | None:
         """The newest board here that one of the files builds on."""
@@ -262,7 +252,7 @@ class BoardFeed:
             board_file = _unpacked(arriving, file, base)
             _require_as_stated(board_file, manifest)
             self._require_ledger(board_file, manifest)
-            path = self._cache.adopt(board_file, digest=file.board_digest)
+            path = self._cache.adopt(board_file, digest=manifest.board_digest)
         except InputError as error:  # the key signed something that is no board, or not this one
             raise FeedRefusedError(FeedCode.WRONG_DIGEST) from error
         finally:
@@ -297,6 +287,14 @@ class BoardFeed:
                     arriving.unlink()
                     raise FeedRefusedError(FeedCode.WRONG_DIGEST)
                 stream.write(piece)
+
+
+def _smallest(manifest: Manifest, *, base: int | None) -> BoardFile:
+    """The smallest file for a reader who has a board of version ``base``."""
+    offered = [file for encoding in Encoding if (file := manifest.file(encoding, base)) is not None]
+    if not offered:
+        raise FeedRefusedError(FeedCode.NOT_FOUND)
+    return min(offered, key=lambda file: file.size)
 
 
 def _is_as_stated(path: Path, manifest: Manifest) -> bool:

@@ -201,11 +201,11 @@ def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile, exact: 
     if file.encoding is not Encoding.EXACT:
         board_file = b"".join(unpack(BytesIO(board_file), board_size=file.board_size))
     board = Board.from_bytes(np.frombuffer(board_file, dtype=np.uint8))
-    if board.digest != file.board_digest or hashlib.sha256(board_file).hexdigest() != file.board_sha256:
+    if board.digest != manifest.board_digest or hashlib.sha256(board_file).hexdigest() != file.board_sha256:
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)
     if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
     if not has_ledger(board, manifest):
         raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
-    exact += [] if board.approximates else [board]
+    exact.append(board)
     return f"{file.size} bytes as signed, board {board.digest[:16]}"

@@ -181,11 +181,11 @@ class CosignedBoards:
         """Whether this board, of this run, is the one of its version, and its ledger the one that was cosigned.
 
         Args:
-            board: exact, or an approximation of one that was verified.
+            board: as it was asked about.
             run: as a server names it to devices, with its ledger's id behind; None: any.
         """
         stated = next((one for one in self.manifests() if one.version == board.version), None)
-        if stated is None or (board.approximates or board.digest) != stated.board_digest:
+        if stated is None or board.digest != stated.board_digest:
             return False
         if run is not None and run not in (stated.run, f"{stated.run}-{stated.run_id}"):
             return False

@@ -8,7 +8,7 @@ from fedboard.client.guarantee.evidence import Evidence
 from fedboard.client.guarantee.ledger_checks import account_findings, commitment_finding
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
-from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.budget import Plan
 from fedboard.common.privacy.ledger.ledger import Ledger
 
@@ -43,11 +43,6 @@ def _plan_of(evidence: Evidence) -> Plan | None:
 
 
 def _board_findings(certificate: Certificate, board: Board) -> list[Finding]:
-    if board.approximates is not None:
-        raise InputError(
-            "this board is an approximation (float16 or int8) of the one that its certificate is for; verify the "
-            "exact one, as `fedboard board fetch --encoding exact` gets it"
-        )
     same = board.digest == certificate.board_digest
     detail = f"the certificate is for the board {certificate.board_digest}, this board is {board.digest}"
     carried = board.certificate is not None and board.certificate.get("digest") == certificate.digest

@@ -133,8 +133,7 @@ def _range(board: Board) -> tuple[Any, ...]:
 
 
 def _packed(held: HeldBoard) -> bytes:
-    content = np.frombuffer(held.file, dtype=np.uint8)
-    return pack(content, Encoding.PACKED, approximates=held.board.digest).content
+    return pack(np.frombuffer(held.file, dtype=np.uint8))
 
 
 def pins_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.validity import Clock, is_current, is_utc_text
 from fedboard.common.protection import Protection
 
-FORMAT = "fedboard-manifest-4"
+FORMAT = "fedboard-manifest-5"
 MAX_MANIFEST_BYTES = 1 << 18
 """Most bytes of a manifest that a reader takes."""
 _MOST_VERSIONS = 1 << 31
@@ -32,29 +32,10 @@ class Encoding(StrEnum):
     """The file as it was published."""
     PACKED = "packed"
     """Compressed; becomes the exact file, byte for byte."""
-    FLOAT16 = "float16"
-    """Factors as 16-bit floating point numbers, compressed."""
-    INT8 = "int8"
-    """Factors as 8-bit integers with a scale for each item, compressed."""
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is read strictly: no missing, unknown or wrongly typed field."""
-
-
-class Deviation(Record, frozen=True, kw_only=True):
-    """How far an approximate board is from the exact one. Public: computed from published boards alone."""
-
-    factors_absolute: float
-    """Largest absolute difference of one number of a matrix, in its unit."""
-    factors_relative: float
-    """Largest distance between the two vectors of an item, over the length of the exact one."""
-    predictions_largest: float | None = None
-    """Largest absolute difference of predictions for made-up users, in stars or the score's unit."""
-    predictions_rms: float | None = None
-    """Its root mean square."""
-    top20_overlap: float | None = None
-    """Mean share of the exact twenty best items of a made-up user that the approximate board gives too."""
 
 
 class BoardFile(Record, frozen=True, kw_only=True):
@@ -70,10 +51,6 @@ class BoardFile(Record, frozen=True, kw_only=True):
     """Bytes of the board file that it becomes."""
     board_sha256: str
     """SHA-256 of the board file that it becomes."""
-    board_digest: str
-    """``Board.digest`` of what it becomes: the exact board's, or that of an approximation."""
-    deviation: Deviation | None = None
-    """None for the exact board."""
 
 
 class Manifest(Record, frozen=True, kw_only=True):
@@ -131,7 +108,7 @@ class Manifest(Record, frozen=True, kw_only=True):
         named = (self.previous_digest, self.certificate_digest, self.previous_manifest, self.ledger_head)
         digests, sizes = [self.board_digest, *(digest for digest in named if digest is not None)], [1]
         for file in self.files:
-            digests += [file.sha256, file.board_sha256, file.board_digest]
+            digests += [file.sha256, file.board_sha256]
             sizes += [file.size, file.board_size]
         return (
             self.format == FORMAT

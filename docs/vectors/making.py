@@ -144,7 +144,7 @@ def manifest_of(board: Board, files: tuple[BoardFile, ...], **changes: Any) -> M
 def forms_of(board: Board) -> tuple[dict[str, bytes], tuple[BoardFile, ...]]:
     """The board's file in both forms that lose nothing, and what the manifest says of each."""
     exact = board.to_bytes()
-    packed = pack(np.frombuffer(exact, dtype=np.uint8), Encoding.PACKED, approximates=board.digest).content
+    packed = pack(np.frombuffer(exact, dtype=np.uint8))
     contents = {"exact": exact, "packed": packed}
     return contents, tuple(
         BoardFile(
@@ -153,7 +153,6 @@ def forms_of(board: Board) -> tuple[dict[str, bytes], tuple[BoardFile, ...]]:
             sha256=hashlib.sha256(content).hexdigest(),
             board_size=len(exact),
             board_sha256=hashlib.sha256(exact).hexdigest(),
-            board_digest=board.digest,
         )
         for name, content in contents.items()
     )

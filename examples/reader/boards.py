@@ -174,7 +174,7 @@ def taken(signed, fetched, root, *, seen=None, earlier=lambda _: None, simulatio
         raise RefusedError("wrong-digest") from error
     need(found == manifest["protection"] and certified == manifest["board_digest"], "not-as-stated")
     need(certificate is None or has_ledger(certificate, manifest), "ledger-changed")
-    need(board["digest"] == file["board_digest"] == manifest["board_digest"], "wrong-digest")
+    need(board["digest"] == manifest["board_digest"], "wrong-digest")
     return {**board, "manifest": manifest}
 
 

@@ -37,6 +37,7 @@ from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.families import service_families
 from fedboard.server.operating.ops import start_ops
 from fedboard.server.operating.run_fares import require_few_lost
+from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.publisher import Publisher
 from fedboard.server.publishing.service import BoardsServicer
@@ -184,16 +185,20 @@ class FleetServer:
         )
 
     def _publisher_of_boards(self) -> Publisher:
-        settings, boards = self._settings, self._state.run / "boards"
-        return Publisher(
-            Mirror(self._state.mirror),
-            boards,
-            key=lambda: SigningKey.read(*self._keys.boards),
-            run=settings.name,
-            simulation=settings.simulated,
-            roots=self._keys.roots,
-            witnesses=settings.boards.cosigners,
-        )
+        settings, mirror = self._settings, Mirror(self._state.mirror)
+
+        def sign() -> None:
+            publish_into(
+                mirror,
+                self._state.run / "boards",
+                key=SigningKey.read(*self._keys.boards),
+                run=settings.name,
+                simulation=settings.simulated,
+                roots=self._keys.roots,
+                witnesses=settings.boards.cosigners,
+            )
+
+        return Publisher(mirror, sign)
 
     def _port(self) -> GrpcPort:
         return GrpcPort(

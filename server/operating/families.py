@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fedboard.common.files import stamp_of
 from fedboard.server.operating.report.log_lines import lines_of, number_of
 from fedboard.server.operating.run_fares import Fares
-from fedboard.server.publishing.counters import LATENCY_BUCKETS, ServiceCounters
+from fedboard.server.publishing.service import ServiceCounters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -77,7 +77,7 @@ def _refusals(lines: list[dict[str, Any]]) -> "Metric":
 
 def service_families(service: ServiceCounters) -> "Iterator[Metric]":
     """Of a board service in this process."""
-    from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+    from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
 
     requests = CounterMetricFamily(
         "fedboard_board_requests", "Requests of readers.", labels=("method", "outcome")
@@ -92,15 +92,11 @@ def service_families(service: ServiceCounters) -> "Iterator[Metric]":
     yield _gauge("fedboard_board_streams", "Downloads under way.", service.streams)
     yield _gauge("fedboard_board_watchers", "Readers who wait.", service.watchers)
     yield _gauge("fedboard_board_version", "Newest board; -1: none.", service.latest_version)
-    total, buckets = 0, []
-    for bound, count in zip([*map(str, LATENCY_BUCKETS), "+Inf"], list(service.latency_counts), strict=True):
-        total += count
-        buckets.append((bound, float(total)))
-    yield HistogramMetricFamily(
+    yield SummaryMetricFamily(
         "fedboard_board_request_duration_seconds",
         "Time of a request.",
-        buckets=buckets,
-        sum_value=service.latency_sum,
+        count_value=service.answered,
+        sum_value=service.answer_seconds,
     )
 
 

@@ -5,59 +5,41 @@ the proxy, before the port.
 """
 
 import ipaddress
-import math
 import time
 import urllib.parse
 from collections import Counter, OrderedDict
 from collections.abc import Callable
-
-import msgspec
+from dataclasses import dataclass
 
 _MOST_ADDRESSES = 50_000
 _MORE_CALLS_OF_ONE = 64
 _IPV6_NETWORK_BITS = 64
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What one service takes on. An address is an IPv4 address or an IPv6 /64 network; limits of one address that
-    are 0 do not hold, for a service behind a proxy, where all readers have one address.
-    """
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What one service takes on. An address is an IPv4 address or an IPv6 /64 network."""
 
     requests_per_second: float = 5_000.0
-    """Of all readers together, with bursts of one second's worth; > 0."""
+    """Of all readers together, with bursts of one second's worth."""
     requests_per_second_per_address: float = 50.0
-    """From one address, with bursts of two seconds' worth; >= 0."""
+    """From one address, with bursts of two seconds' worth."""
     streams: int = 1_000
-    """Downloads under way; >= 0."""
+    """Downloads under way."""
     streams_per_address: int = 100
-    """Of them, to one address; >= 0."""
+    """Of them, to one address."""
     watchers: int = 10_000
-    """Readers who wait for new boards, and witnesses; >= 0."""
+    """Readers who wait for new boards, and witnesses."""
     watchers_per_address: int = 1_000
-    """Of them, at one address; >= 0."""
+    """Of them, at one address."""
     stream_seconds: float = 900.0
-    """A download that takes longer is cut; the reader resumes it. > 0."""
+    """A download that takes longer is cut; the reader resumes it."""
     least_bytes_per_second: float = 16_384.0
-    """A download that is slower over a chunk of 1 MB is cut, after 10 s at least; the reader resumes it. 0: none is
-    too slow."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            ValueError: names the field.
-        """
-        for name in self.__struct_fields__:
-            value = getattr(self, name)
-            positive = name in ("requests_per_second", "stream_seconds")
-            if not 0 <= value < math.inf or (positive and not value):
-                raise ValueError(f"{name} must be {'> 0' if positive else '>= 0'}, got {value}")
+    """A download that is slower over a chunk of 1 MB is cut, after 10 s at least; the reader resumes it."""
 
     @property
     def calls_per_address(self) -> int:
-        """Calls of any kind under way from one address, also those whose answer is not taken; 0: any number."""
-        if not self.streams_per_address or not self.watchers_per_address:
-            return 0
+        """Calls of any kind under way from one address, also those whose answer is not taken."""
         return self.streams_per_address + self.watchers_per_address + _MORE_CALLS_OF_ONE
 
 
@@ -68,14 +50,14 @@ class Held:
         """Count from nothing.
 
         Args:
-            most: of one address; 0: any number.
+            most: of one address.
         """
         self._most = most
         self._held: Counter[str] = Counter()
 
     def take(self, network: str) -> bool:
         """One more, if it may be."""
-        if self._most and self._held[network] >= self._most:
+        if self._held[network] >= self._most:
             return False
         self._held[network] += 1
         return True
@@ -120,11 +102,7 @@ class RateLimit:
             network: the address that asks.
         """
         now = self._clock()
-        if self._per_address > 0:
-            wait = self._bucket(network, now).wait(now)
-            if wait > 0:
-                return wait
-        return self._all.wait(now)
+        return self._bucket(network, now).wait(now) or self._all.wait(now)
 
     def _bucket(self, network: str, now: float) -> Bucket:
         bucket = self._addresses.pop(network, None)

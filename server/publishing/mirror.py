@@ -329,11 +329,10 @@ def _signed(
 def _files(mirror: Mirror, store: BoardStore, board: Board) -> tuple[BoardFile, ...]:
     earlier = [version for version in store.versions() if version < board.version][-MOST_BASES:]
     forms = encoded(store.path(board.version), bases={version: store.path(version) for version in earlier})
-    for form in forms:
-        place = mirror.file(form.file.sha256)
-        if not place.exists():
-            write_atomically(place, form.content)
-    return tuple(form.file for form in forms)
+    for content, file in forms:
+        if not mirror.file(file.sha256).exists():
+            write_atomically(mirror.file(file.sha256), content)
+    return tuple(file for _, file in forms)
 
 
 def _board(mirror: Mirror, link: Link) -> Board:

@@ -4,17 +4,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
 
 from fedboard.common.boards.layout import ROOTS
-from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import FedboardError
 from fedboard.common.keys.validity import DAY_SECONDS
 from fedboard.server.publishing.expiring import root_expiry
-from fedboard.server.publishing.mirror import USUAL_DAYS, publish_into
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.signing import SigningKey
 
 _log = logging.getLogger(__name__)
 
@@ -22,48 +17,20 @@ _log = logging.getLogger(__name__)
 class Publisher:
     """Looks at a folder of boards from time to time. A board that cannot be signed stops nothing that is served."""
 
-    def __init__(
-        self,
-        mirror: Mirror,
-        boards: Path,
-        *,
-        key: Callable[[], SigningKey],
-        run: str,
-        simulation: bool = False,
-        days: float = USUAL_DAYS,
-        roots: Path | None = None,
-        witnesses: Witnesses | None = None,
-        poll_seconds: float = 1.0,
-    ) -> None:
+    def __init__(self, mirror: Mirror, sign: Callable[[], object], *, poll_seconds: float = 1.0) -> None:
         """Make ready.
 
         Args:
             mirror: written by this publisher alone.
-            boards: a ``BoardStore``'s folder; it may come into being later.
-            key: reads what signs; asked at each look, so that a key that was replaced needs no restart.
-            run: public name of the run.
-            simulation: whether to sign boards of seeded noise, marked as what they are.
-            days: how long a manifest is good; it is renewed when half of that is over.
-            roots: folder of the root documents; None: those that the mirror has.
-            witnesses: whose cosignatures are waited for before a board is shown; None: nobody's.
+            sign: does ``publish_into`` there; it reads its key at each call, so that one that was replaced needs no
+                restart.
             poll_seconds: between two looks.
         """
         self.problem: str | None = None
         """Why the last look failed; None where it did not."""
         self.waiting: str | None = None
         """Which boards wait for which witnesses; None where none does. Nothing but the showing waits."""
-        self._key = key
-        self._sign = partial(
-            publish_into,
-            mirror,
-            boards,
-            run=run,
-            simulation=simulation,
-            days=days,
-            roots=roots,
-            witnesses=witnesses,
-        )
-        self._mirror, self._next_warning = mirror, 0.0
+        self._mirror, self._sign, self._next_warning = mirror, sign, 0.0
         self._poll_seconds = poll_seconds
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="board-publisher", daemon=True)
@@ -74,7 +41,7 @@ class Publisher:
         Raises:
             InputError, PrivacyError, OSError: what is there cannot be signed.
         """
-        self._sign(key=self._key())
+        self._sign()
         self.waiting = self._mirror.waiting()
         self._thread.start()
 
@@ -87,7 +54,7 @@ class Publisher:
     def _run(self) -> None:
         while not self._stop.wait(self._poll_seconds):
             try:
-                self._sign(key=self._key())
+                self._sign()
                 self.problem, self.waiting = None, self._mirror.waiting()
             except (FedboardError, OSError) as error:
                 if self.problem != str(error):

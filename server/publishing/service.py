@@ -8,9 +8,11 @@ counts for their address, until gRPC ends their connection (``grpc_port``).
 
 import asyncio
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import grpc
@@ -22,19 +24,32 @@ from fedboard.common.boards.boards_pb2 import (
     CosignRequest,
     GetRequest,
     LatestRequest,
+    Part,
     PendingManifest,
     PendingRequest,
     RootDocument,
     RootRequest,
     WatchRequest,
 )
-from fedboard.common.boards.methods import COSIGN, GET, LATEST, PENDING, ROOT, SERVICE, WATCH
+from fedboard.common.boards.chain import Link
+from fedboard.common.boards.methods import (
+    COSIGN,
+    GET,
+    LATEST,
+    MAX_REQUEST_BYTES,
+    PENDING,
+    ROOT,
+    SERVICE,
+    WATCH,
+)
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.errors import FedboardError
-from fedboard.server.publishing.counters import ServiceCounters
+from fedboard.common.errors import FedboardError, PrivacyError
+from fedboard.common.wire.addresses import parse_address
+from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.publishing.limits import Held, Limits, RateLimit, network_of
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.shelf import Offer, Shelf
+from fedboard.server.publishing.shelf import Shelf, message_of
+from fedboard.server.tls import require_pair
 
 _Request = TypeVar("_Request", bound=Message)
 _SERVING: Final = b"\x08\x01"
@@ -42,6 +57,9 @@ _SERVING: Final = b"\x08\x01"
 _LEAST_SECONDS: Final = 10.0
 """A message may take so long to send, however small it is."""
 _KEPT_CERTIFICATES: Final = 4
+_FAREWELL_SECONDS: Final = 0.5
+_MORE_CALLS: Final = 256
+"""Calls beyond downloads and waiting readers: they are answered or sent away within a moment."""
 _MOST_KNOWN: Final = 32
 """Manifests that a witness may name, within ``MAX_REQUEST_BYTES``."""
 _STATUS: Final = {
@@ -52,6 +70,26 @@ _STATUS: Final = {
 }
 
 
+@dataclass(slots=True)
+class ServiceCounters:
+    """What a board service counts of itself since its start: how much, never by whom. Its thread alone writes."""
+
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """By method and outcome: ``ok``, or the status that it ended with."""
+    bytes_sent: int = 0
+    """Of files, before gRPC's and TLS's own."""
+    rate_limited: int = 0
+    streams: int = 0
+    """Downloads under way."""
+    watchers: int = 0
+    latest_version: int = -1
+    """Newest version that is served; -1: none."""
+    answered: int = 0
+    """Requests but those that wait on purpose (``Watch``)."""
+    answer_seconds: float = 0.0
+    """Of these."""
+
+
 class BoardsServicer:
     """The methods of ``Boards`` for any ``grpc.aio.Server``.
 
@@ -59,23 +97,15 @@ class BoardsServicer:
     before it stops.
     """
 
-    def __init__(
-        self,
-        mirror: Mirror,
-        *,
-        limits: Limits | None = None,
-        simulation: bool = False,
-        counters: ServiceCounters | None = None,
-    ) -> None:
+    def __init__(self, mirror: Mirror, *, limits: Limits | None = None, simulation: bool = False) -> None:
         """Make ready.
 
         Args:
             mirror: what is handed out, and what cosignatures are written into.
             limits: None for the default.
             simulation: whether boards whose noise can be reproduced from its seed are handed out, marked as that.
-            counters: are told of everything.
         """
-        self.counters = counters or ServiceCounters()
+        self.counters = ServiceCounters()
         self.shelf = Shelf(mirror, simulation=simulation)
         self._mirror, self._limits = mirror, limits or Limits()
         self._rate = RateLimit(self._limits)
@@ -126,7 +156,9 @@ class BoardsServicer:
     async def _latest(self, request: bytes, context: Any) -> bytes:
         async def newest() -> bytes:
             _read(LatestRequest, request)
-            return bytes(_some(self.shelf.latest).message.SerializeToString())
+            if self.shelf.latest is None:
+                raise FeedRefusedError(FeedCode.NOT_FOUND)
+            return _sent(self.shelf.latest)
 
         return bytes(await self._answered(LATEST, context, newest))
 
@@ -144,8 +176,8 @@ class BoardsServicer:
         async def follow() -> None:
             asked = _read(WatchRequest, request)
             with self._waiting(context):
-                async for offer in self._published(asked.known if asked.HasField("known") else None):
-                    await self._write(bytes(offer.message.SerializeToString()), context)
+                async for link in self._published(asked.known if asked.HasField("known") else None):
+                    await self._write(_sent(link), context)
 
         await self._answered(WATCH, context, follow)
 
@@ -153,8 +185,8 @@ class BoardsServicer:
         async def follow() -> None:
             known = frozenset(_read(PendingRequest, request).known[:_MOST_KNOWN])
             with self._waiting(context):
-                async for offer in self._signed(known):
-                    await self._write(await self._with_certificate(offer), context)
+                async for link in self._coming(self.shelf.after, known, _only):
+                    await self._write(await self._with_certificate(link), context)
 
         await self._answered(PENDING, context, follow)
 
@@ -189,7 +221,10 @@ class BoardsServicer:
             outcome, refused = "timeout", grpc.StatusCode.DEADLINE_EXCEEDED
         finally:
             waited = method in (WATCH, PENDING) and outcome != FeedCode.RATE_LIMITED.value
-            self.counters.finished(method, outcome, None if waited else time.perf_counter() - started)
+            self.counters.requests[method, outcome] += 1
+            if not waited:
+                self.counters.answered += 1
+                self.counters.answer_seconds += time.perf_counter() - started
         try:
             async with asyncio.timeout(_LEAST_SECONDS):
                 return await context.abort(refused, outcome)
@@ -208,18 +243,18 @@ class BoardsServicer:
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
 
     async def _download(self, request: GetRequest, context: Any) -> None:
-        offer = self.shelf.find(request)
-        file, network = self.shelf.file(offer, request), network_of(context.peer())
+        link = self.shelf.find(request)
+        file, network = self.shelf.file(link, request), network_of(context.peer())
         if self.counters.streams >= self._limits.streams or not self._streams.take(network):
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
         self.counters.streams += 1
         try:
             async with asyncio.timeout(self._limits.stream_seconds):
-                await self._write(offer.part, context)
+                await self._write(Part(manifest=message_of(link.signed)).SerializeToString(), context)
                 if file is not None:
-                    for size, message in self.shelf.parts(file, request.offset):
-                        await self._write(message, context)
-                        self.counters.bytes_sent += size
+                    for content in self.shelf.chunks(file, request.offset):
+                        await self._write(Part(chunk=content).SerializeToString(), context)
+                        self.counters.bytes_sent += len(content)
         finally:
             self._streams.give_back(network)
             self.counters.streams -= 1
@@ -227,7 +262,7 @@ class BoardsServicer:
     async def _write(self, message: bytes, context: Any) -> None:
         """Send a message, as long as it is taken fast enough."""
         least = self._limits.least_bytes_per_second
-        async with asyncio.timeout(max(_LEAST_SECONDS, len(message) / least) if least else None):
+        async with asyncio.timeout(max(_LEAST_SECONDS, len(message) / least)):
             try:
                 await context.write(message)
             except grpc.aio.InternalError:  # the reader has gone, which is nothing to be logged
@@ -246,40 +281,34 @@ class BoardsServicer:
             self._watchers.give_back(network)
             self.counters.watchers -= 1
 
-    async def _published(self, known: int | None) -> AsyncIterator[Offer]:
+    async def _published(self, known: int | None) -> AsyncIterator[Link]:
         """The newest board if it is newer than the known one, then each board as it comes."""
         latest = self.shelf.latest
         if latest is not None and (known is None or latest.manifest.version > known):
             yield latest
             known = latest.manifest.version
-        async for offer in self._coming(lambda known: self.shelf.newer(known), known, _version):
-            yield offer
-
-    async def _signed(self, known: frozenset[str]) -> AsyncIterator[Offer]:
-        """The chain after what is known, then each manifest as it is signed."""
-        async for offer in self._coming(
-            self.shelf.after, known, lambda offer: frozenset({offer.link.digest})
-        ):
-            yield offer
+        async for link in self._coming(self.shelf.newer, known, lambda link: link.manifest.version):
+            yield link
 
     async def _coming(
-        self, after: Callable[[Any], list[Offer]], known: Any, place: Callable[[Offer], Any]
-    ) -> AsyncIterator[Offer]:
+        self, after: Callable[[Any], list[Link]], known: Any, place: Callable[[Link], Any]
+    ) -> AsyncIterator[Link]:
+        """What is after what is known, then each manifest as it comes."""
         while not self._ended:
-            for offer in after(known):
-                yield offer
-                known = place(offer)
+            for link in after(known):
+                yield link
+                known = place(link)
             async with self._news:
                 if not self._ended and not after(known):
                     await self._news.wait()
 
-    async def _with_certificate(self, offer: Offer) -> bytes:
-        digest = offer.link.digest
-        if digest not in self._certificates:
-            self._certificates[digest] = await asyncio.to_thread(self.shelf.certificate, offer)
+    async def _with_certificate(self, link: Link) -> bytes:
+        if link.digest not in self._certificates:
+            self._certificates[link.digest] = await asyncio.to_thread(self.shelf.certificate, link)
             if len(self._certificates) > _KEPT_CERTIFICATES:
                 self._certificates.popitem(last=False)
-        message = PendingManifest(manifest=offer.message, certificate=self._certificates[digest])
+        certificate = self._certificates[link.digest]
+        message = PendingManifest(manifest=message_of(link.signed), certificate=certificate)
         return bytes(message.SerializeToString())
 
 
@@ -288,8 +317,12 @@ async def _serving(request: bytes, context: Any) -> bytes:
     return _SERVING
 
 
-def _version(offer: Offer) -> int:
-    return offer.manifest.version
+def _only(link: Link) -> frozenset[str]:
+    return frozenset({link.digest})
+
+
+def _sent(link: Link) -> bytes:
+    return bytes(message_of(link.signed).SerializeToString())
 
 
 def _read(kind: type[_Request], content: bytes) -> _Request:
@@ -300,7 +333,53 @@ def _read(kind: type[_Request], content: bytes) -> _Request:
     return request
 
 
-def _some(offer: Offer | None) -> Offer:
-    if offer is None:
-        raise FeedRefusedError(FeedCode.NOT_FOUND)
-    return offer
+async def serve_boards(
+    mirror: Path,
+    *,
+    address: str,
+    certificate: Path | None = None,
+    private_key: Path | None = None,
+    simulation: bool = False,
+    limits: Limits | None = None,
+    poll_seconds: float = 1.0,
+    listening: Callable[[int, ServiceCounters], None],
+) -> None:
+    """Serve a mirror over gRPC, without a fleet and without a key, until this task is cancelled.
+
+    Args:
+        mirror: folder that ``publish_into`` writes.
+        address: ``host:port``; port 0 takes a free one.
+        certificate: PEM chain for TLS; None: no TLS, for a proxy on the same machine or a test.
+        private_key: PEM key of the certificate.
+        simulation: whether boards whose noise can be reproduced from its seed are handed out, marked as that.
+        limits: None for the default.
+        poll_seconds: how often the mirror is looked at.
+        listening: is told the port, and what is counted, once both are there.
+
+    Raises:
+        InputError: the address, the certificate or its key cannot be used.
+        PrivacyError: a board there is a simulation that nobody asked for.
+    """
+    place = parse_address(address, name="the address of the board service", listening=True)
+    pair = None
+    if certificate is not None and private_key is not None:
+        require_pair(certificate, private_key)
+        pair = private_key.read_bytes(), certificate.read_bytes()
+    most = limits or Limits()
+    servicer = BoardsServicer(Mirror(mirror), limits=most, simulation=simulation)
+    if servicer.shelf.withheld:
+        raise PrivacyError(
+            f"{mirror}: a board there is a simulation: its noise can be reproduced from its seed. It is not "
+            "served; --simulation serves it, marked as what it is"
+        )
+    options = server_options(max_request_bytes=MAX_REQUEST_BYTES, longest_seconds=most.stream_seconds)
+    most_calls = most.streams + most.watchers + _MORE_CALLS
+    port = GrpcPort(servicer.generic(), place, pair=pair, options=options, most_calls=most_calls)
+    await servicer.look()
+    await port.start()
+    listening(port.port, servicer.counters)
+    try:
+        await asyncio.gather(servicer.poll(poll_seconds), port.run())
+    finally:
+        await servicer.end()
+        await port.close(seconds=_FAREWELL_SECONDS)

@@ -1,8 +1,6 @@
-"""What the service hands out, ready to send: manifests and chunks as messages, made once and kept."""
+"""What the service hands out: the chain as it was at the last look, and files in messages."""
 
-from collections import OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -10,65 +8,38 @@ import numpy as np
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
-from fedboard.common.boards.boards_pb2 import GetRequest, Part
+from fedboard.common.boards.boards_pb2 import GetRequest
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
 from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.manifest import BoardFile, Encoding
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.protection import Protection
 from fedboard.server.publishing.mirror_files import Mirror
 
-_CACHED_BYTES = 256 << 20
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Offer:
-    """One manifest as it is offered. Public."""
-
-    link: Link
-    message: SignedMessage
-
-    @property
-    def manifest(self) -> Manifest:
-        """What it says."""
-        return self.link.manifest
-
-    @property
-    def part(self) -> bytes:
-        """The first part of a download."""
-        return bytes(Part(manifest=self.message).SerializeToString())
-
 
 class Shelf:
     """The boards of a mirror. ``reload`` may run in another thread than the rest, one at a time."""
 
-    def __init__(
-        self, mirror: Mirror, *, simulation: bool = False, cached_bytes: int = _CACHED_BYTES
-    ) -> None:
+    def __init__(self, mirror: Mirror, *, simulation: bool = False) -> None:
         """Look at a mirror; ``reload`` takes in what is there.
 
         Args:
             mirror: its manifests are trusted to be what its owner put there; readers verify them.
             simulation: whether to offer boards whose manifest says that their noise is a simulation's.
-            cached_bytes: most bytes of chunks kept in memory.
         """
         self._mirror, self._simulation = mirror, simulation
-        self.chain: list[Offer] = []
+        self.chain: list[Link] = []
         """All manifests, oldest first, published or not; those that are withheld end it."""
-        self._offers: dict[int, Offer] = {}
-        self._by_digest: dict[str, Offer] = {}
+        self._published: dict[int, Link] = {}
+        self._by_digest: dict[str, Link] = {}
         self._roots: dict[int, bytes] = {}
-        self._chunks: OrderedDict[tuple[str, int], bytes] = OrderedDict()
-        self._room = cached_bytes
-        self.problem: str | None = None
-        """Why the mirror could not be read at the last look; what was read before is still offered."""
 
     @property
-    def latest(self) -> Offer | None:
-        """The newest board, if there is one."""
-        return self._offers[max(self._offers)] if self._offers else None
+    def latest(self) -> Link | None:
+        """The newest board's manifest, if there is one."""
+        return self._published[max(self._published)] if self._published else None
 
     @property
     def withheld(self) -> bool:
@@ -76,27 +47,23 @@ class Shelf:
         return any(self._is_withheld(link) for link in self._mirror.chain())
 
     def reload(self) -> bool:
-        """Take in what was signed, cosigned and published since; whether anything was."""
+        """Take in what was signed, cosigned and published since; whether anything was. Of a mirror that cannot be
+        read what was read before is still offered.
+        """
         try:
-            roots = {
-                version: self._mirror.roots.content(version) for version in self._mirror.roots.versions()
-            }
+            roots = self._mirror.roots
+            documents = {version: roots.content(version) for version in roots.versions()}
             chain, published = self._mirror.chain(), len(self._mirror.published())
-            shown = next((place for place, link in enumerate(chain) if self._is_withheld(link)), len(chain))
-            before = {offer.link.digest: offer for offer in self.chain}
-            offers = [_offer(link, before.get(link.digest)) for link in chain[:shown]]
-        except (FedboardError, OSError) as error:
-            self.problem = str(error)
+        except (FedboardError, OSError):
             return False
-        self.problem, self._roots = None, roots
-        by_version = {offer.manifest.version: offer for offer in offers[:published]}
-        changed = offers != self.chain or by_version != self._offers
+        shown = next((place for place, link in enumerate(chain) if self._is_withheld(link)), len(chain))
+        offered = chain[:shown]
+        by_version = {link.manifest.version: link for link in offered[:published]}
+        changed = offered != self.chain or by_version != self._published
         self._by_digest = {
-            key: offer
-            for offer in offers[:published]
-            for key in (offer.link.digest, offer.manifest.board_digest)
+            key: link for link in offered[:published] for key in (link.digest, link.manifest.board_digest)
         }
-        self.chain, self._offers = offers, by_version
+        self.chain, self._published, self._roots = offered, by_version, documents
         return changed
 
     def root(self, version: int) -> bytes:
@@ -109,22 +76,22 @@ class Shelf:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
         return self._roots[version]
 
-    def newer(self, known: int | None) -> list[Offer]:
+    def newer(self, known: int | None) -> list[Link]:
         """The boards after a version, oldest first."""
-        return [self._offers[version] for version in sorted(self._offers) if known is None or version > known]
+        return [link for version, link in sorted(self._published.items()) if known is None or version > known]
 
-    def after(self, known: frozenset[str]) -> list[Offer]:
+    def after(self, known: frozenset[str]) -> list[Link]:
         """The chain after the last of these manifests; all of it where none of them is there."""
-        places = [place for place, offer in enumerate(self.chain) if offer.link.digest in known]
+        places = [place for place, link in enumerate(self.chain) if link.digest in known]
         return self.chain[max(places, default=-1) + 1 :]
 
-    def certificate(self, offer: Offer) -> bytes:
+    def certificate(self, link: Link) -> bytes:
         """The certificate of a manifest's board, JSON; empty where it has none. It reads the board's file.
 
         Raises:
             FeedRefusedError: ``not-found``: the file is not there or damaged.
         """
-        place = self._mirror.board_file(offer.link)
+        place = self._mirror.board_file(link)
         try:
             if place is None:
                 raise FeedRefusedError(FeedCode.NOT_FOUND)
@@ -133,7 +100,7 @@ class Shelf:
             raise FeedRefusedError(FeedCode.NOT_FOUND) from error
         return b"" if certificate is None else msgspec.json.encode(certificate)
 
-    def find(self, request: GetRequest) -> Offer:
+    def find(self, request: GetRequest) -> Link:
         """The manifest that a request names.
 
         Raises:
@@ -141,16 +108,16 @@ class Shelf:
         """
         named = request.WhichOneof("board")
         if named is None:
-            offer = self.latest
+            link = self.latest
         elif named == "version":
-            offer = self._offers.get(request.version)
+            link = self._published.get(request.version)
         else:
-            offer = self._by_digest.get(getattr(request, named))
-        if offer is None:
+            link = self._by_digest.get(getattr(request, named))
+        if link is None:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
-        return offer
+        return link
 
-    def file(self, offer: Offer, request: GetRequest) -> BoardFile | None:
+    def file(self, link: Link, request: GetRequest) -> BoardFile | None:
         """The file that a request names; None where it asks for the manifest alone.
 
         Raises:
@@ -161,51 +128,30 @@ class Shelf:
         if request.encoding not in set(Encoding):
             raise FeedRefusedError(FeedCode.NOT_FOUND)
         base = request.base if request.HasField("base") else None
-        file = offer.manifest.file(Encoding(request.encoding), base)
+        file = link.manifest.file(Encoding(request.encoding), base)
         if file is None:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
         if request.offset > file.size:
             raise FeedRefusedError(FeedCode.MALFORMED)
         return file
 
-    def parts(self, file: BoardFile, offset: int) -> Iterator[tuple[int, bytes]]:
-        """The messages that carry a file from an offset on, each with the number of the file's bytes in it."""
+    def chunks(self, file: BoardFile, offset: int) -> Iterator[bytes]:
+        """A file from an offset on. It is open only while one is read: a reader may take long."""
         while offset < file.size:
-            start = offset - offset % CHUNK_BYTES
-            stop = min(start + CHUNK_BYTES, file.size)
-            if offset == start:
-                yield stop - offset, self._chunk(file, start, stop)
-            else:
-                yield stop - offset, _part(self._content(file, offset, stop))
-            offset = stop
+            wanted = min(CHUNK_BYTES, file.size - offset)
+            try:
+                with self._mirror.file(file.sha256).open("rb") as stream:
+                    stream.seek(offset)
+                    content = stream.read(wanted)
+            except OSError as error:
+                raise FeedRefusedError(FeedCode.NOT_FOUND) from error
+            if len(content) != wanted:
+                raise FeedRefusedError(FeedCode.NOT_FOUND)
+            yield content
+            offset += wanted
 
     def _is_withheld(self, link: Link) -> bool:
         return link.manifest.protection is Protection.SIMULATION and not self._simulation
-
-    def _chunk(self, file: BoardFile, start: int, stop: int) -> bytes:
-        key = (file.sha256, start)
-        cached = self._chunks.get(key)
-        if cached is not None:
-            self._chunks.move_to_end(key)
-            return cached
-        message = _part(self._content(file, start, stop))
-        self._chunks[key] = message
-        self._room -= len(message)
-        while self._room < 0 and self._chunks:
-            _, oldest = self._chunks.popitem(last=False)
-            self._room += len(oldest)
-        return message
-
-    def _content(self, file: BoardFile, start: int, stop: int) -> bytes:
-        try:
-            with self._mirror.file(file.sha256).open("rb") as stream:
-                stream.seek(start)
-                content = stream.read(stop - start)
-        except OSError as error:
-            raise FeedRefusedError(FeedCode.NOT_FOUND) from error
-        if len(content) != stop - start:
-            raise FeedRefusedError(FeedCode.NOT_FOUND)
-        return content
 
 
 def message_of(signed: SignedManifest) -> SignedMessage:
@@ -225,13 +171,3 @@ def message_of(signed: SignedManifest) -> SignedMessage:
         )
     except ValueError as error:
         raise FeedRefusedError(FeedCode.MALFORMED) from error
-
-
-def _offer(link: Link, before: Offer | None) -> Offer:
-    if before is not None and before.link == link:
-        return before
-    return Offer(link=link, message=message_of(link.signed))
-
-
-def _part(content: bytes) -> bytes:
-    return bytes(Part(chunk=content).SerializeToString())

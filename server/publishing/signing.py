@@ -51,10 +51,6 @@ class CheckedBoard:
 
 
 def _protection(board: Board) -> Protection:
-    if board.approximates is not None:
-        raise InputError(
-            f"version {board.version} is an approximation of a board; only exact boards are signed"
-        )
     if board.certificate is None:
         if board.version == 0:
             return Protection.NO_DATA
@@ -143,14 +139,12 @@ class SigningKey:
 def _states(manifest: Manifest, checked: CheckedBoard) -> bool:
     board = checked.board
     certificate = board.certificate or {}
-    exact = [file.board_digest for file in manifest.files if file.deviation is None]
     return (
         (manifest.version, manifest.board_digest, manifest.previous_digest)
         == (board.version, board.digest, board.previous_digest)
         and (manifest.certificate_digest, manifest.ledger_head, manifest.releases)
         == (certificate.get("digest"), certificate.get("ledger_head"), len(certificate.get("releases", ())))
         and manifest.protection is checked.protection
-        and set(exact) <= {board.digest}
     )
 
 

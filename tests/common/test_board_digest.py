@@ -74,9 +74,8 @@ CHANGES: dict[str, dict[str, Callable[[], Board]]] = {
         "none": lambda: replace(BOARD, previous_digest=None, _digest=[]),
     },
 }
-NOT_COVERED = {"certificate", "approximates", "_digest"}
-"""The certificate states the digest, so it cannot be in it; it has a digest of its own. Which board a rounded one
-comes from goes with it: a manifest signs all bytes of the file, and verification takes no rounded board."""
+NOT_COVERED = {"certificate", "_digest"}
+"""The certificate states the digest, so it cannot be in it; it has a digest of its own."""
 
 
 def configured(**changes: Any) -> Board:

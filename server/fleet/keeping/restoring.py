@@ -186,10 +186,9 @@ def _newest_of(place: Path) -> Board:
         return Board.load(place)
     found = [Board.load(path) for path in sorted(place.rglob("*.board"))]
     found += [Board.load(path) for path in sorted((place / "files").glob("*")) if path.is_file()]
-    exact = [board for board in found if board.approximates is None]
-    if not exact:
+    if not found:
         raise InputError(f"{place}: no board is there; give a board's file, a folder of boards, or a mirror")
-    return max(exact, key=lambda board: board.version)
+    return max(found, key=lambda board: board.version)
 
 
 def _close_questions(state: StateFolder, *, stopped: bool) -> None:

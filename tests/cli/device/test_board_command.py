@@ -18,9 +18,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
-from fedboard.server.publishing.serving import serve_boards
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.boards.boards import chain, keys, write_boards, write_ledger
+from tests.server.publishing.running import serve_boards
 
 
 def fedboard(*arguments):
@@ -57,7 +57,7 @@ def test_a_run_is_exported_once_and_fetched_from_the_folder(tmp_path, run, expor
     done = fetched(tmp_path, exported, "--json")
 
     told = json.loads(done.stdout)
-    assert (told["run"], told["version"], told["deviation"]) == ("summer", 4, None)
+    assert (told["run"], told["version"]) == ("summer", 4)
     assert Path(told["path"]).read_bytes() == chain(3)[2].to_bytes()
     assert "here already" in fetched(tmp_path, exported).stdout
 
@@ -107,7 +107,7 @@ def test_a_seeded_run_that_is_relabelled_as_private_is_not_exported(tmp_path, se
 
 
 def test_what_was_fetched_is_what_recommend_takes(tmp_path, exported):
-    fetched(tmp_path, exported, "--encoding", "int8")
+    fetched(tmp_path, exported)
     mine = tmp_path / "mine.csv"
     mine.write_text("item,rating\n1,5\n2,1\n")
 
@@ -129,13 +129,6 @@ def test_what_is_not_given_is_what_the_device_has(tmp_path, exported):
     assert "source and public_key" in without.stderr
     assert done.exit_code == 0, done.stderr
     assert list((tmp_path / "ann" / "boards").glob("board-0004-*.board"))
-
-
-def test_an_approximation_says_in_words_how_far_off_it_is(tmp_path, exported):
-    done = fetched(tmp_path, exported, "--encoding", "int8")
-
-    assert "an approximation: vectors differ by at most" in done.stdout
-    assert "of their 20 best items" in done.stdout
 
 
 def test_another_key_is_refused_with_a_code(tmp_path, exported):
@@ -165,7 +158,7 @@ def test_verify_passes_a_whole_mirror_and_fails_a_damaged_one(tmp_path, exported
 def test_verify_lists_what_failed_last_and_what_passed_only_if_asked(tmp_path, exported):
     public = tmp_path / "keys/board-signing.pub"
     whole = fedboard("board", "verify", exported, "--key", public)
-    assert whole.stdout == "0 of 21 failed\n"
+    assert whole.stdout == "0 of 11 failed\n"
     newest = json.loads(json.loads((exported / "latest.json").read_text())["content"])
     damaged = exported / "files" / newest["files"][0]["sha256"]
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
@@ -174,13 +167,13 @@ def test_verify_lists_what_failed_last_and_what_passed_only_if_asked(tmp_path, e
     every = fedboard("board", "verify", exported, "--key", public, "--all").stdout.splitlines()
     small = fedboard("board", "verify", exported, "--key", public, "--max-bytes", "1")
 
-    assert (told[-1], every[-1]) == ("1 of 21 failed",) * 2
+    assert (told[-1], every[-1]) == ("1 of 11 failed",) * 2
     assert [line.split()[0] for line in told[:-1] if line.startswith("FAILED")] == ["FAILED"]
-    assert sum(line.startswith("ok ") for line in every) == 20
+    assert sum(line.startswith("ok ") for line in every) == 10
     assert every[-3].startswith("FAILED")
     assert not any(line.startswith("ok ") for line in told)
     assert small.exit_code == 1
-    assert small.stdout.splitlines()[-1] == "0 of 21 failed, 18 could not be checked"
+    assert small.stdout.splitlines()[-1] == "0 of 11 failed, 8 could not be checked"
 
 
 def in_a_process(*arguments, cwd):
@@ -226,7 +219,7 @@ def test_a_certificate_without_its_key_is_one_sentence(exported, fleet_keys, cer
     pair = {"certificate": fleet_keys / certificate, "private_key": fleet_keys / key}
 
     with pytest.raises(InputError) as refused:
-        serve_boards(exported, **pair)
+        serve_boards(exported, **pair).__enter__()
 
     assert str(refused.value).startswith(f"{pair['certificate']} and {pair['private_key']}: ")
     assert told in str(refused.value)
@@ -314,9 +307,8 @@ VERDICT = "NOT PRIVATE: the noise can be reproduced from its seed"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", ["exact", "int8"])
-def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated, encoding):
-    fetched(tmp_path, simulated, "--simulation", "--encoding", encoding)
+def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated):
+    fetched(tmp_path, simulated, "--simulation")
     mine = tmp_path / "mine.csv"
     mine.write_text("item,rating\n1,5\n2,1\n")
     boards = tmp_path / "mine"
@@ -395,14 +387,3 @@ def test_a_simulation_in_a_device_s_cache_is_not_used_where_its_policy_takes_non
         refused = fedboard(*command)
         assert refused.exit_code == 2
         assert "seeded_noise = true in [policy]" in refused.stderr
-
-
-def test_the_certificate_of_an_approximation_is_shown_and_not_verified_with_it(tmp_path, exported):
-    fetched(tmp_path, exported, "--encoding", "int8")
-    (board,) = (tmp_path / "mine").glob("*.board")
-
-    shown, verified = fedboard("certificate", "show", board), fedboard("certificate", "verify", board)
-
-    assert shown.stdout.startswith("private: ")
-    assert verified.exit_code == 2
-    assert "is an approximation" in verified.stderr

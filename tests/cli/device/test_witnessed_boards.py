@@ -15,9 +15,9 @@ from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.main import commands
 from fedboard.common.errors import InputError
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.serving import serve_boards
 from tests.client.boards.two_faced import Face, World
 from tests.common.boards.boards import chain, write_boards, write_ledger
+from tests.server.publishing.running import serve_boards
 
 SECONDS = 60.0
 

@@ -20,10 +20,10 @@ from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
 from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.serving import Signing, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from tests.cli.fleet.key_drill import Drill, command, done
 from tests.common.boards.boards import signed_by_hand
+from tests.server.publishing.running import Signing, serve_boards
 
 
 def fetch(mirror: Path | str, key: Path, to: Path) -> str:

@@ -34,10 +34,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
 from fedboard.server import tls
-from fedboard.server.publishing import serving as service
+from fedboard.server.publishing import service
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.serving import RunningBoards, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.boards.boards import (
@@ -51,6 +50,7 @@ from tests.common.boards.boards import (
     write_boards,
     write_manifest,
 )
+from tests.server.publishing.running import RunningBoards, serve_boards
 from tests.server.vouched import vouched_pair
 
 AT_ONCE = Patience(attempts=3, first_seconds=0.0, poll_seconds=0.0)
@@ -233,21 +233,17 @@ class RecordingSource(GrpcSource):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", list(Encoding))
-def test_a_board_comes_by_grpc_by_http_and_from_a_folder_alike(tmp_path, mirror, key, encoding):
+def test_a_board_comes_by_grpc_by_http_and_from_a_folder_alike(tmp_path, mirror, key):
     found = []
     with serving(mirror) as service, web_server(mirror.folder, QuietHandler) as address, ExitStack() as stack:
         places = (f"grpc://127.0.0.1:{service.port}", address, str(mirror.folder))
         for number, place in enumerate(places):
             source = stack.enter_context(closing(open_source(place)))
-            fetched = feed_of(
-                source, key, BoardCache(tmp_path / f"cache-{number}"), encoding=encoding
-            ).fetch()
+            fetched = feed_of(source, key, BoardCache(tmp_path / f"cache-{number}")).fetch()
             found.append((fetched.received, fetched.path.read_bytes()))
 
     assert found[0] == found[1] == found[2]
-    if encoding in (Encoding.EXACT, Encoding.PACKED):
-        assert found[0][1] == chain(3)[2].to_bytes()
+    assert found[0][1] == chain(3)[2].to_bytes()
 
 
 def test_a_reader_of_the_board_before_gets_less_and_the_same(mirror, key, cache):
@@ -261,8 +257,11 @@ def test_a_reader_of_the_board_before_gets_less_and_the_same(mirror, key, cache)
     assert second.path.read_bytes() == chain(3)[2].to_bytes()
 
 
-def test_a_base_in_another_encoding_falls_back_to_the_whole_board(mirror, key, cache):
-    in_folder(mirror, key, cache, encoding=Encoding.INT8).fetch(3)
+def test_a_base_that_was_changed_falls_back_to_the_whole_board(mirror, key, cache):
+    base = in_folder(mirror, key, cache).fetch(3).path
+    changed = Board.load(base)
+    counts = np.zeros_like(changed.arrays["item_counts"])
+    replace(changed, arrays={**changed.arrays, "item_counts": counts}, _digest=[]).save(base)
 
     fetched = in_folder(mirror, key, cache).fetch()
 
@@ -511,11 +510,11 @@ def test_a_packed_board_that_becomes_more_than_was_signed_is_refused(mirror, key
     assert code_of(in_folder(mirror, key, cache).fetch) is FeedCode.MALFORMED
 
 
-def test_an_encoding_that_is_not_offered_is_not_found(mirror, key, cache):
+def test_a_board_without_a_file_is_not_found(mirror, key, cache):
     manifest = key.public.open(mirror.of_version(4).signed)
-    write_manifest(mirror, msgspec.structs.replace(manifest, files=manifest.files[:1]), key=key)
+    write_manifest(mirror, msgspec.structs.replace(manifest, files=()), key=key)
 
-    assert code_of(in_folder(mirror, key, cache, encoding=Encoding.INT8).fetch) is FeedCode.NOT_FOUND
+    assert code_of(in_folder(mirror, key, cache).fetch) is FeedCode.NOT_FOUND
 
 
 def test_follow_gets_each_board_as_it_is_published(tmp_path, key, cache):
@@ -675,23 +674,23 @@ def test_a_redirect_from_https_to_http_is_not_followed():
 def test_a_whole_mirror_is_checked_and_each_fault_is_found(mirror, key):
     source = FolderSource(mirror.folder)
     findings = list(check_source(source, key.public, max_bytes=1 << 30))
-    assert len(findings) == 3 + 4 + 7 + 7
+    assert len(findings) == 3 + 2 + 3 + 3
     assert all(finding.passed for finding in findings)
 
-    damaged = mirror.file(key.public.open(mirror.of_version(3).signed).file(Encoding.INT8, 2).sha256)
+    damaged = mirror.file(key.public.open(mirror.of_version(3).signed).file(Encoding.PACKED, 2).sha256)
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
     shutil.copy(path_of(mirror, 3), path_of(mirror, 2))
 
     failed = [
         finding.check for finding in check_source(source, key.public, max_bytes=1 << 30) if not finding.passed
     ]
-    assert "version 3, int8 since an earlier board" in failed
+    assert "version 3, packed since an earlier board" in failed
     assert "chain of manifests" in failed
 
 
 @pytest.mark.slow
 def test_a_busy_service_is_checked_to_the_end(mirror, key):
-    limits = Limits(requests_per_second_per_address=8.0)
+    limits = Limits(requests_per_second_per_address=3.0)
     with (
         serving(mirror, limits=limits) as service,
         closing(GrpcSource(f"127.0.0.1:{service.port}", tls=False)) as source,
@@ -700,7 +699,7 @@ def test_a_busy_service_is_checked_to_the_end(mirror, key):
         findings = list(check_source(source, key.public, max_bytes=1 << 30, patience=patience))
 
     assert service.counters.rate_limited > 0
-    assert len(findings) == 3 + 4 + 7 + 7
+    assert len(findings) == 3 + 2 + 3 + 3
     assert all(finding.passed for finding in findings)
 
 
@@ -724,14 +723,14 @@ def test_what_could_not_be_checked_has_not_failed_and_is_not_waited_for_again_an
     findings = list(check_source(source, key.public, max_bytes=1 << 30, patience=patience))
 
     counted = Counter(finding.passed for finding in findings)
-    assert counted == {True: 3 + 6, None: 18 - 6}
+    assert counted == {True: 3 + 6, None: 8 - 6}
     assert len(waits) == 3
 
 
 def test_a_file_that_is_larger_than_is_read_was_not_checked(mirror, key):
     findings = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=1))
 
-    assert Counter(finding.passed for finding in findings) == {True: 3, None: 18}
+    assert Counter(finding.passed for finding in findings) == {True: 3, None: 8}
 
 
 SEEDED, SECRET = SeededNoise(0), SecureNoise()
@@ -744,29 +743,27 @@ def simulated(tmp_path, key) -> Mirror:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", [Encoding.EXACT, Encoding.INT8])
-def test_a_simulation_is_taken_only_if_told(simulated, key, cache, encoding):
-    assert code_of(in_folder(simulated, key, cache, encoding=encoding).fetch) is FeedCode.SIMULATION
+def test_a_simulation_is_taken_only_if_told(simulated, key, cache):
+    assert code_of(in_folder(simulated, key, cache).fetch) is FeedCode.SIMULATION
     assert [path.name for path in cache.folder.iterdir()] == ["fetch.lock"]
 
-    taken = in_folder(simulated, key, cache, encoding=encoding, simulation=True).fetch()
+    taken = in_folder(simulated, key, cache, simulation=True).fetch()
 
     assert taken.manifest.protection is Protection.SIMULATION
     assert protection_of_board(cache.newest()) is Protection.SIMULATION
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("encoding", [Encoding.EXACT, Encoding.FLOAT16, Encoding.INT8])
 @pytest.mark.parametrize("simulation", [False, True])
 @pytest.mark.parametrize("stated", [Protection.PRIVATE, Protection.NO_DATA])
 def test_an_unmarked_simulation_is_refused_whatever_its_signed_manifest_says(
-    simulated, key, cache, encoding, simulation, stated
+    simulated, key, cache, simulation, stated
 ):
     """The holder of the key signs "private"; the releases on the board itself name their seed."""
     manifest = simulated.of_version(4).manifest
     write_manifest(simulated, msgspec.structs.replace(manifest, protection=stated), key=key)
 
-    feed = in_folder(simulated, key, cache, encoding=encoding, simulation=simulation)
+    feed = in_folder(simulated, key, cache, simulation=simulation)
 
     assert code_of(feed.fetch) is FeedCode.NOT_AS_STATED
     assert not cache.boards()
@@ -783,16 +780,15 @@ def test_a_board_without_a_certificate_of_its_own_is_refused(tmp_path, mirror, k
     content = forged.to_bytes()
     signed = signed_file(tmp_path / "forged", content, key=key)
     manifest = signed.of_version(2).manifest
-    file = msgspec.structs.replace(manifest.files[0], board_digest=forged.digest)
-    changed = msgspec.structs.replace(manifest, board_digest=forged.digest, files=(file,))
+    changed = msgspec.structs.replace(manifest, board_digest=forged.digest)
     write_manifest(signed, changed, key=key)
 
     assert code_of(in_folder(signed, key, cache).fetch) is FeedCode.NOT_AS_STATED
 
 
 def test_a_board_that_was_kept_without_its_certificate_is_fetched_again(mirror, key, cache):
-    """As approximations were before: the digest is the same, and nothing said what the noise is."""
-    feed = in_folder(mirror, key, cache, encoding=Encoding.INT8)
+    """The digest is the same, and nothing says what the noise is."""
+    feed = in_folder(mirror, key, cache)
     path = feed.fetch().path
     whole = path.read_bytes()
     replace(Board.load(path), certificate=None).save(path)

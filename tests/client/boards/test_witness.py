@@ -20,10 +20,10 @@ from fedboard.common.boards.witnesses import Witnesses, cosigned, has_cosigned
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.server.publishing.mirror import Signer, publish_into, renew_into
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.serving import RunningBoards, Signing, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from tests.client.boards.two_faced import certificate_of
 from tests.common.boards.boards import RUN, chain, keys, write_boards
+from tests.server.publishing.running import RunningBoards, Signing, serve_boards
 
 SECONDS = 20.0
 

@@ -19,7 +19,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
 from fedboard.common.boards.chain import Link
 from fedboard.common.boards.layout import LATEST
-from fedboard.common.boards.manifest import Encoding, SignedManifest
+from fedboard.common.boards.manifest import SignedManifest
 from fedboard.common.boards.packing import pack
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.privacy.events import digest
@@ -91,7 +91,7 @@ def edited(page: Path, change: Callable[[dict[str, Any]], None], name: str) -> P
 
 def carrying(entry: dict[str, Any], board_file: bytes) -> None:
     """Put another board file into a page's entry."""
-    packed = pack(np.frombuffer(board_file, dtype=np.uint8), Encoding.PACKED, approximates="").content
+    packed = pack(np.frombuffer(board_file, dtype=np.uint8))
     entry |= {"file": base64.b64encode(packed).decode(), "size": len(board_file)}
 
 

@@ -16,7 +16,6 @@ from fedboard.client.page.boards import held_board
 from fedboard.client.page.contents import HeldBoard
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
-from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.packing import pack
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -149,7 +148,7 @@ def test_a_mirror_that_lies_to_a_page_that_fetches_is_refused(
         file = signed.mirror.folder / "files" / Path(str(held.address)).name
         before = file.read_bytes()
         content = np.frombuffer(forged(signed.newest).to_bytes(), dtype=np.uint8)
-        file.write_bytes(pack(content, Encoding.PACKED, approximates="").content)
+        file.write_bytes(pack(content))
         page.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
         try:
             with before_the_page(page, WATCH):

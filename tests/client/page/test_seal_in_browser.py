@@ -119,7 +119,7 @@ def test_a_page_counts_the_keys_that_a_root_asks_for(page: Page, signed: Signed)
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     second = Ed25519PrivateKey.generate()
-    message = b"fedboard-manifest-4\0" + signed.link(4).signed.content.encode()
+    message = b"fedboard-manifest-5\0" + signed.link(4).signed.content.encode()
     (own,) = signed.link(4).signed.signatures
 
     def two_of_two(more: list[str]) -> Any:
@@ -252,7 +252,7 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     # The board's own signature, and hashes of every padding.
     data = page.awaited(
         "const { evidence } = fedboard.held[0];"
-        "const message = new TextEncoder().encode(`fedboard-manifest-4\\0${evidence.signed.content}`);"
+        "const message = new TextEncoder().encode(`fedboard-manifest-5\\0${evidence.signed.content}`);"
         "const [own] = evidence.signed.signatures;"
         "const signature = Uint8Array.from(own.match(/../g), (pair) => parseInt(pair, 16));"
         "return inside.plainIsSigned(evidence.pins.keys[0], signature, message)"

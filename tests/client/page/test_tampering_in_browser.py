@@ -72,9 +72,7 @@ def board_of(
     """Another board with a manifest that is about it."""
     content = board.to_bytes()
     (file, *_) = world.link(4).manifest.files
-    file = msgspec.structs.replace(
-        file, board_sha256=_sha256(content), board_size=len(content), board_digest=board.digest
-    )
+    file = msgspec.structs.replace(file, board_sha256=_sha256(content), board_size=len(content))
     certificate = board.certificate or {}
     restated(sign, board_digest=board.digest, certificate_digest=certificate["digest"], files=(file,))(
         data, world

@@ -136,7 +136,6 @@ def signed_file(folder: Path, content: bytes, *, key: SigningKey, version: int =
         sha256=digest,
         board_size=len(content),
         board_sha256=digest,
-        board_digest=digest,
     )
     manifest = Manifest(
         run=RUN,

@@ -12,14 +12,14 @@ from fedboard.common.wire.addresses import parse_address
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import HelperSettings
 from fedboard.server.operating.ops import start_ops
-from fedboard.server.publishing.serving import serve_boards
 from fedboard.server.run_spec import HelperServer
+from tests.server.publishing.running import serve_boards
 
 NOWHERE = Path("nowhere")
 
 
 READERS = {
-    "board service": lambda text: serve_boards(NOWHERE, address=text),
+    "board service": lambda text: serve_boards(NOWHERE, address=text).__enter__(),
     "helper": lambda text: HelperSettings(
         state=NOWHERE, identity=NOWHERE, certificate=NOWHERE, private_key=NOWHERE, address=text
     ),

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from fedboard.server.publishing.mirror import Mirror
-from fedboard.server.publishing.serving import RunningBoards, serve_boards
 from fedboard.server.publishing.signing import SigningKey
 from tests.common.boards.boards import chain, keys, signed_mirror
+from tests.server.publishing.running import RunningBoards, serve_boards
 
 
 @pytest.fixture

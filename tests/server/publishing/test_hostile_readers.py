@@ -13,7 +13,7 @@ import pytest
 
 from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.boards.methods import GET, LATEST, WATCH, method
-from fedboard.server.publishing import service, serving
+from fedboard.server.publishing import service
 from fedboard.server.publishing.limits import Limits
 from tests.common.boards.boards import signed_file
 from tests.server.from_address import reached_from
@@ -86,7 +86,7 @@ def test_downloads_that_one_address_does_not_read_leave_room_for_others(mirror, 
 def test_a_download_that_stands_still_is_cut_and_its_call_is_over(mirror, serve, channel, monkeypatch):
     """With room for three calls in all: they are free again only if gRPC itself is done with them."""
     monkeypatch.setattr(service, "_LEAST_SECONDS", 0.3)
-    monkeypatch.setattr(serving, "_MORE_CALLS", 0)
+    monkeypatch.setattr(service, "_MORE_CALLS", 0)
     limits = Limits(streams=3, watchers=0, least_bytes_per_second=1e7)
     running = serve(mirror.folder, limits=limits)
     hostile = channel(running.port)

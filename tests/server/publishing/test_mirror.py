@@ -3,15 +3,12 @@
 import json
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from fedboard.common.board import Board
 from fedboard.common.boards.manifest import Encoding
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protection import Protection
-from fedboard.server.publishing.deviation import deviation_of
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey
 from tests.common.boards.boards import (
@@ -55,10 +52,9 @@ def test_the_exact_file_is_the_board_file(mirror, key):
 def test_a_smaller_file_is_offered_for_readers_of_any_earlier_board(mirror, key):
     manifest = manifest_of(mirror, key, 4)
 
-    for encoding in (Encoding.PACKED, Encoding.FLOAT16, Encoding.INT8):
-        whole, since = manifest.file(encoding), manifest.file(encoding, 2)
-        assert since.bases == (2, 3)
-        assert since.size <= 0.9 * whole.size
+    whole, since = manifest.file(Encoding.PACKED), manifest.file(Encoding.PACKED, 2)
+    assert since.bases == (2, 3)
+    assert since.size <= 0.9 * whole.size
     assert all(not file.bases for file in manifest_of(mirror, key, 2).files)
 
 
@@ -107,33 +103,6 @@ def test_a_mirror_belongs_to_one_run_and_one_key(tmp_path, mirror, key):
         publish_into(mirror, tmp_path / "boards", key=other, run=RUN)
 
 
-def rounded(board: Board, step: float) -> Board:
-    factors = board.arrays["item_factors"]
-    return replace(
-        board, arrays={**board.arrays, "item_factors": np.round(factors / step) * np.float32(step)}
-    )
-
-
-def test_the_stated_deviation_is_that_of_the_board():
-    board = chain(1)[0]
-    same, fine, coarse = (
-        deviation_of(board, board),
-        *(deviation_of(board, rounded(board, s)) for s in (0.01, 0.1)),
-    )
-
-    assert (same.factors_absolute, same.predictions_largest, same.top20_overlap) == (0.0, 0.0, 1.0)
-    assert fine.factors_absolute == pytest.approx(0.005, rel=0.05)
-    assert coarse.factors_absolute == pytest.approx(0.05, rel=0.05)
-    assert fine.predictions_rms < coarse.predictions_rms / 4
-    assert fine.top20_overlap > coarse.top20_overlap
-
-
-def test_the_deviation_of_a_board_that_has_learnt_nothing_is_that_of_its_numbers():
-    board = replace(chain(1)[0], version=1)
-
-    assert deviation_of(board, rounded(board, 0.1)).predictions_rms is None
-
-
 def test_an_empty_mirror_has_no_versions(tmp_path):
     assert Mirror(tmp_path / "nowhere").versions() == []
 
@@ -176,7 +145,6 @@ def changed(board, **fields):
         (lambda board: another(board).with_certificate(board.certificate), "of another one"),
         (lambda board: replace(board, certificate=None), "no certificate"),
         (lambda board: replace(board, certificate={"private": True}), "not a certificate"),
-        (lambda board: replace(board, approximates="f" * 64), "approximation"),
     ],
 )
 def test_a_board_whose_certificate_is_not_its_own_or_does_not_hold_is_never_signed(
@@ -194,8 +162,8 @@ def test_a_board_whose_certificate_is_not_its_own_or_does_not_hold_is_never_sign
 def test_a_mirror_of_another_format_is_not_continued(tmp_path, mirror, key):
     manifest = manifest_of(mirror, key, 4)
     mirror.manifest(mirror.of_version(4).digest).unlink()
-    plain = json.loads(manifest.to_bytes()) | {"format": "fedboard-manifest-5"}
-    other = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-5\0")
+    plain = json.loads(manifest.to_bytes()) | {"format": "fedboard-manifest-6"}
+    other = signed_by_hand(json.dumps(plain).encode(), key=key, domain=b"fedboard-manifest-6\0")
     mirror.manifest(other.digest).write_bytes(other.to_bytes())
 
     with pytest.raises(InputError, match="sign the boards into a new folder"):

@@ -17,7 +17,6 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror
-from fedboard.server.publishing.serving import Signing
 from fedboard.server.publishing.shelf import Shelf
 from fedboard.server.tls import make_authority
 from tests.common.boards.boards import (
@@ -30,6 +29,7 @@ from tests.common.boards.boards import (
     signed_mirror,
     write_boards,
 )
+from tests.server.publishing.running import Signing
 from tests.server.vouched import vouched_pair
 
 
@@ -137,7 +137,7 @@ def test_an_oversized_request_reaches_no_method_and_a_malformed_one_is_counted_a
         for request in (b"\x12\xff\xff\xff" + b"x" * 100_000, b"\xff" * 20):
             with pytest.raises(grpc.RpcError):
                 list(raw(request, timeout=10))
-        assert client.get(encoding="int8")
+        assert client.get(encoding="packed")
     assert service.counters.requests == {(GET, "malformed"): 1, (GET, "ok"): 1}
 
 
@@ -220,7 +220,7 @@ def test_no_more_downloads_and_watchers_than_allowed_are_taken(mirror, serve):
         first = client.watch()
         next(first)
         assert status_of(lambda: next(client.watch()))[1] == "rate-limited"
-        assert status_of(lambda: client.get(encoding="int8"))[1] == "rate-limited"
+        assert status_of(lambda: client.get(encoding="packed"))[1] == "rate-limited"
         first.cancel()
 
 

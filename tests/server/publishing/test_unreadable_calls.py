@@ -14,8 +14,8 @@ from fedboard.common.boards.boards_pb2 import SignedManifest, WatchRequest
 from fedboard.common.boards.methods import GET, LATEST, ROOT, WATCH, method
 from fedboard.server.grpc_port import _is_news, _tell
 from fedboard.server.publishing.mirror import Mirror
-from fedboard.server.publishing.serving import RunningBoards, Signing
 from tests.common.boards.boards import RUN, chain, keys, write_boards
+from tests.server.publishing.running import RunningBoards, Signing
 
 SECONDS = 20.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -12,7 +12,7 @@ const ARRAY_TYPES = { F32: Float32Array, F64: Float64Array, I32: Int32Array, I64
  *
  * Gives `description` (version, task, config, previous_digest, certificate), `raw` (its members as they were
  * written), `arrays` (name to `{ values, shape }`), `ids`, `titles` and `features` (null where there are none),
- * `approximates` and `sections` (what the digest is taken of). Throws where the bytes are no complete board.
+ * and `sections` (what the digest is taken of). Throws where the bytes are no complete board.
  */
 export function readBoard(bytes) {
   const length = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
@@ -30,9 +30,8 @@ export function readBoard(bytes) {
   for (const section of sections) {
     if (section.name.startsWith("array/")) arrays[section.name.slice(6)] = typed(section);
   }
-  const approximates = header.__metadata__.approximates ?? null;
   const features = featuresOf(named, ids.length);
-  return { description, raw, arrays, ids, titles, features, approximates, sections };
+  return { description, raw, arrays, ids, titles, features, sections };
 }
 
 /** The board's digest: over its description without the certificate, and every array, as they stand in the file. */

@@ -5,7 +5,7 @@ import { fromHex, joined, toHex, utf8 } from "../board/bytes.js";
 import { isSigned } from "./ed25519.js";
 import { sha256 } from "./sha2.js";
 
-const [MANIFEST_FORMAT, COSIGNATURE_FORMAT] = ["fedboard-manifest-4", "fedboard-cosignature-1"];
+const [MANIFEST_FORMAT, COSIGNATURE_FORMAT] = ["fedboard-manifest-5", "fedboard-cosignature-1"];
 const CLOCK_SECONDS = 300; // by how much this clock and the publisher's may differ
 const [MOST_SIGNATURES, MOST_COSIGNATURES, MOST_NAME] = [16, 32, 256];
 
@@ -102,14 +102,12 @@ const isDigestOrNone = (value) => value === null || isDigest(value);
 const isVersion = (value) => Number.isInteger(value) && value >= 0 && value < 2 ** 31;
 const isBytes = (value) => Number.isSafeInteger(value) && value > 0;
 const FILE_FORM = {
-  encoding: (value) => ["exact", "packed", "float16", "int8"].includes(value),
+  encoding: (value) => ["exact", "packed"].includes(value),
   size: isBytes,
   sha256: isDigest,
   bases: (value) => Array.isArray(value) && value.every(Number.isInteger),
   board_size: isBytes,
   board_sha256: isDigest,
-  board_digest: isDigest,
-  deviation: (value) => value === null || (typeof value === "object" && !Array.isArray(value)),
 };
 const MANIFEST_FORM = {
   format: isString,
@@ -132,7 +130,7 @@ const MANIFEST_FORM = {
 };
 
 function isFile(value) {
-  return hasForm(FILE_FORM, { bases: [], deviation: null, ...value });
+  return hasForm(FILE_FORM, { bases: [], ...value });
 }
 
 /** A day and a time that exist, in UTC, to the second: 2026-01-02T03:04:05Z. */
