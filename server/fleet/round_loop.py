@@ -15,15 +15,13 @@ from typing import Any
 
 from fedboard.common.errors import FedboardError, PrivacyError
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.plan.closing import reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.plan.state_folder import StateFolder, reason_of
 from fedboard.server.fleet.queries import PutQuery, Standing, give_up, queries_of
-from fedboard.server.fleet.rounds.booked_rounds import BEHIND
+from fedboard.server.fleet.rounds.asking import BEHIND
 from fedboard.server.fleet.rounds.nodes import Exchange, MemberNodes, Nodes, Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares
 
 _log = logging.getLogger(__name__)

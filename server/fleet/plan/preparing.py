@@ -19,11 +19,10 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.job import EnrolledDevices, Job
-from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
+from fedboard.server.fleet.plan.job import EnrolledDevices, Job, protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.register import Register
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
 
 _KERNELS = "numpy"

@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.devices.mailbox import Mailbox, Message
-from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.register import Register
 
 
 class Reply(NamedTuple):

@@ -32,10 +32,8 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.protocols import ProtocolOf
-from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
-from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
+from fedboard.server.fleet.plan.job import Job, ProtocolOf
+from fedboard.server.fleet.rounds.asking import TOLD, Asking, BookedRounds, Pace, Roster, SignedMessage
 from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.fleet.rounds.trusted_rounds import (
     LASTING,

@@ -20,8 +20,7 @@ from fedboard.common.wire.refusals import Refusal
 from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
-from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
-from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
+from fedboard.server.fleet.rounds.asking import TOLD, Asking, BookedRounds, Pace, Roster, SignedMessage
 from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.runtime import Gathered, NoisedSums
 

@@ -27,8 +27,7 @@ from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PRIVATE_NAME
 from fedboard.server.fleet.plan.job import EnrolledDevices, Job
 from fedboard.server.fleet.rounds.nodes import Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
 from fedboard.simulations.flower.in_process import Answer as Answering

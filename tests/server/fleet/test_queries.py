@@ -40,12 +40,19 @@ from fedboard.server.fleet.keeping.restoring import restore
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.queries import PutQuery, Standing, give_up, put_query, queries_of, told
-from fedboard.server.fleet.query_account import account_path
+from fedboard.server.fleet.queries import (
+    PutQuery,
+    Standing,
+    account_path,
+    give_up,
+    put_query,
+    queries_of,
+    told,
+)
 from fedboard.server.helper.service import HelperSettings, RunningHelper
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_ledger import plan_of
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
+from fedboard.server.training import plan_of
 from tests.client.asking import SERVER, asking, reply_to
 from tests.server.fleet.asked_fleet import MEAN, NINE_IN_TEN, Asked, asked_fleet
 from tests.server.fleet.deployed import NODES

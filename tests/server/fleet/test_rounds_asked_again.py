@@ -10,8 +10,7 @@ from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.asking import TOLD, Pace
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from tests.server.fleet.local_fleet import N_NODES, TASK, Fleet, Weather, digests, events
 

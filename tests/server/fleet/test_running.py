@@ -22,8 +22,7 @@ from fedboard.common.errors import (
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace

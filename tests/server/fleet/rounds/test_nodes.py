@@ -13,10 +13,9 @@ from fedboard.client.answering.session_memory import MemoryVault
 from fedboard.client.answering.steps import Client, respond_to
 from fedboard.common.rounds.question import ROUND
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.rounds.nodes import MemberNodes, Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from tests.server.fleet.local_fleet import N_NODES, Fleet, digests, phone
 from tests.server.fleet.rounds.test_membership import admit
 from tests.server.fleet.rounds.test_session_rounds import SECURE, Nodes

@@ -19,12 +19,11 @@ from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
-from fedboard.server.fleet.plan.protocols import protocol_of
+from fedboard.server.fleet.plan.job import protocol_of
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from tests.client.asking import ASKER, SERVER
 from tests.server.fleet.local_fleet import (
     N_NODES,
