@@ -78,9 +78,9 @@ def be_server() -> None:
 
     def untold() -> None:
         """Devices that were told of a booked round would give nothing to it again."""
-        from fedboard.server.fleet.rounds.asking import BookedRounds
+        from fedboard.server.fleet.rounds.over_nodes import OverNodes
 
-        BookedRounds.confirm = BookedRounds.require_newest = lambda *_: None  # type: ignore[method-assign]
+        OverNodes.confirm = OverNodes.require_newest = lambda *_: None  # type: ignore[method-assign]
         drawn_again()
 
     broken = {"books late": lambda: booked_late(lambda: on_step("late booking")), "draws again": untold}

@@ -31,7 +31,7 @@ from fedboard.server.fleet.plan.state_folder import require_open
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress
+from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.operating.run_fares import LOST, PLANNED, UNLOGGED
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
@@ -120,7 +120,11 @@ OfRuntime = TypeVar("OfRuntime", bound=Runtime)
 
 
 def run_job(
-    nodes: Nodes, job: Job, *, on_round: OnRound | None = None, on_progress: OnProgress | None = None
+    nodes: Nodes,
+    job: Job,
+    *,
+    on_round: OnRound | None = None,
+    shown: Callable[[Board], None] = lambda _: None,
 ) -> Board:
     """Train over nodes until the task asks for nothing more.
 
@@ -131,7 +135,7 @@ def run_job(
         nodes: who is asked; closed by whoever has opened them.
         job: what to do.
         on_round: is told of each finished round.
-        on_progress: is told of nodes that have answered.
+        shown: waits until readers can have a board, before nodes are asked about it.
 
     Returns:
         The last board, published.
@@ -149,7 +153,7 @@ def run_job(
     task = rebuild_any(first, backend=job.backend, features=features_of(job))
     log = _log(job)
     with ExitStack() as stack:
-        training, runtime = _training(nodes, job, task, stack, on_progress)
+        training, runtime = _training(nodes, job, task, stack, shown)
         board, planned = training.start(first), len(task.plan())
         if board.version > 0:
             before = training.store.load(board.version - 1)
@@ -157,7 +161,7 @@ def run_job(
         if asked := task.requests(board):
             paid = {str(event["name"]) for event in training.ledger.events()}
             under_way = any(request.name in paid for request in asked)
-            runtime.booked.require_newest(board.version - (not under_way), training.ledger.head)
+            runtime.require_newest(board.version - (not under_way), training.ledger.head)
         for finished in training.rounds(board):
             board = finished.board
             write_certificate(folder, board)
@@ -169,7 +173,7 @@ def run_job(
 
 
 def _training(
-    nodes: Nodes, job: Job, task: ClientTask, stack: ExitStack, on_progress: OnProgress | None
+    nodes: Nodes, job: Job, task: ClientTask, stack: ExitStack, shown: Callable[[Board], None]
 ) -> tuple[Training, FleetRuntime | SessionRuntime]:
     protocol = protocol_of(job)
     require_carried(protocol, task, job)
@@ -182,7 +186,7 @@ def _training(
             "key": QuestionKey.read(Path(job.question_key)),
             "run": run,
             "pace": Pace.of(job, _log(job).lines()),
-            "on_progress": on_progress,
+            "shown": shown,
         }
         if isinstance(protocol, Trusted):
             return FleetRuntime(**of_run, protocol=protocol)

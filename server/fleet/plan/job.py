@@ -28,20 +28,17 @@ from fedboard.server.run_spec import (
     RoundPace,
     Section,
     require_rows,
-    require_steps_fit,
 )
 
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
-FORMAT = 3
+FORMAT = 4
 """Of the file."""
 
 
 class EnrolledDevices(Section, frozen=True, kw_only=True):
-    """Devices that join while the training runs, and for how many of them it is sized."""
+    """For how many devices a training is sized, that join while it runs."""
 
-    register: str
-    """File of the fleet's register of devices."""
     max_devices: int
     """At a time; >= 1."""
     max_users: int
@@ -76,7 +73,7 @@ class Job(Section, frozen=True, kw_only=True):
     features: str | None = None
     """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
     enrolled: EnrolledDevices | None = None
-    """Where it stands who is admitted at the moment; None in simulations: whoever is there."""
+    """None in simulations: whoever is there is a node."""
 
     def __post_init__(self) -> None:
         """Check what goes together.
@@ -85,7 +82,6 @@ class Job(Section, frozen=True, kw_only=True):
             SettingError: names the key.
         """
         require_rows(self.privacy, self.protocol, form=self.rounds.form)
-        require_steps_fit(self.protocol, self.rounds)
         if self.enrolled is None:
             return
         if self.privacy.participation.kind != "full":
@@ -120,12 +116,6 @@ class Job(Section, frozen=True, kw_only=True):
         if self.users is not None:
             return self.users
         return MOST_USERS if self.enrolled is None else self.enrolled.max_users
-
-    @property
-    def seconds_of_step(self) -> float:
-        """How long one step waits for replies."""
-        step = self.protocol.step_seconds
-        return self.rounds.deadline_seconds / 4 if step is None else step
 
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""

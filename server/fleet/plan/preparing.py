@@ -133,11 +133,7 @@ def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
         "protocol": _protocol(settings),
         "rounds": settings.rounds.pace,
         "dataset": settings.catalogue.statement,
-        "enrolled": EnrolledDevices(
-            register=str(StateFolder.of(settings).members),
-            max_devices=settings.most_devices,
-            max_users=settings.most_users,
-        ),
+        "enrolled": EnrolledDevices(max_devices=settings.most_devices, max_users=settings.most_users),
     }
 
 

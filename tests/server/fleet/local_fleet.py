@@ -265,8 +265,7 @@ class Fleet:
         if not {"size", "cohorts", "probability"}.isdisjoint(self.settings):
             return {"users": 100 * self.n_nodes}
         devices = max(self.n_nodes, self.settings.get("expected_nodes", 0))
-        register = str(self.folder / "members.sqlite")
-        return {"enrolled": EnrolledDevices(register=register, max_devices=devices, max_users=100 * devices)}
+        return {"enrolled": EnrolledDevices(max_devices=devices, max_users=100 * devices)}
 
     def run(self, **told: Any) -> "Outcome":
         nodes = self.nodes()

@@ -189,7 +189,7 @@ def test_a_question_to_fewer_than_the_quorum_releases_and_books_nothing(asked: A
 @pytest.mark.parametrize("protocol", ["secure-sum", "distributed-dp"])
 def test_protocols_that_hide_rows_carry_it(asked: Asked, protocol: str) -> None:
     put = asked.put()
-    asked.run(put, protocol=ProtocolChoice(name=protocol, step_seconds=5.0))
+    asked.run(put, protocol=ProtocolChoice(name=protocol))
 
     # Of few devices' shares of the noise: 1.0 to 1.4 mostly, and 2.1 once in a while.
     require_near(put, most=2.0 if protocol == "secure-sum" else 4.0)

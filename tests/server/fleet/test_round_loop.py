@@ -18,7 +18,7 @@ from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.state_folder import close_training
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
 from fedboard.server.fleet.round_loop import HaltedError, RoundLoop
-from fedboard.server.fleet.rounds.asking import BEHIND
+from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from tests.server.fleet.asked_fleet import MEAN, Asked, asked_fleet
 from tests.server.fleet.deployed import Fleet
 

@@ -34,7 +34,7 @@ def register(tmp_path: Path) -> Register:
 
 
 def members(tmp_path: Path, mailbox: Mailbox) -> MemberNodes:
-    return MemberNodes(mailbox, tmp_path / "members.sqlite", most_users=400)
+    return MemberNodes(mailbox, tmp_path / "members.sqlite", most_users=400, halt=Event())
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def devices(mailbox: Mailbox, numbers: Sequence[int] = range(N_NODES)) -> Iterat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [TRUSTED, {**SECURE, "step_seconds": 20.0}], ids=["trusted", "secure-sum"]
+    "settings", [TRUSTED, {**SECURE, "deadline_seconds": 80.0}], ids=["trusted", "secure-sum"]
 )
 def test_a_mailbox_between_threads_changes_nothing_that_is_published(
     tmp_path: Path, register: Register, settings: Mapping[str, Any]

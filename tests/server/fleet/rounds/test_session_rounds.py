@@ -48,7 +48,7 @@ SECURE: dict[str, Any] = {
     "protocol": "secure-sum",
     "protocol_settings": {"survivors": 3, "most_users": 400},
     "quorum": 3,
-    "step_seconds": 0.2,
+    "deadline_seconds": 0.8,
 }
 Spoil = Callable[[StepMessage, bytes], bytes]
 """What a node sends as it travels, from the step and what it would have sent."""
@@ -212,7 +212,7 @@ def test_what_comes_twice_counts_once(tmp_path: Path, of_nodes: Callable[[int], 
         def exchange(self, *, largest: int) -> StormyExchange:
             return TwiceExchange(self)
 
-    fleet = Fleet(tmp_path / "run", settings={**SECURE, "step_seconds": 5.0})
+    fleet = Fleet(tmp_path / "run", settings={**SECURE, "deadline_seconds": 20.0})
     run_job(Twice(Nodes().answering(never), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
 
     assert digests(tmp_path / "run") == of_nodes(N_NODES)

@@ -270,15 +270,6 @@ def _interrupt(finished: FinishedRound) -> None:
     raise KeyboardInterrupt
 
 
-def test_progress_counts_nodes(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    fleet = Fleet(tmp_path / "run")
-    nodes = fleet.nodes()
-    run_job(nodes, fleet.job, on_progress=lambda *said: told.append(said))
-
-    assert told[-1] == ("nodes", N_NODES, N_NODES)
-
-
 def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_path: Path) -> None:
     fleet = Fleet(tmp_path / "run")
     runtime = FleetRuntime(
