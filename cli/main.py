@@ -18,10 +18,8 @@ from fedboard.cli.device.status import status
 from fedboard.cli.exit_codes import table
 from fedboard.cli.failures import guarded
 from fedboard.cli.fleet.fleet import fleet
-from fedboard.cli.fleet.helper import helper
 from fedboard.cli.fleet.keys import keys
-from fedboard.cli.fleet.server import server
-from fedboard.cli.fleet.witness import witness
+from fedboard.cli.fleet.server import helper, server, witness
 from fedboard.cli.guarantee.account import account
 from fedboard.cli.guarantee.ask import ask
 from fedboard.cli.guarantee.certificate import certificate

@@ -25,8 +25,8 @@ from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.task import ReleasedSums
 from fedboard.server.round import run_round
-from fedboard.server.run_ledger import plan_of
 from fedboard.server.runtime import Gathered, NoisedSums
+from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.engine.runtime import SpreadSums
 from fedboard.simulations.runs.calibrated import build_task

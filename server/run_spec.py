@@ -22,7 +22,7 @@ from fedboard.common.wire.addresses import parse_address
 MOST_ATTEMPTS = 100
 MOST_SECONDS = 1e6
 _LONGER = 4.0
-"""The longest deadline is so many times the usual one, where nothing else is set."""
+"""The longest deadline is so many times the usual one."""
 _NUMBER_OF = {"poisson": "probability", "fixed-size": "size", "shuffled-cohorts": "cohorts"}
 
 
@@ -169,8 +169,6 @@ class ProtocolChoice(Section, frozen=True, kw_only=True):
     """One of ``fedboard protocols list``."""
     settings: dict[str, Any] = {}
     """Overrides of what is chosen for the fleet, by parameter name."""
-    step_seconds: float | None = None
-    """How long one step waits for replies; a quarter of ``rounds.deadline_seconds`` if not given."""
     helper: HelperServer | None = None
     roster: Path | None = None
     """Where devices are vouched for (``settings.vouched_by``): the list of them, as ``fedboard keys sign`` writes
@@ -189,8 +187,6 @@ class RoundPace(Section, frozen=True, kw_only=True):
     deadline_seconds: float = 600.0
     """How long a round waits for answers, at least; > 0. Where nodes took long so far it is four times what the
     slowest took, and it doubles each time a round is asked again."""
-    longest_deadline_seconds: float | None = None
-    """To which it may grow; >= deadline_seconds. Four times deadline_seconds if not given."""
     attempts: int = 3
     """How often a round that lacks its quorum is asked, with the same question, before it is given up and its
     budget is lost; in [1, 100]."""
@@ -209,7 +205,7 @@ class RoundPace(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: names the key.
         """
-        nodes, deadline, longest = self.expected_nodes, self.deadline_seconds, self.longest_seconds
+        nodes = self.expected_nodes
         _require(nodes >= 1, f"rounds.expected_nodes must be >= 1, got {nodes}")
         _require(
             1 <= self.quorum <= nodes,
@@ -218,11 +214,6 @@ class RoundPace(Section, frozen=True, kw_only=True):
         for name in ("deadline_seconds", "grace_seconds"):
             value = getattr(self, name)
             _require(0 < value < MOST_SECONDS, f"rounds.{name} must be in (0, 1000000), got {value}")
-        _require(
-            deadline <= longest < MOST_SECONDS,
-            f"rounds.longest_deadline_seconds must be in [{deadline:g}, 1000000) (from rounds.deadline_seconds "
-            f"on), got {longest:g}",
-        )
         _require(
             1 <= self.attempts <= MOST_ATTEMPTS,
             f"rounds.attempts must be in [1, {MOST_ATTEMPTS}], got {self.attempts}",
@@ -235,9 +226,7 @@ class RoundPace(Section, frozen=True, kw_only=True):
 
     @property
     def longest_seconds(self) -> float:
-        """To which a deadline may grow."""
-        if self.longest_deadline_seconds is not None:
-            return self.longest_deadline_seconds
+        """To which a deadline may grow: where nodes took long, and each time a round is asked again."""
         return max(self.deadline_seconds, min(_LONGER * self.deadline_seconds, MOST_SECONDS - 1))
 
 
@@ -264,17 +253,4 @@ def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> No
     _require(
         form == "factored",
         f"{draws} answers in form {form!r} have none; take wire 'factored', or let everybody take part",
-    )
-
-
-def require_steps_fit(protocol: ProtocolChoice, pace: RoundPace) -> None:
-    """A step is a part of a round.
-
-    Raises:
-        SettingError: it may wait longer than the round does.
-    """
-    step, most = protocol.step_seconds, pace.deadline_seconds
-    _require(
-        step is None or 0 < step <= most,
-        f"protocol.step_seconds must be in (0, rounds.deadline_seconds] = (0, {most:g}], got {step}",
     )

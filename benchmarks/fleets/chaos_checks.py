@@ -20,9 +20,9 @@ from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.register import Register
 from fedboard.server.publishing.mirror_files import Mirror
 
 KINDS = ("double_releases", "lost_boards", "underbooked_ledgers", "invalid_final_boards")

@@ -32,13 +32,11 @@ from fedboard.common.wire.enrolment import (
     fresh_secret,
 )
 from fedboard.server.fleet.devices.enrolment import Enrolment
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.introducing import introduction_of
-from fedboard.server.fleet.plan.making import make_keys
+from fedboard.server.fleet.plan.credentials import introduction_of, make_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.fleet.running import RoundLog
 
 FEDBOARD = (sys.executable, "-c", "from fedboard.cli.main import main; main()")
 _BELOW_EPHEMERAL = range(12_000, 32_000)

@@ -56,7 +56,7 @@ def be_server() -> None:
     from fedboard.common.privacy.releases.gaussian import BookedRelease
     from fedboard.server.fleet.devices.mailbox import Mailbox
     from fedboard.server.fleet.rounds.admission import Admission
-    from fedboard.server.fleet.rounds.round_log import RoundLog
+    from fedboard.server.fleet.running import RoundLog
     from fedboard.server.publication import BoardStore
 
     watch_draws(BookedRelease, lambda *what: note("draw", **dict(zip(_DRAW, what, strict=True))))
@@ -78,9 +78,9 @@ def be_server() -> None:
 
     def untold() -> None:
         """Devices that were told of a booked round would give nothing to it again."""
-        from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
+        from fedboard.server.fleet.rounds.over_nodes import OverNodes
 
-        BookedRounds.confirm = BookedRounds.require_newest = lambda *_: None  # type: ignore[method-assign]
+        OverNodes.confirm = OverNodes.require_newest = lambda *_: None  # type: ignore[method-assign]
         drawn_again()
 
     broken = {"books late": lambda: booked_late(lambda: on_step("late booking")), "draws again": untold}
@@ -125,7 +125,7 @@ def be_measured() -> None:
     """How late the event loop is, and when rounds are closed: their answers are here, their boards are not."""
     from fedboard.server.fleet.devices.enrolment import Enrolment
     from fedboard.server.fleet.rounds.asking import Asking
-    from fedboard.server.fleet.rounds.round_log import RoundLog
+    from fedboard.server.fleet.running import RoundLog
     from fedboard.server.fleet.server import FleetServer
 
     Enrolment.hears = lambda *_: True  # type: ignore[method-assign]

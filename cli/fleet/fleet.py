@@ -1,13 +1,257 @@
-"""``fedboard fleet``: what the operator of a fleet does beside running its server."""
+"""``fedboard fleet``: a fleet is made, backed up and restored, and gets what goes beside its server."""
+
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.fleet.init import init
-from fedboard.cli.fleet.keeping import backup, restore
-from fedboard.cli.fleet.kit import kit
-from fedboard.cli.fleet.members import invite, members, remove
-from fedboard.cli.fleet.standing import status
+from fedboard.cli.fleet.members import invite, invited, members, remove, status
+from fedboard.cli.fleet.server import CONFIG, PATH
 from fedboard.cli.style.groups import Commands
+from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.common.wire.devices_pb2 import JoinReply, JoinRequest
+    from fedboard.server.fleet.plan.settings import FleetSettings
+
+_WEEK_HOURS = 168.0
+_LACKS = """\
+This quick fleet is run by this machine alone. For more than a trial, elsewhere:
+  root holders offline: keys new holder, then keys rotate {keys}/roots; take authority.key and holder.key away
+  witnesses of boards:  keys new witness, then witnesses in fleet.toml and in every device.toml
+  a roster authority:   keys new roster-authority, then keys sign; for protocols that mask contributions"""
+
+
+@click.command(epilog="Example: fedboard fleet init films --data-catalogue films.csv --devices 3")
+@click.argument("folder", type=PATH, default=Path())
+@click.option(
+    "--data-catalogue",
+    "catalogue",
+    type=PATH,
+    required=True,
+    help="Public list of items: columns item and title, or a titles file of MovieLens.",
+)
+@click.option("--devices", type=click.IntRange(min=1), required=True, help="How many take part in a round.")
+@click.option("--name", help="Of the training.  [default: that of FOLDER]")
+@click.option(
+    "--address", default="127.0.0.1:8443", show_default=True, help="HOST:PORT where devices reach the server."
+)
+@click.option("--epsilon", type=float, default=5.0, show_default=True, help="Budget of every user.")
+def init(folder: Path, catalogue: Path, devices: int, name: str | None, address: str, epsilon: float) -> None:
+    """Make a fleet in FOLDER: keys, fleet.toml with all settings, one ready device, invitations for the others.
+
+    After it come three commands: `server`, `client join` on every device, `recommend`. Nothing that is there is
+    overwritten.
+    """
+    from fedboard.common.tasks.registry import USUAL
+    from fedboard.common.wire.addresses import parse_address
+    from fedboard.server.fleet.kit.kit import filled
+    from fedboard.server.fleet.plan.credentials import make_keys
+    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name, read_settings
+
+    name = folder.resolve().name if name is None else name
+    if not is_name(name):
+        raise InputError(f"--name must be {NAME_RULE}, got {name!r}")
+    host = parse_address(address, name="--address").host
+    if not catalogue.is_file():
+        raise InputError(f"{catalogue}: no catalogue can be read there")
+    config = folder / "fleet.toml"
+    if config.exists():
+        raise InputError(f"{config}: there is a fleet already; choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    make_keys(folder / "keys", name=name, hosts=(host,))
+    values = {
+        "name": name,
+        "algorithm": USUAL,
+        "epsilon": f"{epsilon:g}",
+        "catalogue": _beside(catalogue, folder),
+        "devices": str(devices),
+        "quorum": str(devices - devices // 3),
+        "address": address,
+    }
+    config.write_text(filled("fleet.toml", values), encoding="utf-8")
+    try:
+        settings = read_settings(config)
+        click.echo(f"{config}: {_prepared(settings)}")
+    except BaseException:
+        config.unlink()  # so that it can be tried again
+        shutil.rmtree(folder / "keys")
+        shutil.rmtree(folder / "state", ignore_errors=True)
+        raise
+    device, invitations = _invite_all(settings, folder)
+    click.echo(f"{device}: a device that is a member; it has no ratings yet")
+    if invitations:
+        click.echo(f"{', '.join(map(str, invitations))}: for the others, once each, within a week")
+    click.echo(_LACKS.format(keys=settings.keys.relative_to(folder.absolute())))
+    click.echo("Next:")
+    click.echo(f"  fedboard server --config {config}")
+    click.echo(f"  fedboard client --config {device}    once it has ratings: fedboard ratings import")
+    click.echo("  fedboard client join --invitation FILE --ratings FILE.csv --run    on each other device")
+    click.echo(f"  fedboard recommend {device}")
+
+
+def _beside(catalogue: Path, folder: Path) -> str:
+    """The catalogue, from the fleet's folder: where it lies in there, else a copy."""
+    place, home = catalogue.resolve(), folder.resolve()
+    if not place.is_relative_to(home):
+        target = home / f"catalogue{catalogue.suffix}"
+        if target.exists() and target.read_bytes() != place.read_bytes():
+            raise InputError(f"{target}: another catalogue is there already; move it away")
+        shutil.copyfile(place, target)
+        place = target
+    return place.relative_to(home).as_posix()
+
+
+def _prepared(settings: "FleetSettings") -> str:
+    """Board 0 and the register are made; what the fleet promises, in a sentence."""
+    from fedboard.server.fleet.plan.credentials import require_credentials, require_named
+    from fedboard.server.fleet.plan.preparing import prepare
+
+    require_credentials(settings)
+    require_named(settings)
+    board, promise = prepare(settings), settings.promise
+    return (
+        f"{settings.name}, {board.task} over {board.catalogue.n_items} items, epsilon {promise.epsilon:g} at "
+        f"delta {promise.delta:g} for every user, {settings.rounds.devices} devices a round"
+    )
+
+
+def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Path]]:
+    """The first device joins here; the others get the files of their invitations."""
+    from fedboard.client.joining.joining import become_member
+    from fedboard.common.wire.enrolment import Introduction
+    from fedboard.server.fleet.plan.credentials import introduction_of
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.server.fleet.register import Register
+
+    content, files = introduction_of(settings), list[Path]()
+    place = StateFolder.of(settings).members
+    with Register(place) as register:
+        for number in range(1, settings.rounds.devices + 1):
+            out = None if number == 1 else folder / f"device-{number}.invitation"
+            invitation, _ = invited(
+                settings, register, content, name=f"device-{number}", users=1, hours=_WEEK_HOURS, out=out
+            )
+            if out is None:
+                opened = Introduction.open(content, digest=invitation.introduction)
+                first = become_member(
+                    invitation,
+                    opened,
+                    folder / "device",
+                    ask=lambda request: _admitted(request, settings, content),
+                    epsilon=opened.epsilon,
+                )
+            else:
+                files.append(out)
+    return first.device, files
+
+
+def _admitted(request: "JoinRequest", settings: "FleetSettings", introduction: bytes) -> "JoinReply":
+    """As the server admits it."""
+    from fedboard.server.fleet.devices.enrolment import Enrolment
+    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.server.fleet.register import Capacity, Register
+
+    capacity = Capacity(devices=settings.most_devices, users=settings.most_users)
+    place = StateFolder.of(settings).members
+    enrolment = Enrolment(introduction=introduction, open_register=lambda: Register(place), capacity=capacity)
+    return enrolment.admit(request.SerializeToString())
+
+
+@click.command(epilog="Example: fedboard fleet backup --to /var/backups/fedboard")
+@CONFIG
+@click.option("--to", "place", type=PATH, required=True, help="A folder, or a new file .fedboard.")
+def backup(config: Path, place: Path) -> None:
+    """Back up a server: settings, keys, register, boards, and the ledger that paid for them. It may run meanwhile.
+
+    The file is for its owner alone to read: it holds the server's keys. Keep it on another machine, and make one
+    after every round: what is released after a backup is not in it, and then the training cannot go on from it.
+    """
+    from fedboard.server.fleet.keeping.backup import back_up
+    from fedboard.server.fleet.plan.settings import read_settings
+
+    written, contents = back_up(read_settings(config), config, place)
+    board = "no board yet" if contents.board < 0 else f"boards up to {contents.board}"
+    click.echo(f"{written}: {len(contents.digests)} files, {board}")
+    for path in contents.outside:
+        click.echo(f"not in it, since it is elsewhere than {config.name}: {path}")
+
+
+@click.command(epilog="Example: fedboard fleet restore films.fedboard --to new --newest-board mirror")
+@click.argument("file", type=PATH)
+@click.option("--to", "folder", type=PATH, required=True, help="A new folder, for settings, keys and state.")
+@click.option(
+    "--newest-board",
+    "newest",
+    type=PATH,
+    help="The newest board that anybody has: a file, a mirror's folder, a reader's boards.",
+)
+@click.option(
+    "--stopped", is_flag=True, help="The server was stopped before the backup, and has not run since."
+)
+@click.option("--closed", is_flag=True, help="Nobody can show that: publish the boards, train no more.")
+def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed: bool) -> None:
+    """Write a fleet from the backup in FILE into a new folder, so that its server can be started there.
+
+    A backup is older than what was lost. What the server has released since is in no ledger that is left, so you
+    have to show that there is nothing: by the newest board that anybody has, which must be the backup's. The round
+    that may have been under way is then booked as lost. Where later boards were published, the training is over.
+    """
+    from fedboard.server.fleet.keeping.restoring import restore as restored
+
+    found = restored(file, folder, newest=newest, stopped=stopped, closed=closed)
+    made = f"{datetime.fromtimestamp(found.contents.made, UTC):%Y-%m-%d %H:%M} UTC"
+    click.echo(f"{found.config}: restored as of {made}, board {found.contents.board}")
+    if found.lost_round is not None:
+        click.echo(f"round {found.lost_round} is booked as lost: it may have been under way")
+    if found.closed:
+        click.echo("the training is closed: its boards are published, and nothing more is released")
+    if found.witnessed and not stopped:
+        click.echo(
+            "witnesses refuse what does not continue the last manifest that they have cosigned: if more was signed "
+            "since, put the newest copy of the mirror in the place of state/mirror before you start the server"
+        )
+    if found.withdrawn:
+        click.echo(f"{found.withdrawn} open invitations are void; make new ones")
+    click.echo(
+        "members are those of that moment: remove again whom you removed since (fedboard fleet members)"
+    )
+    for path in found.contents.outside:
+        click.echo(f"was not in the backup: {path}")
+
+
+@click.command(epilog="Example: fedboard fleet kit --to deployment --user fedboard")
+@CONFIG
+@click.option("--to", "folder", type=PATH, required=True, help="Folder to write to.")
+@click.option("--device", type=PATH, help="Write the unit of this device.toml, in place of a server's kit.")
+@click.option("--user", help="Account that runs the unit.  [default: yours]")
+@click.option("--force", is_flag=True, help="Write over files that were changed.")
+def kit(config: Path, folder: Path, device: Path | None, user: str | None, force: bool) -> None:
+    """Write what goes beside a server: a systemd unit, compose.yaml, a firewall's limit, alerts, a dashboard.
+
+    Each begins with what it is for and is yours to change. The unit gets no rights beyond the account's, sees
+    nothing of other processes and homes, and writes to the state folder alone.
+    """
+    from fedboard.server.fleet.kit.kit import device_kit, server_kit, write_kit
+
+    if device is not None:
+        from fedboard.client.device.config import load_device
+
+        load_device(device)
+        texts = device_kit(device, user=user)
+    else:
+        from fedboard.server.fleet.plan.settings import read_settings
+
+        texts = server_kit(read_settings(config), config, user=user)
+    for path in write_kit(texts, folder, replace=force):
+        click.echo(f"{path}")
+    unit = next(iter(texts))
+    click.echo(
+        f"then: sudo cp {folder / unit} /etc/systemd/system/ && sudo systemctl daemon-reload && "
+        f"sudo systemctl enable --now {unit}"
+    )
 
 
 @click.group(cls=Commands)

@@ -1,5 +1,6 @@
-"""``fedboard fleet invite``, ``members`` and ``remove``."""
+"""``fedboard fleet status``, ``invite``, ``members`` and ``remove``."""
 
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -7,23 +8,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import PEOPLE
+from fedboard.cli.fleet.server import CONFIG, PATH, told_to_stop
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.wire.enrolment import Invitation
-    from fedboard.server.fleet.members.register import Register
     from fedboard.server.fleet.plan.settings import FleetSettings
+    from fedboard.server.fleet.register import Register
+    from fedboard.server.fleet.status import FleetStatus
 
-CONFIG = click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    default=Path("fleet.toml"),
-    envvar="FEDBOARD_FLEET",
-    show_default=True,
-    help="Configuration of the fleet.",
-)
 _MOST_HOURS = 8760.0
 
 
@@ -38,9 +33,7 @@ _MOST_HOURS = 8760.0
     show_default=True,
     help="How long it may be used.",
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="Write it to a new file, for its owner alone to read."
-)
+@click.option("--out", type=PATH, help="Write it to a new file, for its owner alone to read.")
 @JSON
 def invite(name: str, config: Path, users: int, hours: float, out: Path | None, as_json: bool) -> None:
     """Make an invitation for the device NAME, which joins with it, once.
@@ -49,7 +42,7 @@ def invite(name: str, config: Path, users: int, hours: float, out: Path | None, 
     device's place, once. The server keeps a digest of it. It names the server's keys of this moment, so an
     invitation ends when one of them is changed.
     """
-    from fedboard.server.fleet.plan.introducing import introduction_of, require_named
+    from fedboard.server.fleet.plan.credentials import introduction_of, require_named
     from fedboard.server.fleet.plan.settings import NAME_RULE, is_name, read_settings
 
     settings = read_settings(config)
@@ -119,7 +112,7 @@ def invited(
 @CONFIG
 @click.option(
     "--identities",
-    type=click.Path(path_type=Path),
+    type=PATH,
     help="Write the identity keys of those who joined to this folder, for `fedboard keys sign`.",
 )
 @JSON
@@ -202,8 +195,8 @@ def _register(settings: "FleetSettings") -> "Register":
     Raises:
         InputError: it was not.
     """
-    from fedboard.server.fleet.members.register import Register
     from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.server.fleet.register import Register
 
     place = StateFolder.of(settings).members
     if not place.exists():
@@ -217,3 +210,47 @@ def _write(path: Path, text: str) -> None:
     from fedboard.common.keys.ed25519_keys import write_new
 
     write_new(secret={path: text.encode()})
+
+
+_WATCH_SECONDS = 2.0
+_LOOK_SECONDS = 0.1
+_IN_PLACE = "\x1b[H\x1b[J"
+"""To the first line of the terminal, and nothing below it."""
+
+
+@click.command(epilog="Example: fedboard fleet status --watch")
+@CONFIG
+@click.option("--watch", is_flag=True, help="Show it in place, anew every 2 seconds, until Ctrl-C.")
+@JSON
+def status(config: Path, watch: bool, as_json: bool) -> None:
+    """Say how a fleet stands: devices, answers of this round, budget, lost rounds, what expires, the disk.
+
+    It reads the files of the state folder and the keys, whether the server runs or not. It is for the operator: how
+    many devices are there depends on people in ways that no budget covers.
+    """
+    from fedboard.server.fleet.plan.settings import read_settings
+    from fedboard.server.fleet.status import status_of
+    from fedboard.server.operating.run_fares import require_few_lost
+
+    if watch and as_json:
+        raise InputError("--watch is for people: leave it out, or --json")
+    settings = read_settings(config)
+    found = status_of(settings)
+    if as_json:
+        document(found.to_dict())
+    elif watch:
+        told = told_to_stop()
+        while not told():
+            click.echo(_IN_PLACE + _text(found))
+            end = time.monotonic() + _WATCH_SECONDS
+            while time.monotonic() < end and not told():
+                time.sleep(_LOOK_SECONDS)
+            found = status_of(settings)
+    else:
+        click.echo(_text(found))
+    require_few_lost(found.fares, most_lost=settings.rounds.most_lost)
+
+
+def _text(found: "FleetStatus") -> str:
+    looks = [f"LOOK: {problem}" for problem in found.problems()]
+    return "\n".join([aligned((found.name, ""), found.rows()), *looks])

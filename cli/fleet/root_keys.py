@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.fleet.server import PATH
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.keys.root_folder import RootFolder
     from fedboard.common.keys.roots import Role, Root
 
-_PATH = click.Path(path_type=Path)
 _DAYS = click.FloatRange(min=0.01, max=3660)
 _SIGN = click.option(
     "--sign",
     "signers",
-    type=_PATH,
+    type=PATH,
     multiple=True,
     help="A holder's private key to sign with here; others sign with keys sign.",
 )
@@ -26,21 +26,19 @@ _SIGN = click.option(
 def _terms(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that say who signs what."""
     options = (
-        click.option("--holder", "holders", type=_PATH, multiple=True, help="Public key of a root holder."),
+        click.option("--holder", "holders", type=PATH, multiple=True, help="Public key of a root holder."),
         click.option("--threshold", type=click.IntRange(min=1), help="How many holders must sign a root."),
-        click.option(
-            "--board-key", "boards", type=_PATH, multiple=True, help="Public key that signs boards."
-        ),
+        click.option("--board-key", "boards", type=PATH, multiple=True, help="Public key that signs boards."),
         click.option("--board-threshold", type=click.IntRange(min=1), help="How many must sign a board."),
         click.option(
             "--question-key",
             "questions",
-            type=_PATH,
+            type=PATH,
             multiple=True,
             help="Public key that signs what devices are asked.",
         ),
         click.option(
-            "--witness", "witnesses", type=_PATH, multiple=True, help="Public key of a witness of boards."
+            "--witness", "witnesses", type=PATH, multiple=True, help="Public key of a witness of boards."
         ),
         click.option("--cosignatures", type=click.IntRange(min=1), help="How many of them must cosign."),
         click.option(
@@ -60,13 +58,13 @@ Examples:
   fedboard keys rotate keys/roots --holder a.pub --holder b.pub --threshold 2 --sign keys/holder.key
 """
 )
-@click.argument("folder", metavar="ROOTS", type=_PATH)
+@click.argument("folder", metavar="ROOTS", type=PATH)
 @_terms
 @click.option(
     "--instead-of",
     "former",
     metavar="KEY",
-    type=_PATH,
+    type=PATH,
     help="Of a first root: the private key that readers have pinned so far, who follow from it.",
 )
 def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: float, **terms: Any) -> None:

@@ -27,8 +27,8 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.on_examples.examples import Examples, ExampleTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
-from fedboard.server.run_ledger import plan_of
 from fedboard.server.runtime import Gathered, NoisedSums
+from fedboard.server.training import plan_of
 
 _NUMBERS_PER_BLOCK = 1 << 21
 

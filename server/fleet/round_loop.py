@@ -15,15 +15,13 @@ from typing import Any
 
 from fedboard.common.errors import FedboardError, PrivacyError
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.plan.closing import reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.plan.state_folder import StateFolder, reason_of
 from fedboard.server.fleet.queries import PutQuery, Standing, give_up, queries_of
-from fedboard.server.fleet.rounds.booked_rounds import BEHIND
-from fedboard.server.fleet.rounds.nodes import Exchange, MemberNodes, Nodes, Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.rounds.nodes import HaltedError, MemberNodes
+from fedboard.server.fleet.rounds.over_nodes import BEHIND
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares
 
 _log = logging.getLogger(__name__)
@@ -32,10 +30,6 @@ _LOOK_SECONDS = 0.5
 """How often it is looked for a new query."""
 _MOST_FAILURES = 3
 """Runs of one query that end without a board, before it is given up."""
-
-
-class HaltedError(BaseException):
-    """The loop is to stop at once, wherever it waits; what it has begun is gone on with later."""
 
 
 @dataclass(slots=True)
@@ -178,8 +172,9 @@ class RoundLoop:
         try:
             job = Job.load(place)
             register = self._state.members
-            with closing(MemberNodes(self._mailbox, register, most_users=job.n_users)) as nodes:
-                run_job(_HaltedNodes(nodes, self._halt), job, on_round=lambda _: self._tell_rounds())
+            members = MemberNodes(self._mailbox, register, most_users=job.n_users, halt=self._halt)
+            with closing(members) as nodes:
+                run_job(nodes, job, on_round=lambda _: self._tell_rounds())
             self._tell_rounds()
             return True
         except Exception as error:
@@ -236,53 +231,6 @@ class RoundLoop:
         except FedboardError as error:
             self._say(f"{put.name}: what is reserved for it stays so ({error})")
         self._say(f"{put.name} is given up: {problem}")
-
-
-@dataclass(frozen=True, slots=True)
-class _HaltedNodes:
-    """The same nodes, for as long as the loop is not halted."""
-
-    nodes: Nodes
-    halt: threading.Event
-
-    def present(self) -> Mapping[str, int]:
-        return self._going().present()
-
-    def admitted(self) -> Mapping[str, int]:
-        return self._going().admitted()
-
-    def exchange(self, *, largest: int) -> Exchange:
-        return _HaltedExchange(self._going().exchange(largest=largest), self)
-
-    def close(self) -> None:
-        self.nodes.close()
-
-    def _going(self) -> Nodes:
-        self.require()
-        return self.nodes
-
-    def require(self) -> None:
-        """Raises HaltedError."""
-        if self.halt.is_set():
-            raise HaltedError
-
-
-@dataclass(frozen=True, slots=True)
-class _HaltedExchange:
-    exchange: Exchange
-    of: _HaltedNodes
-
-    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
-        self.of.require()
-        self.exchange.send(frames, beside=beside, kind=kind, seconds=seconds)
-
-    def replies(self, *, wait: float) -> list[Reply]:
-        found = self.exchange.replies(wait=wait)
-        self.of.require()  # what came is gone; it is asked for again
-        return found
-
-    def close(self) -> None:
-        self.exchange.close()
 
 
 def _published(run: Path) -> int:

@@ -1,6 +1,7 @@
-"""Running a job over nodes: from its first board, or from where it was interrupted, to its last."""
+"""Running a job over nodes, from where it was interrupted or from its first board; and the log of its rounds."""
 
-from collections.abc import Callable, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,38 +13,118 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.plan.closing import require_open
-from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.protocols import (
+from fedboard.server.fleet.plan.job import (
+    Job,
     protocol_of,
     require_carried,
     require_same_protocol,
     rounds_of,
 )
+from fedboard.server.fleet.plan.state_folder import require_open
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Nodes
-from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime, OnProgress
-from fedboard.server.operating.run_fares import PLANNED
+from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
+from fedboard.server.operating.run_fares import LOST, PLANNED, UNLOGGED
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_ledger import open_run_ledger, plan_of
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Runtime
-from fedboard.server.training import FinishedRound, Training
+from fedboard.server.training import FinishedRound, Training, open_run_ledger, plan_of
+
+
+class RoundLog:
+    """Lines in a file; a last line that a crash cut short is left out, and written over."""
+
+    def __init__(self, path: Path) -> None:
+        """Use a file that may exist."""
+        self.path = path
+
+    def append(self, finished: FinishedRound, told: Mapping[str, Any]) -> None:
+        """Add the line of a round, with what else is told about it."""
+        kept = self.lines()
+        traffic = finished.traffic
+        line: dict[str, Any] = {
+            "round": finished.board.version - 1,
+            "board_digest": finished.board.digest,
+            "releases": list(finished.releases),
+            LOST: finished.lost,
+            "rejected_rows": finished.rejected_rows,
+            "seconds": finished.seconds,
+            "epsilon_spent": finished.spent.epsilon,
+            "delta": finished.spent.delta,
+            "bytes_up_per_user": None if traffic is None else traffic.to_dict(),
+            "bytes_down_per_client": None if traffic is None else traffic.down,
+            **told,
+        }
+        self._write([*kept, line])
+
+    def catch_up(self, board: Board, before: Board, *, spent: Guarantee, planned: int) -> None:
+        """Add the line of a round whose process ended after its board was published and before it was logged. Who
+        answered is not known any more.
+
+        Args:
+            board: the last one that is published.
+            before: the one before it.
+            spent: by the run so far.
+            planned: rounds of the whole run.
+        """
+        kept, number = self.lines(), board.version - 1
+        if kept and kept[-1]["round"] >= number:
+            return
+        known = {release["name"] for release in _releases(before)}
+        releases = [release["name"] for release in _releases(board) if release["name"] not in known]
+        line = {
+            "round": number,
+            "board_digest": board.digest,
+            "releases": releases,
+            LOST: not releases,
+            "seconds": 0.0,
+            "epsilon_spent": spent.epsilon,
+            "delta": spent.delta,
+            PLANNED: planned,
+            UNLOGGED: True,
+        }
+        self._write([*kept, line])
+
+    def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
+        text = "".join(json.dumps(one, sort_keys=True, allow_nan=False) + "\n" for one in lines)
+        self.path.with_suffix(".part").write_text(text, encoding="utf-8")
+        self.path.with_suffix(".part").replace(self.path)
+
+    def lines(self) -> list[dict[str, Any]]:
+        """The lines so far."""
+        if not self.path.exists():
+            return []
+        found = []
+        for line in self.path.read_text(encoding="utf-8").splitlines():
+            try:
+                found.append(json.loads(line))
+            except json.JSONDecodeError:
+                break
+        return found
+
+
+def _releases(board: Board) -> Sequence[Mapping[str, Any]]:
+    return Certificate.from_dict(dict(board.certificate or {})).releases
+
 
 OnRound = Callable[[FinishedRound], None]
 OfRuntime = TypeVar("OfRuntime", bound=Runtime)
 
 
 def run_job(
-    nodes: Nodes, job: Job, *, on_round: OnRound | None = None, on_progress: OnProgress | None = None
+    nodes: Nodes,
+    job: Job,
+    *,
+    on_round: OnRound | None = None,
+    shown: Callable[[Board], None] = lambda _: None,
 ) -> Board:
     """Train over nodes until the task asks for nothing more.
 
@@ -54,7 +135,7 @@ def run_job(
         nodes: who is asked; closed by whoever has opened them.
         job: what to do.
         on_round: is told of each finished round.
-        on_progress: is told of nodes that have answered.
+        shown: waits until readers can have a board, before nodes are asked about it.
 
     Returns:
         The last board, published.
@@ -72,7 +153,7 @@ def run_job(
     task = rebuild_any(first, backend=job.backend, features=features_of(job))
     log = _log(job)
     with ExitStack() as stack:
-        training, runtime = _training(nodes, job, task, stack, on_progress)
+        training, runtime = _training(nodes, job, task, stack, shown)
         board, planned = training.start(first), len(task.plan())
         if board.version > 0:
             before = training.store.load(board.version - 1)
@@ -80,7 +161,7 @@ def run_job(
         if asked := task.requests(board):
             paid = {str(event["name"]) for event in training.ledger.events()}
             under_way = any(request.name in paid for request in asked)
-            runtime.booked.require_newest(board.version - (not under_way), training.ledger.head)
+            runtime.require_newest(board.version - (not under_way), training.ledger.head)
         for finished in training.rounds(board):
             board = finished.board
             write_certificate(folder, board)
@@ -92,7 +173,7 @@ def run_job(
 
 
 def _training(
-    nodes: Nodes, job: Job, task: ClientTask, stack: ExitStack, on_progress: OnProgress | None
+    nodes: Nodes, job: Job, task: ClientTask, stack: ExitStack, shown: Callable[[Board], None]
 ) -> tuple[Training, FleetRuntime | SessionRuntime]:
     protocol = protocol_of(job)
     require_carried(protocol, task, job)
@@ -105,7 +186,7 @@ def _training(
             "key": QuestionKey.read(Path(job.question_key)),
             "run": run,
             "pace": Pace.of(job, _log(job).lines()),
-            "on_progress": on_progress,
+            "shown": shown,
         }
         if isinstance(protocol, Trusted):
             return FleetRuntime(**of_run, protocol=protocol)

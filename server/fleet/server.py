@@ -24,13 +24,11 @@ from fedboard.common.wire.devices import LONGEST_SECONDS, MAX_REQUEST_BYTES
 from fedboard.server.fleet.devices.enrolment import Enrolment
 from fedboard.server.fleet.devices.mailbox import Mailbox
 from fedboard.server.fleet.devices.service import DevicesServicer
-from fedboard.server.fleet.members.admitted import Admitted
-from fedboard.server.fleet.members.records import Capacity, Member
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.introducing import introduction_of
+from fedboard.server.fleet.plan.credentials import introduction_of
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.query_account import require_counted
+from fedboard.server.fleet.queries import require_counted
+from fedboard.server.fleet.register import Admitted, Capacity, Member, Register
 from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options

@@ -21,7 +21,7 @@ Answer = Callable[[str, bytes, bytes | None], bytes]
 def run_in_process(files: FleetFiles, on_round: OnRound) -> None:
     """Run the job over nodes in this process."""
     nodes = local_nodes(CohortNodes.of(files.run_config), files.n_nodes, files.job.largest_cohort)
-    run_job(nodes, files.job, on_round=on_round, on_progress=files.simulated.listener.progress)
+    run_job(nodes, files.job, on_round=on_round)
 
 
 def local_nodes(cohorts: CohortNodes, n_nodes: int, max_users: int) -> "LocalNodes":

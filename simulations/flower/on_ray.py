@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.guarantee import Guarantee
-from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.running import RoundLog
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Traffic
 from fedboard.server.training import FinishedRound

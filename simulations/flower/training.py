@@ -8,7 +8,7 @@ from pathlib import Path
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.server.publication import BoardStore, require_same_history
-from fedboard.server.run_ledger import plan_of
+from fedboard.server.training import plan_of
 from fedboard.simulations.flower.files import FleetFiles
 from fedboard.simulations.runs.ledger import open_ledger
 from fedboard.simulations.runs.trainer import OnRound, Simulated

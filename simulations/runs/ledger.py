@@ -11,8 +11,8 @@ from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_ledger import open_run_ledger
 from fedboard.server.run_spec import Promise
+from fedboard.server.training import open_run_ledger
 from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 from fedboard.simulations.runs.directory import RunDirectory
 
@@ -74,7 +74,7 @@ class Part:
 
 
 def open_ledger(run: RunDirectory, config: SimulationConfig, plan: Plan, stack: ExitStack) -> Ledger:
-    """Start the run's ledger or go on with it, see ``fedboard.server.run_ledger``; the stack closes it."""
+    """Start the run's ledger or go on with it, see ``fedboard.server.training``; the stack closes it."""
     store = BoardStore(run.boards)
     return open_run_ledger(run.ledger, promise=config.promise, plan=plan, store=store, stack=stack)
 

@@ -12,9 +12,8 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_ledger import plan_of
 from fedboard.server.runtime import Runtime
-from fedboard.server.training import FinishedRound, Training
+from fedboard.server.training import FinishedRound, Training, plan_of
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import Engine, StreamedEngine, StreamLayout, WorkerPool

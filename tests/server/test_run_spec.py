@@ -52,7 +52,7 @@ def of_fleet(folder: Path, privacy: dict[str, Any]) -> None:
 def of_job(folder: Path, privacy: dict[str, Any]) -> None:
     files = {"folder": "f", "first_board": "b", "question_key": "k"}
     rounds = {"expected_nodes": 1, "quorum": 1}
-    job = {"format": 3, **files, "privacy": {"epsilon": 5.0, **privacy}, "rounds": rounds}
+    job = {"format": 4, **files, "privacy": {"epsilon": 5.0, **privacy}, "rounds": rounds}
     (folder / "job.json").write_bytes(msgspec.json.encode(job))
     Job.load(folder / "job.json")
 

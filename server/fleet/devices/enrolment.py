@@ -7,16 +7,50 @@ is small, and admits it in one transaction of the register.
 import asyncio
 import ipaddress
 import re
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from fedboard.common.wire.devices_pb2 import JoinReply
 from fedboard.common.wire.enrolment import Candidate, JoinError, JoinRefusal, digest_of_introduction
-from fedboard.server.fleet.devices.allowance import Allowance
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.register import Capacity, Register
+
+_MOST_SENDERS = 20_000
+"""Before those who have everything back are forgotten; strangers are without number."""
+
+
+class Allowance:
+    """Of each sender; one that has used up hers waits until it has come back."""
+
+    def __init__(self, *, per_minute: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Make ready; everybody has a whole minute's.
+
+        Args:
+            per_minute: > 0.
+            clock: seconds.
+        """
+        self._most, self._clock = per_minute, clock
+        self._used: dict[Hashable, tuple[float, float]] = {}
+        """By sender: when she was last seen, and what was used up then and has not come back."""
+        self._next_look = 0.0
+
+    def take(self, sender: Hashable, amount: int) -> bool:
+        """Use up so many; False, and nothing is used, if the sender has no more than fewer left."""
+        now = self._clock()
+        if len(self._used) >= _MOST_SENDERS and now >= self._next_look:
+            self._forget(now)
+        seen, used = self._used.get(sender, (now, 0.0))
+        used = max(0.0, used - (now - seen) * self._most / 60.0)
+        fits = used + amount <= self._most
+        self._used[sender] = (now, used + amount * fits)
+        return fits
+
+    def _forget(self, now: float) -> None:
+        self._next_look = now + 1.0
+        self._used = {who: (seen, used) for who, (seen, used) in self._used.items() if now - seen < 60.0}
+
 
 _ALL = "all"
 _PEER = re.compile(r"ipv[46]:(?P<host>.+):[0-9]+")

@@ -38,10 +38,9 @@ from fedboard.common.wire.devices_pb2 import (
     WorkPart,
     WorkRequest,
 )
-from fedboard.server.fleet.devices.allowance import Allowance
-from fedboard.server.fleet.devices.enrolment import Enrolment
+from fedboard.server.fleet.devices.enrolment import Allowance, Enrolment
 from fedboard.server.fleet.devices.mailbox import Mailbox, NoRoomError, Work
-from fedboard.server.fleet.members.admitted import Admitted
+from fedboard.server.fleet.register import Admitted
 
 BAD, STRANGER, OLDER, TOO_LARGE, OVER, BUSY, SLOW, AWAY = (
     grpc.StatusCode.INVALID_ARGUMENT,

@@ -16,17 +16,13 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.server.fleet.keeping.archive import Contents, unpack
-from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.closing import close_training, open_training, reason_of
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.keeping.backup import CONFIG, SETTINGS, STATE, Contents, unpack
+from fedboard.server.fleet.plan.job import Job, protocol_of
 from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.protocols import protocol_of
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.queries import Standing, queries_of
-from fedboard.server.fleet.query_account import close_account
+from fedboard.server.fleet.plan.state_folder import StateFolder, close_training, open_training, reason_of
+from fedboard.server.fleet.queries import Standing, close_account, queries_of
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import book_lost

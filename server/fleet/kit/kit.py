@@ -42,7 +42,7 @@ def server_kit(settings: FleetSettings, config: Path, *, user: str | None = None
         "port": str(settings.network.listening.port),
         "connections": str(_PER_ADDRESS),
     }
-    beside = {name: _filled(name, values) for name in ("compose.yaml", "connections.nft")}
+    beside = {name: filled(name, values) for name in ("compose.yaml", "connections.nft")}
     as_it_is = {name: _text(name) for name in ("alerts.yaml", "dashboard.json")}
     unit = _unit(
         what=f"server ({settings.name})",
@@ -116,10 +116,11 @@ def _unit(*, what: str, command: tuple[Path | str, ...], state: Path, memory: st
         "memory": memory,
         "home": "read-only" if at_home else "yes",
     }
-    return _filled("fedboard.service", values)
+    return filled("fedboard.service", values)
 
 
-def _filled(name: str, values: Mapping[str, str]) -> str:
+def filled(name: str, values: Mapping[str, str]) -> str:
+    """A file of this folder with its gaps filled in."""
     return _GAP.sub(lambda gap: values[gap[1]], _text(name))
 
 

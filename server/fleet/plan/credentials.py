@@ -1,21 +1,124 @@
-"""Whether the keys of a fleet's server go together: certificate, its key, authority, signing keys."""
+"""The keys of a fleet: made, held against each other, and those that devices are handed when they join."""
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 from cryptography import x509
 from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
+from fedboard.common.keys.ed25519_keys import write_pair
 from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.keys.roots import QUESTIONS
+from fedboard.common.keys.roots import QUESTIONS, Role
 from fedboard.common.wire.certificate_dates import require_current
+from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder
+from fedboard.server.operating.roots.drafting import USUAL_DAYS, Terms, drafted, signed_by
 from fedboard.server.publishing.mirror import Mirror, Signer, chain_for
 from fedboard.server.publishing.signing import SigningKey
+from fedboard.server.tls import make_authority, make_server_certificate, names_of
+
+HOLDER = "holder.key"
+"""Signs who may sign: whoever takes it off this machine has made the first of the offline holders."""
+
+
+def make_keys(folder: Path, *, name: str, hosts: Sequence[str]) -> KeysFolder:
+    """Make every key that a fleet's own machine needs, and its first root, which names them.
+
+    Args:
+        folder: new or empty of keys.
+        name: of the fleet.
+        hosts: names and addresses that devices use.
+
+    Raises:
+        InputError: there are keys already; none is ever overwritten.
+    """
+    keys = KeysFolder(folder)
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(
+            f"{folder}: there are files already, and no key is ever overwritten; choose another one"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    make_authority(keys.authority, keys.authority_key, name=name)
+    make_server_certificate(
+        keys.certificate, keys.key, authority=keys.authority, authority_key=keys.authority_key, names=hosts
+    )
+    holder, boards, questions = (Ed25519PrivateKey.generate() for _ in range(3))
+    for key, place in ((holder, folder / HOLDER), (boards, keys.boards[0]), (questions, keys.questions)):
+        write_pair(key, private=place, public=place.with_suffix(".pub"))
+    terms = Terms(holders=_alone(holder), boards=_alone(boards), questions=_alone(questions))
+    root = signed_by(drafted(terms, version=1, days=USUAL_DAYS), [holder], before=None)
+    roots = RootFolder(folder / "roots")
+    roots.folder.mkdir()
+    write_atomically(roots.path(1), root)
+    return keys
+
+
+def _alone(key: Ed25519PrivateKey) -> Role:
+    return Role((key.public_key().public_bytes_raw(),), 1)
+
+
+def introduction_of(settings: FleetSettings) -> bytes:
+    """The bytes that are handed over, and that an invitation names by their digest.
+
+    Raises:
+        InputError: a key or certificate cannot be read, or the authority's file is too large to be one.
+    """
+    keys, promise = KeysFolder.of(settings), settings.promise
+    content = Introduction(
+        run=settings.name,
+        task=settings.task.algorithm,
+        protocol=settings.protocol.name,
+        epsilon=promise.epsilon,
+        delta=promise.delta,
+        adjacency=promise.adjacency,
+        authority=_text(keys.authority),
+        question_key=QuestionKey.read(keys.questions).public.hex,
+        board_key=SigningKey.read(*keys.boards).public.raw.hex(),
+        root=_root(keys.roots),
+    ).to_bytes()
+    if len(content) > LARGEST_INTRODUCTION:
+        raise InputError(f"{keys.authority} is too large for a certificate")
+    return content
+
+
+def _root(folder: Path | None) -> str | None:
+    """The newest root that counts."""
+    chain = [] if folder is None else RootFolder(folder).chain()
+    content = chain[-1].content if chain else None
+    return None if content is None else content.decode("utf-8")
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: the authority's certificate cannot be read as PEM text") from error
+
+
+def require_named(settings: FleetSettings) -> None:
+    """Hold the address of invitations against the server's certificate: devices check it for that name.
+
+    Raises:
+        InputError: the certificate cannot be read, or is not valid for the name.
+    """
+    host, place = settings.network.reached.host, KeysFolder.of(settings).certificate
+    if not (names := [name.lower() for name in names_of(place)]):
+        raise InputError(f"{place}: it cannot be read as a server's certificate")
+    wild = {f"*.{host.partition('.')[2]}".lower()}
+    if not {host.lower(), *wild} & set(names):
+        raise InputError(
+            f"network.address: {place} is valid for {', '.join(names)} and not for {host}, so no device would "
+            f"trust the server there; make a certificate with: fedboard keys renew {place.parent} --name {host}"
+        )
+
 
 _OWN_ADDRESS = "127.0.0.1"
 """The operator's tools reach the server by it."""

@@ -19,11 +19,10 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.job import EnrolledDevices, Job
-from fedboard.server.fleet.plan.protocols import protocol_of, require_carried
+from fedboard.server.fleet.plan.job import EnrolledDevices, Job, protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.register import Register
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
 
 _KERNELS = "numpy"
@@ -134,11 +133,7 @@ def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
         "protocol": _protocol(settings),
         "rounds": settings.rounds.pace,
         "dataset": settings.catalogue.statement,
-        "enrolled": EnrolledDevices(
-            register=str(StateFolder.of(settings).members),
-            max_devices=settings.most_devices,
-            max_users=settings.most_users,
-        ),
+        "enrolled": EnrolledDevices(max_devices=settings.most_devices, max_users=settings.most_users),
     }
 
 

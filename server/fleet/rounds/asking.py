@@ -175,8 +175,6 @@ class Asking:
     """How often they are asked at most, with a time of its own each time."""
     newcomers: bool = True
     """Whether a node that comes meanwhile is asked too."""
-    progress: Callable[[int], None] = lambda _: None
-    """Is told how many are settled."""
     refused: Counter[Refusal] = field(default_factory=Counter)
     """How often something was not taken, by code."""
     declined: dict[str, Refusal] = field(default_factory=dict)
@@ -204,7 +202,6 @@ class Asking:
             for reply in self.exchange.replies(wait=self._pause(until)):
                 if reply.node in known:
                     settled |= self._settled(reply, known[reply.node])
-            self.progress(len(settled))
             now = time.monotonic()
             if self.complete(settled, present, now - began):
                 break

@@ -4,15 +4,20 @@ A node is known by its identity: on a fleet of devices its public key, as 64 hex
 question or one step at a time.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import NamedTuple, Protocol
 
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.devices.mailbox import Mailbox, Message
-from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.register import Register
+
+
+class HaltedError(BaseException):
+    """Whoever asks is to stop at once, wherever they wait; what is begun is gone on with later."""
 
 
 class Reply(NamedTuple):
@@ -81,18 +86,20 @@ class MemberNodes:
     later than that is left out. A device that was removed is not among them from then on.
     """
 
-    def __init__(self, mailbox: Mailbox, register: Path, *, most_users: int) -> None:
+    def __init__(self, mailbox: Mailbox, register: Path, *, most_users: int, halt: Event) -> None:
         """Open the register, which is read anew each time that it has changed.
 
         Args:
             mailbox: where devices fetch what they are asked, and lay down what they answer.
             register: its file.
             most_users: that may be admitted together.
+            halt: while it is set, whatever is asked of the nodes raises ``HaltedError``.
 
         Raises:
             StorageError: the register cannot be used, so nobody would be known to be admitted.
         """
-        self._mailbox, self._most_users, self._files = mailbox, most_users, ExitStack()
+        self._mailbox, self._most_users, self._halt = mailbox, most_users, halt
+        self._files = ExitStack()
         self._register = self._files.enter_context(Register(register))
         self._state: tuple[int, int] | None = None
         self._now: dict[str, int] = {}
@@ -104,13 +111,20 @@ class MemberNodes:
 
     def admitted(self) -> Mapping[str, int]:
         """Of all members, in the order of their coming."""
+        self.go_on()
         if (state := self._register.state()) != self._state:
             self._now, self._state = self._read(), state
         return self._now
 
     def exchange(self, *, largest: int) -> Exchange:
         """One question at a time: this one takes the place of the one before."""
-        return _MailboxExchange(self._mailbox, largest)
+        self.go_on()
+        return _MailboxExchange(self._mailbox, largest, self.go_on)
+
+    def go_on(self) -> None:
+        """Raise HaltedError if halted."""
+        if self._halt.is_set():
+            raise HaltedError
 
     def close(self) -> None:
         """Nobody is asked any more."""
@@ -131,13 +145,17 @@ class MemberNodes:
 class _MailboxExchange:
     mailbox: Mailbox
     largest: int
+    go_on: Callable[[], None]
 
     def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+        self.go_on()
         messages = {key: Message(kind, frame, beside or b"") for key, frame in frames.items()}
         self.mailbox.ask(messages, largest=self.largest, seconds=seconds)
 
     def replies(self, *, wait: float) -> list[Reply]:
-        return [Reply(answer.key, answer.content) for answer in self.mailbox.answers(wait=wait)]
+        found = [Reply(answer.key, answer.content) for answer in self.mailbox.answers(wait=wait)]
+        self.go_on()  # what came is gone; it is asked for again
+        return found
 
     def close(self) -> None:
         self.mailbox.end()

@@ -21,31 +21,19 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.files import write_atomically
 from fedboard.common.per_user.participation import Attendance, require_unsampled
-from fedboard.common.privacy.releases.gaussian import BookedRelease
-from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
+from fedboard.common.protocol import ServerSession
 from fedboard.common.protocols.registry import names_where
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
 from fedboard.common.rounds.question import STEP
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
-from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import ReplyKey, is_sealed
-from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.protocols import ProtocolOf
-from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
-from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
-from fedboard.server.fleet.rounds.nodes import Nodes
-from fedboard.server.fleet.rounds.trusted_rounds import (
-    LASTING,
-    REFUSING,
-    OnProgress,
-    all_refuse,
-    told_of,
-    told_refusals,
-)
-from fedboard.server.runtime import Gathered, NoisedSums, Traffic
+from fedboard.common.wire.signing import ENVELOPE_BYTES
+from fedboard.server.fleet.plan.job import ProtocolOf
+from fedboard.server.fleet.rounds.asking import Asking, SignedMessage
+from fedboard.server.fleet.rounds.over_nodes import LASTING, REFUSING, OverNodes, all_refuse, told_refusals
+from fedboard.server.runtime import Gathered, Traffic
 
 _BYTES_PER_NUMBER, _BYTES_PER_USER, _OTHER_BYTES = 16, 1 << 20, 1 << 22
 _MOST_BYTES = 1 << 31
@@ -73,21 +61,13 @@ class CarriedStep:
 class Carrier:
     """Carries one session. Its name and the key that replies are sealed to are fresh, and in memory only."""
 
-    roster: Roster
-    pace: Pace
-    signs: QuestionKey
-    """Signs each step."""
-    protocol: AggregationProtocol
-    """Its name and parameters are told to clients."""
-    run: str
+    runtime: OverNodes
+    """Of its protocol, name and parameters are told to clients."""
     board: Board
     nodes: Mapping[str, int]
     """Those that the session was opened with: identity -> most users."""
     largest: int
     """Most bytes of the protocol's own in a reply."""
-    refused: Counter[Refusal]
-    """Counts what was not taken."""
-    on_progress: OnProgress | None = None
     _session: bytes = field(default_factory=lambda: os.urandom(SESSION_BYTES))
     _key: ReplyKey = field(default_factory=ReplyKey)
     _up: Counter[str] = field(default_factory=Counter)
@@ -114,10 +94,11 @@ class Carrier:
         asked = {name: users for name, users in self.nodes.items() if name in step.asked}
         steps = {name: self._step(step.number, step.messages[name]).to_bytes() for name in asked}
         frames = {
-            name: SignedMessage(key=self.signs, message=said, beside=board) for name, said in steps.items()
+            name: SignedMessage(key=self.runtime.key, message=said, beside=board)
+            for name, said in steps.items()
         }
         before = self._up.total()
-        exchange = self.roster.nodes.exchange(largest=self.largest + _SLACK_BYTES)
+        exchange = self.runtime.nodes.exchange(largest=self.largest + _SLACK_BYTES)
 
         def send(nodes: list[str], seconds: float) -> None:
             said = {name: frames[name].lasting(seconds) for name in nodes}
@@ -127,23 +108,21 @@ class Carrier:
             step.take(node, self._opened(content, step.number))
             self._up[node] += len(content)
 
-        seconds = self._ask(
-            asked,
-            Asking(
-                roster=self.roster,
-                exchange=exchange,
-                send=send,
-                take=take,
-                complete=partial(self._complete, set(asked)),
-                pace=self.pace,
-                again=lambda: len(step.taken) < min(self.roster.job.rounds.quorum, len(asked)),
-                attempts=self.roster.job.rounds.attempts,
-                newcomers=False,
-                progress=self._report,
-                refused=self.refused,
-                declined=self._declined,
-            ),
+        asking = Asking(
+            roster=self.runtime.roster,
+            exchange=exchange,
+            send=send,
+            take=take,
+            complete=partial(self._complete, set(asked)),
+            pace=self.runtime.pace,
+            again=lambda: len(step.taken) < min(self.runtime.job.rounds.quorum, len(asked)),
+            attempts=self.runtime.job.rounds.attempts,
+            newcomers=False,
+            refused=self.runtime.refused,
+            declined=self._declined,
         )
+        began = time.monotonic()
+        asking.run(asked, seconds=self.runtime.job.rounds.deadline_seconds / 4)
         down = [len(said) + ENVELOPE_BYTES + len(board or b"") for said in steps.values()]
         self._down += max(down, default=0)
         return CarriedStep(
@@ -152,31 +131,26 @@ class Carrier:
             answered=len(step.taken),
             bytes_up=self._up.total() - before,
             bytes_down=sum(down),
-            seconds=seconds,
+            seconds=time.monotonic() - began,
         )
-
-    def _ask(self, asked: Mapping[str, int], asking: Asking) -> float:
-        began = time.monotonic()
-        asking.run(asked, seconds=self.roster.job.seconds_of_step)
-        return time.monotonic() - began
 
     def _step(self, number: int, message: bytes) -> StepMessage:
         return StepMessage(
-            run=self.run,
+            run=self.runtime.run,
             round=self.board.version,
             board_digest=self.board.digest,
             session=self._session,
             number=number,
-            protocol=self.protocol.name,
-            parameters=self.protocol.parameters,
-            private_noise=self.roster.job.privacy.noise == "secure",
+            protocol=self.runtime.protocol.name,
+            parameters=self.runtime.protocol.parameters,
+            private_noise=self.runtime.job.privacy.noise == "secure",
             reply_key=self._key.public,
             message=message,
         )
 
     def _complete(self, asked: set[str], settled: set[str], present: set[str], seconds: float) -> bool:
         """All are settled, or all that are still there and the others have not come back for a while."""
-        grace = self.roster.job.rounds.grace_seconds
+        grace = self.runtime.job.rounds.grace_seconds
         return settled >= asked or (settled >= asked & present and seconds >= grace)
 
     def _opened(self, content: bytes, number: int) -> bytes:
@@ -190,13 +164,9 @@ class Carrier:
             raise RefusedError(Refusal.MALFORMED)
         return reply
 
-    def _report(self, done: int) -> None:
-        if self.on_progress is not None:
-            self.on_progress("nodes", done, len(self.nodes))
-
 
 @dataclass(slots=True, kw_only=True)
-class SessionRuntime:
+class SessionRuntime(OverNodes):
     """Runs a protocol of any number of steps. Whoever does not answer a step in time is out of the session; a reply
     that does not count is refused alone. Whether enough are left is the protocol's to say, and the quorum's.
 
@@ -205,40 +175,14 @@ class SessionRuntime:
     of whoever has not given yet, and is lost if those are too few.
     """
 
-    nodes: Nodes
-    job: Job
-    key: QuestionKey
-    """Signs what is asked."""
-    run: str
-    protocol: AggregationProtocol
     of_round: ProtocolOf
     """What opens a round; it has the parameters of ``protocol``."""
-    pace: Pace
-    """Of the run's nodes so far."""
-    on_progress: OnProgress | None = None
-    refused: Counter[Refusal] = field(default_factory=Counter)
-    """How often a reply was not taken, by code, in the last round."""
-    n_answers: int = 0
-    """Nodes whose contribution was taken in the last round."""
     steps: list[CarriedStep] = field(default_factory=list)
     """What each step of the last round cost."""
-    sessions: int = 0
-    """That the last round has opened."""
     _declined: set[str] = field(default_factory=set)
     """Nodes whose policy refuses this run."""
     _asked: bool = False
     """Whether the last round has asked for contributions."""
-    booked: BookedRounds = field(init=False)
-    """What devices keep of it."""
-    _roster: Roster = field(init=False)
-    _round: int = -1
-    _gave: frozenset[str] = frozenset()
-    """Nodes whose answers are in the sums of this round."""
-
-    def __post_init__(self) -> None:
-        """One roster for the whole run: it knows who was admitted when the round began."""
-        self._roster = Roster(self.nodes, self.job)
-        self.booked = BookedRounds(roster=self._roster, key=self.key, run=self.run, pace=self.pace)
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -250,37 +194,29 @@ class SessionRuntime:
             TooFewAnswersError: too few nodes were there or stayed.
         """
         _require_everybody(requests, attendance)
+        self.shown(board)
         self.refused.clear()
         self.steps.clear()
-        self.n_answers = self.sessions = 0
+        self.n_answers = self.attempts = 0
         begun = self._asked = self._marker == self._mark(board)
         while True:
-            self.sessions += 1
+            self.attempts += 1
             try:
                 return self._gathered(board, requests)
             except TooFewAnswersError as error:
-                if self._asked or self.sessions >= self.job.rounds.attempts:
+                if self._asked or self.attempts >= self.job.rounds.attempts:
                     sentence = f"round {board.version}: {error} (not taken: {told_refusals(self.refused)})"
                     given = error.given or begun
                     raise TooFewAnswersError(sentence, given=given, asked=self._asked) from error
             time.sleep(min(_TRY_AGAIN_SECONDS, self.job.rounds.grace_seconds))
 
-    def open(
-        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
-    ) -> ReleasedSums:
-        """Noised sums of releases that are paid for, once the devices keep that they are."""
-        last = max((one.receipt for one in booked.values()), key=lambda receipt: receipt.seq)
-        self.booked.confirm(self._round, last.hash, self._gave)
-        return NoisedSums(sums=sums, requests=requests, booked=booked)
-
     def told(self) -> dict[str, Any]:
         """What the log says of the last round."""
         up, down = sum(step.bytes_up for step in self.steps), sum(step.bytes_down for step in self.steps)
-        asked = max((step.asked for step in self.steps), default=0)
-        whole = told_of(self.n_answers, self.refused, bytes_up=up, bytes_down=down // max(asked, 1))
+        asked = max((step.asked for step in self.steps), default=1)
         steps = [asdict(step) for step in self.steps]
-        of_all = {"attempts": self.sessions, TOLD: self.pace.slowest}
-        return {**whole, **of_all, "protocol": self.protocol.name, "steps": steps}
+        self.bytes_up, self.bytes_down = up, down // max(asked, 1)
+        return {**OverNodes.told(self), "protocol": self.protocol.name, "steps": steps}
 
     def _gathered(self, board: Board, requests: Sequence[Request]) -> Gathered:
         carrier, session = self._opened(board, requests)
@@ -313,19 +249,8 @@ class SessionRuntime:
         began = time.monotonic()
         largest = _largest_reply(requests, self.job.most_users)
         while True:
-            there = self._invited(self._roster.when_enough())
-            carrier = Carrier(
-                roster=self._roster,
-                pace=self.pace,
-                signs=self.key,
-                protocol=self.protocol,
-                run=self.run,
-                board=board,
-                nodes=there,
-                largest=largest,
-                refused=self.refused,
-                on_progress=self.on_progress,
-            )
+            there = self._invited(self.roster.when_enough())
+            carrier = Carrier(runtime=self, board=board, nodes=there, largest=largest)
             try:
                 return carrier, self.of_round(board).open(
                     carrier.about, requests, list(there), n_items=board.catalogue.n_items

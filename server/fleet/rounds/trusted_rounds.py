@@ -1,63 +1,32 @@
 """A runtime whose clients are nodes: the question goes out to each, answers are checked and summed."""
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.events import is_disjoint
-from fedboard.common.privacy.releases.gaussian import BookedRelease
-from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import ROUND, Question
-from fedboard.common.task import ReleasedSums
 from fedboard.common.wire.refusals import Refusal
-from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.plan.job import Job
+from fedboard.common.wire.signing import ENVELOPE_BYTES
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
-from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
-from fedboard.server.fleet.rounds.booked_rounds import BookedRounds
-from fedboard.server.fleet.rounds.nodes import Nodes
-from fedboard.server.runtime import Gathered, NoisedSums
-
-_OTHER_VERSION = (
-    "wrong-version: a device and this server run versions of fedboard that seal replies in different formats; "
-    "install the same version on both sides"
+from fedboard.server.fleet.rounds.asking import Asking, SignedMessage
+from fedboard.server.fleet.rounds.over_nodes import (
+    REFUSING,
+    OverNodes,
+    all_refuse,
+    told_refusals,
+    told_times,
 )
-LASTING: Final = frozenset(
-    {
-        Refusal.NOT_ALLOWED,
-        Refusal.OVER_LIMIT,
-        Refusal.NOT_PRIVATE,
-        Refusal.OTHER_ADJACENCY,
-        Refusal.SINGLES_OUT,
-        Refusal.BAD_PROTOCOL,
-        Refusal.TOO_FEW,
-        Refusal.OTHER_HELPER,
-        Refusal.OTHER_ROSTER,
-    }
-)
-"""What a node's policy says of a run it says of all its rounds; in a later round it would only drop out again."""
-REFUSING: Final = LASTING | {
-    Refusal.UNSIGNED,
-    Refusal.BAD_SIGNATURE,
-    Refusal.EXPIRED,
-    Refusal.WRONG_VERSION,
-    Refusal.NOT_PUBLISHED,
-    Refusal.NOT_WITNESSED,
-}
-"""Whoever says this gives nothing to the round."""
-OnProgress = Callable[[str, int, int], None]
-"""(phase, nodes that have answered, nodes that are expected)."""
+from fedboard.server.runtime import Gathered
 
 
 @dataclass(slots=True, kw_only=True)
-class FleetRuntime:
+class FleetRuntime(OverNodes):
     """Asks nodes, once a quorum of them is there. A round is complete when all expected nodes
     have answered or refused; it is cut at its deadline. Below the quorum the same question is asked again, so that
     devices send the answers that they kept; what has come stays. After ``rounds.attempts`` times it is given up.
@@ -65,41 +34,7 @@ class FleetRuntime:
     Memory: see ``RunningSums``; where it is drawn who takes part, all answers of a round.
     """
 
-    nodes: Nodes
-    job: Job
-    key: QuestionKey
-    """Signs what is asked."""
-    run: str
     protocol: Trusted
-    pace: Pace
-    """Of the run's nodes so far."""
-    on_progress: OnProgress | None = None
-    refused: Counter[Refusal] = field(default_factory=Counter)
-    """How often an answer was not taken, by code, in the last round."""
-    n_answers: int = 0
-    """Nodes whose answer was taken in the last round."""
-    bytes_up: int = 0
-    """Of all answers that were taken in the last round."""
-    bytes_down: int = 0
-    """Of one question of the last round."""
-    attempts: int = 0
-    """How often the last round was asked."""
-    booked: BookedRounds = field(init=False)
-    """What devices keep of it."""
-    _roster: Roster = field(init=False)
-    _round: int = -1
-    _gave: frozenset[str] = frozenset()
-    """Nodes whose answers are in the sums of this round."""
-
-    def __post_init__(self) -> None:
-        """One roster for the whole run: it knows who was admitted when the round began."""
-        self._roster = Roster(self.nodes, self.job)
-        self.booked = BookedRounds(roster=self._roster, key=self.key, run=self.run, pace=self.pace)
-
-    def told(self) -> dict[str, Any]:
-        """What the log says of the last round."""
-        told = told_of(self.n_answers, self.refused, bytes_up=self.bytes_up, bytes_down=self.bytes_down)
-        return {**told, "attempts": self.attempts, TOLD: self.pace.slowest}
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -112,6 +47,7 @@ class FleetRuntime:
             TooFewAnswersError: fewer nodes than the quorum, or fewer users than take part, answered in time; or
                 fewer than the quorum were there, so that nobody was asked.
         """
+        self.shown(board)
         self.refused.clear()
         self.n_answers = self.bytes_up = self.bytes_down = self.attempts = 0
         require_drawn_by_answers(requests, attendance)
@@ -140,21 +76,13 @@ class FleetRuntime:
             raise TooFewAnswersError(f"round {board.version}: {error}; nothing was released") from error
         return Gathered(sums=sums, traffic=intake.traffic(self.bytes_down))
 
-    def open(
-        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
-    ) -> ReleasedSums:
-        """Noised sums of releases that are paid for, once the devices keep that they are."""
-        last = max((one.receipt for one in booked.values()), key=lambda receipt: receipt.seq)
-        self.booked.confirm(self._round, last.hash, self._gave)
-        return NoisedSums(sums=sums, requests=requests, booked=booked)
-
     def _collect(self, question: Question, admission: Admission, intake: Intake) -> int:
         """Ask until the round is complete, or its time is over and asking again would not help.
 
         Returns:
             How many were asked, where nobody answered and the policy of each refuses; else 0.
         """
-        nodes = self._roster.when_enough()
+        nodes = self.roster.when_enough()
         exchange = self.nodes.exchange(largest=admission.largest(self.job.most_users))
 
         def send(nodes: list[str], seconds: float) -> None:
@@ -168,7 +96,7 @@ class FleetRuntime:
         self.bytes_down = len(question.content) + ENVELOPE_BYTES
         declined: dict[str, Refusal] = {}
         asking = Asking(
-            roster=self._roster,
+            roster=self.roster,
             exchange=exchange,
             send=send,
             take=take,
@@ -176,7 +104,6 @@ class FleetRuntime:
             pace=self.pace,
             again=lambda: self._again(admission, declined),
             attempts=self.job.rounds.attempts,
-            progress=self._report,
             refused=self.refused,
             declined=declined,
         )
@@ -188,7 +115,7 @@ class FleetRuntime:
 
     def _again(self, admission: Admission, declined: Mapping[str, Refusal]) -> bool:
         """Whether the quorum is missing and can still come; no look at what is in the answers."""
-        most = self._roster.can_answer(admission.users.keys(), declined.keys())
+        most = self.roster.can_answer(admission.users.keys(), declined.keys())
         return len(admission.users) < self.job.rounds.quorum <= most
 
     def _complete(self, admission: Admission, settled: set[str], present: set[str], seconds: float) -> bool:
@@ -201,10 +128,6 @@ class FleetRuntime:
         if settled >= present:
             return len(settled) >= pace.expected_nodes or (waited and n_answers >= pace.quorum)
         return waited and n_answers >= pace.expected_nodes
-
-    def _report(self, done: int) -> None:
-        if self.on_progress is not None:
-            self.on_progress("nodes", done, self.job.rounds.expected_nodes)
 
 
 def require_drawn_by_answers(requests: Sequence[Request], attendance: Attendance | None) -> None:
@@ -220,33 +143,3 @@ def require_drawn_by_answers(requests: Sequence[Request], attendance: Attendance
         raise PrivacyError(
             "disjoint cohorts need public numbers of users, and a fleet can only number those who answer"
         )
-
-
-def told_of(
-    n_answers: int, refused: Mapping[Refusal, int], *, bytes_up: int, bytes_down: int
-) -> dict[str, Any]:
-    """What the log says of any round over a fleet."""
-    return {
-        "answers": n_answers,
-        "refused": {code.value: count for code, count in sorted(refused.items()) if count},
-        "bytes_up": bytes_up,
-        "bytes_down": bytes_down,
-    }
-
-
-def all_refuse(number: int) -> str:
-    """Nobody gave anything, and nobody will before somebody changes something."""
-    return (
-        f"all {number} nodes that were asked refuse; nobody gave anything, and nothing is spent by this round"
-    )
-
-
-def told_refusals(refused: Mapping[Refusal, int]) -> str:
-    """The same for a sentence."""
-    told = ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
-    return f"{told}; {_OTHER_VERSION}" if refused.get(Refusal.WRONG_VERSION) else told
-
-
-def told_times(number: int) -> str:
-    """How often, for a sentence."""
-    return "once" if number == 1 else f"{number} times"

@@ -11,11 +11,10 @@ from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
 from fedboard.common.wire.devices import DeviceKey
 from fedboard.common.wire.enrolment import Invitation, digest_of_introduction
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.credentials import require_credentials
-from fedboard.server.fleet.plan.introducing import introduction_of
+from fedboard.server.fleet.plan.credentials import introduction_of, require_credentials
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.register import Register
 
 
 def fedboard(*words: object) -> Result:

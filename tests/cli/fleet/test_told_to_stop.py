@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedboard.cli.fleet.told_to_stop import told_to_stop
+from fedboard.cli.fleet.server import told_to_stop
 
 
 @pytest.fixture(autouse=True)

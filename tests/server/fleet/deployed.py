@@ -20,11 +20,10 @@ from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.keys.roster import IdentityKey, RosterAuthority
 from fedboard.common.wire.devices import DeviceKey
 from fedboard.common.wire.enrolment import fresh_secret
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.fleet.running import RoundLog
 from tests.ports import free_ports
 from tests.server.fleet.made import write_fleet
 

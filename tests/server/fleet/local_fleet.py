@@ -27,8 +27,7 @@ from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PRIVATE_NAME
 from fedboard.server.fleet.plan.job import EnrolledDevices, Job
 from fedboard.server.fleet.rounds.nodes import Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
 from fedboard.simulations.flower.in_process import Answer as Answering
@@ -266,8 +265,7 @@ class Fleet:
         if not {"size", "cohorts", "probability"}.isdisjoint(self.settings):
             return {"users": 100 * self.n_nodes}
         devices = max(self.n_nodes, self.settings.get("expected_nodes", 0))
-        register = str(self.folder / "members.sqlite")
-        return {"enrolled": EnrolledDevices(register=register, max_devices=devices, max_users=100 * devices)}
+        return {"enrolled": EnrolledDevices(max_devices=devices, max_users=100 * devices)}
 
     def run(self, **told: Any) -> "Outcome":
         nodes = self.nodes()

@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from fedboard.server.fleet.plan.making import make_keys
+from fedboard.server.fleet.plan.credentials import make_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 
 N_ITEMS = 30

@@ -27,7 +27,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.reports.wording import spent
 from fedboard.common.wire.devices import DeviceKey, Method
 from fedboard.common.wire.devices_pb2 import WorkRequest
-from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.running import RoundLog
 from tests.common.wire.pages.asking import listening, pages
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
 

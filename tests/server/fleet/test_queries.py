@@ -39,12 +39,19 @@ from fedboard.server.fleet.keeping.restoring import restore
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.queries import PutQuery, Standing, give_up, put_query, queries_of, told
-from fedboard.server.fleet.query_account import account_path
+from fedboard.server.fleet.queries import (
+    PutQuery,
+    Standing,
+    account_path,
+    give_up,
+    put_query,
+    queries_of,
+    told,
+)
 from fedboard.server.helper.service import HelperSettings, RunningHelper
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_ledger import plan_of
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
+from fedboard.server.training import plan_of
 from tests.client.asking import SERVER, asking, reply_to
 from tests.server.fleet.asked_fleet import MEAN, NINE_IN_TEN, Asked, asked_fleet
 from tests.server.fleet.deployed import NODES
@@ -181,7 +188,7 @@ def test_a_question_to_fewer_than_the_quorum_releases_and_books_nothing(asked: A
 @pytest.mark.parametrize("protocol", ["secure-sum", "distributed-dp"])
 def test_protocols_that_hide_rows_carry_it(asked: Asked, protocol: str) -> None:
     put = asked.put()
-    asked.run(put, protocol=ProtocolChoice(name=protocol, step_seconds=5.0))
+    asked.run(put, protocol=ProtocolChoice(name=protocol))
 
     # Of few devices' shares of the noise: 1.0 to 1.4 mostly, and 2.1 once in a while.
     require_near(put, most=2.0 if protocol == "secure-sum" else 4.0)

@@ -13,13 +13,12 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.fleet import round_loop
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.plan.closing import close_training
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.queries import Standing, queries_of
-from fedboard.server.fleet.query_account import account_path
+from fedboard.server.fleet.plan.state_folder import close_training
+from fedboard.server.fleet.queries import Standing, account_path, queries_of
 from fedboard.server.fleet.round_loop import HaltedError, RoundLoop
-from fedboard.server.fleet.rounds.booked_rounds import BEHIND
+from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from tests.server.fleet.asked_fleet import MEAN, Asked, asked_fleet
 from tests.server.fleet.deployed import Fleet
 

@@ -10,8 +10,7 @@ from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.asking import TOLD, Pace
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from tests.server.fleet.local_fleet import N_NODES, TASK, Fleet, Weather, digests, events
 
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 N_ROUNDS = 3
 QUORUM = 3
-SHORT: dict[str, Any] = {"deadline_seconds": 0.2, "longest_deadline_seconds": 0.4, "quorum": QUORUM}
+SHORT: dict[str, Any] = {"deadline_seconds": 0.1, "quorum": QUORUM}
 PLAN = [[request.name for request in requests] for requests in TASK.plan()]
 
 
@@ -133,7 +132,7 @@ def test_a_later_round_without_a_quorum_is_not_lost_but_waits(tmp_path: Path) ->
 
 
 def test_a_deadline_follows_what_nodes_took_between_its_bounds(tmp_path: Path) -> None:
-    job = Fleet(tmp_path, settings={"deadline_seconds": 60.0, "longest_deadline_seconds": 300.0}).job
+    job = Fleet(tmp_path, settings={"deadline_seconds": 60.0}).job
     pace = Pace(job=job)
     assert pace.patience(60.0) == 60.0
     assert pace.patience(60.0, attempt=2) == 120.0
@@ -142,8 +141,8 @@ def test_a_deadline_follows_what_nodes_took_between_its_bounds(tmp_path: Path) -
     assert pace.patience(60.0) == 60.0  # never less than is set
     pace.took(40.0)
     assert pace.patience(60.0) == 160.0
-    assert pace.patience(60.0, attempt=2) == 300.0  # never more than the longest
-    assert pace.patience(15.0) == 75.0  # of a step: as much longer as a round may be
+    assert pace.patience(60.0, attempt=2) == 240.0  # never more than the longest
+    assert pace.patience(15.0) == 60.0  # of a step: as much longer as a round may be
 
     for _ in range(64):
         pace.took(2.0)
@@ -157,9 +156,7 @@ def test_a_server_that_starts_again_knows_how_slow_the_nodes_were(tmp_path: Path
     assert Pace.of(job, []).slowest == 0.0
 
 
-def test_a_longest_deadline_below_the_usual_one_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="longest_deadline_seconds"):
-        _ = Fleet(tmp_path, settings={"deadline_seconds": 60.0, "longest_deadline_seconds": 30.0}).job
+def test_a_round_that_is_never_asked_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="attempts"):
         _ = Fleet(tmp_path, settings={"attempts": 0}).job
 

@@ -22,8 +22,7 @@ from fedboard.common.errors import (
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace
@@ -386,14 +385,14 @@ def test_a_board_that_holds_data_is_no_first_board(tmp_path: Path, calm: Path) -
 
 
 JOB: dict[str, Any] = {
-    "format": 3,
+    "format": 4,
     "folder": "run",
     "first_board": "first.board",
     "question_key": "question-signing.key",
     "privacy": {"epsilon": 5.0, "delta": 1e-5, "noise": "seeded"},
     "rounds": {"expected_nodes": 4, "quorum": 1, "deadline_seconds": 20.0},
     "protocol": {},
-    "enrolled": {"register": "members.sqlite", "max_devices": 4, "max_users": 400},
+    "enrolled": {"max_devices": 4, "max_users": 400},
 }
 FIXED = {"kind": "fixed-size", "size": 20}
 
@@ -405,7 +404,7 @@ def poisson(probability: float) -> dict[str, Any]:
 
 def enrolled(devices: int, users: int) -> dict[str, Any]:
     """For how many a job is sized."""
-    return {"register": "members.sqlite", "max_devices": devices, "max_users": users}
+    return {"max_devices": devices, "max_users": users}
 
 
 WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
@@ -414,8 +413,6 @@ WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"expected_nodes": 0}, "expected_nodes must be >= 1"),
     ({"deadline_seconds": 0}, "deadline_seconds must be in"),
     ({"grace_seconds": 1e9}, "grace_seconds must be in"),
-    ({"longest_deadline_seconds": 19.0}, "longest_deadline_seconds must be in"),
-    ({"step_seconds": 21.0}, "step_seconds must be in"),
     ({"attempts": 101}, r"attempts must be in \[1, 100\]"),
     ({"noise": "none"}, "'secure' or 'seeded'"),
     ({"epsilon": 0.0}, r"privacy\.epsilon must be a finite number > 0, got 0\.0$"),
@@ -468,8 +465,8 @@ def test_a_job_draws_who_takes_part_in_one_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"format": 4}, "a job of format 4, and this version of fedboard reads 3;"),
-        ({"format": "3"}, "a job of format '3'"),
+        ({"format": 5}, "a job of format 5, and this version of fedboard reads 4;"),
+        ({"format": "4"}, "a job of format '4'"),
         ({"format": 1}, "a job of format 1"),
         ({"format": None}, "a job of format None"),
         ({"epsilom": 1.0}, "unknown key 'epsilom'"),

@@ -22,10 +22,10 @@ import pytest
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.files import is_locked
 from fedboard.server.fleet import round_loop, server
-from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.server import FleetServer, TrainingFailedError
 from tests.ports import free_ports
 from tests.server.fleet.deployed import Fleet

@@ -13,18 +13,17 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client import CollectorRegistry, generate_latest
 
-from fedboard.cli.fleet import standing
+from fedboard.cli.fleet import members
 from fedboard.cli.main import commands
 from fedboard.common.keys.roster import IdentityKey, RosterAuthority
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.server.fleet import status as status_module
 from fedboard.server.fleet.devices.mailbox import Mailbox, Message
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from tests.server.fleet.made import a_fleet
 
@@ -204,8 +203,8 @@ def test_it_is_watched_until_it_is_told_to_stop(
     fleet: FleetSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looked = iter([False, False, False, True])
-    monkeypatch.setattr(standing, "_WATCH_SECONDS", 0.0)
-    monkeypatch.setattr(standing, "told_to_stop", lambda: lambda: next(looked))
+    monkeypatch.setattr(members, "_WATCH_SECONDS", 0.0)
+    monkeypatch.setattr(members, "told_to_stop", lambda: lambda: next(looked))
 
     assert fedboard(fleet, "--watch").stdout.count("LOOK: no server is running") == 3
     assert fedboard(fleet, "--watch", "--json").exit_code == 2

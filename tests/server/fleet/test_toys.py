@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.running import RoundLog
 from tests.server.fleet.deployed import deployed
 from tests.toys import SAYS, assert_verified, house_with_the_protocol, install_the_algorithm
 

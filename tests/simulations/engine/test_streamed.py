@@ -18,7 +18,7 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, See
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.server.round import run_round
-from fedboard.server.run_ledger import plan_of
+from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import Engine, StreamedEngine, StreamLayout, WorkerPool

@@ -13,7 +13,7 @@ import pytest
 
 from fedboard.common.errors import FedboardError
 from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.rounds.round_log import RoundLog
+from fedboard.server.fleet.running import RoundLog
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.flower import on_ray
 from fedboard.simulations.flower.files import FleetFiles

@@ -22,8 +22,8 @@ from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import Task
 from fedboard.server.round import run_round
-from fedboard.server.run_ledger import plan_of
 from fedboard.server.runtime import Gathered
+from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import Engine, WorkerPool

@@ -23,13 +23,10 @@ from fedboard.common.wire.devices import (
 )
 from fedboard.common.wire.devices_pb2 import AnswerReceipt, WorkPart, WorkRequest
 from fedboard.common.wire.enrolment import Invitation, digest_of_introduction
-from fedboard.server.fleet.devices.allowance import Allowance
-from fedboard.server.fleet.devices.enrolment import Enrolment
+from fedboard.server.fleet.devices.enrolment import Allowance, Enrolment
 from fedboard.server.fleet.devices.mailbox import Mailbox, Message
 from fedboard.server.fleet.devices.service import DevicesServicer, SenderLimits
-from fedboard.server.fleet.members.admitted import Admitted
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.register import Admitted, Capacity, Register
 from fedboard.server.grpc_port import GrpcPort, server_options
 from tests.server.vouched import vouched_pair
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from fedboard.server.fleet.devices.allowance import Allowance
-from fedboard.server.fleet.devices.enrolment import network_of
+from fedboard.server.fleet.devices.enrolment import Allowance, network_of
 
 
 class Clock:

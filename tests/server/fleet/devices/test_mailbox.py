@@ -8,8 +8,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from fedboard.server.fleet.devices.mailbox import Answer, Mailbox, Message, NoRoomError
-from fedboard.server.fleet.devices.seen import Seen
+from fedboard.server.fleet.devices.mailbox import Answer, Mailbox, Message, NoRoomError, Seen
 
 ANN, BOB = "aa" * 32, "bb" * 32
 MESSAGE = Message("query.round", b"what?")

@@ -450,7 +450,7 @@ def test_where_it_is_not_known_who_is_a_member_nobody_is_let_in(
     def broken(self: object) -> None:
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr("fedboard.server.fleet.members.register.Register.state", broken)
+    monkeypatch.setattr("fedboard.server.fleet.register.Register.state", broken)
 
     assert server.work(server.signed("ann")) == "UNAVAILABLE"
 

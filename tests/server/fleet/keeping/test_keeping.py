@@ -26,12 +26,11 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.keeping import backup as backup_module
-from fedboard.server.fleet.members.register import Register
-from fedboard.server.fleet.plan.closing import close_training, reason_of
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder, close_training, reason_of
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import FinishedRound

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.server.fleet.plan.introducing import require_named
+from fedboard.server.fleet.plan.credentials import require_named
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.preparing import prepare, shared_by_jobs, who_takes_part
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder

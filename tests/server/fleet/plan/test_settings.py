@@ -186,7 +186,7 @@ def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjace
     ("devices", "users", "told"), [(1, 1, "2 nodes are expected"), (3, 2, "at least one of each device")]
 )
 def test_a_job_is_sized_for_those_whom_it_expects(devices: int, users: int, told: str) -> None:
-    enrolled = EnrolledDevices(register="r", max_devices=devices, max_users=users)
+    enrolled = EnrolledDevices(max_devices=devices, max_users=users)
 
     with pytest.raises(ValueError, match=told):
         job(rounds=RoundPace(expected_nodes=2, quorum=1), enrolled=enrolled)

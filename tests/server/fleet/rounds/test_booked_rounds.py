@@ -255,16 +255,19 @@ def test_a_preparation_that_too_few_hold_is_never_drawn(tmp_path: Path, devices:
     assert len(digests(tmp_path / "run")) == 1
 
 
-@pytest.mark.parametrize("kind", [FleetRuntime, SessionRuntime])
-def test_sums_get_no_noise_before_devices_hold_the_round(kind: Any) -> None:
+@pytest.mark.parametrize(("kind", "protocol"), [(FleetRuntime, "trusted"), (SessionRuntime, "secure-sum")])
+def test_sums_get_no_noise_before_devices_hold_the_round(
+    kind: Any, protocol: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told = list[tuple[Any, ...]]()
 
     def confirm(*round_: Any) -> None:
         told.append(round_)
         raise PrivacyError("too few hold it")
 
+    monkeypatch.setattr(kind, "confirm", lambda _, *round_: confirm(*round_))
     runtime, receipts = object.__new__(kind), [SimpleNamespace(seq=n, hash=f"head {n}") for n in (2, 1)]
-    runtime.booked, runtime._round, runtime._gave = SimpleNamespace(confirm=confirm), 7, frozenset({"ann"})
+    runtime.protocol, runtime._round, runtime._gave = SimpleNamespace(name=protocol), 7, frozenset({"ann"})
     booked = {receipt.hash: SimpleNamespace(receipt=receipt) for receipt in receipts}
 
     with pytest.raises(PrivacyError, match="too few hold it"):

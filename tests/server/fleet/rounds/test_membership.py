@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,9 +11,8 @@ import pytest
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.members.records import Capacity
-from fedboard.server.fleet.members.register import Register
 from fedboard.server.fleet.plan.job import EnrolledDevices
+from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.rounds.nodes import MemberNodes
 from tests.server.fleet.local_fleet import Fleet, Outcome, Weather, digests, job_with
@@ -38,7 +38,7 @@ def members_of(fleet: Fleet, *numbers: int, most_users: int = 800) -> Register:
     register = Register(place)
     for number in numbers:
         admit(register, number)
-    fleet.members = MemberNodes(Mailbox(), place, most_users=most_users).admitted
+    fleet.members = MemberNodes(Mailbox(), place, most_users=most_users, halt=Event()).admitted
     return register
 
 
@@ -164,9 +164,7 @@ def test_a_fleet_begins_without_devices_and_waits_for_those_who_join(tmp_path: P
 
 
 def test_nobody_is_asked_where_the_members_left_are_too_few(tmp_path: Path) -> None:
-    fleet = Fleet(
-        tmp_path / "fleet", settings={"quorum": 2, "deadline_seconds": 0.2, "longest_deadline_seconds": 0.3}
-    )
+    fleet = Fleet(tmp_path / "fleet", settings={"quorum": 2, "deadline_seconds": 0.2})
     members_of(fleet, 0)
 
     with pytest.raises(TooFewAnswersError, match="1 nodes are there and the quorum is 2; nobody was asked"):
@@ -189,7 +187,7 @@ def test_more_users_than_the_sums_are_sized_for_are_never_in_a_round(tmp_path: P
     for number, users in enumerate((500, 300, 1)):
         admit(register, number, users=users)
 
-    nodes = MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=800)
+    nodes = MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=800, halt=Event())
 
     assert nodes.admitted() == {"key-0": 500, "key-1": 300}
 
@@ -198,12 +196,12 @@ def test_a_register_that_is_none_stops_the_training(tmp_path: Path) -> None:
     (tmp_path / "members.sqlite").write_text("no database\n" * 100)
 
     with pytest.raises(StorageError, match="register of devices cannot be used"):
-        MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=1)
+        MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=1, halt=Event())
 
 
 @pytest.mark.parametrize("drawn", [{"probability": 0.5}, {"size": 3}, {"cohorts": 2}])
 def test_a_register_and_a_draw_among_so_many_users_do_not_go_together(drawn: dict[str, Any]) -> None:
-    enrolled = EnrolledDevices(register="m", max_devices=1, max_users=1)
+    enrolled = EnrolledDevices(max_devices=1, max_users=1)
     files = {"folder": "f", "first_board": "b", "question_key": "k"}
     adjacency = {} if "probability" in drawn else {"adjacency": "replace"}
 

@@ -13,10 +13,9 @@ from fedboard.client.answering.session_memory import MemoryVault
 from fedboard.client.answering.steps import Client, respond_to
 from fedboard.common.rounds.question import ROUND
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.members.register import Register
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.rounds.nodes import MemberNodes, Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from tests.server.fleet.local_fleet import N_NODES, Fleet, digests, phone
 from tests.server.fleet.rounds.test_membership import admit
 from tests.server.fleet.rounds.test_session_rounds import SECURE, Nodes
@@ -35,7 +34,7 @@ def register(tmp_path: Path) -> Register:
 
 
 def members(tmp_path: Path, mailbox: Mailbox) -> MemberNodes:
-    return MemberNodes(mailbox, tmp_path / "members.sqlite", most_users=400)
+    return MemberNodes(mailbox, tmp_path / "members.sqlite", most_users=400, halt=Event())
 
 
 @contextmanager
@@ -68,7 +67,7 @@ def devices(mailbox: Mailbox, numbers: Sequence[int] = range(N_NODES)) -> Iterat
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "settings", [TRUSTED, {**SECURE, "step_seconds": 20.0}], ids=["trusted", "secure-sum"]
+    "settings", [TRUSTED, {**SECURE, "deadline_seconds": 80.0}], ids=["trusted", "secure-sum"]
 )
 def test_a_mailbox_between_threads_changes_nothing_that_is_published(
     tmp_path: Path, register: Register, settings: Mapping[str, Any]

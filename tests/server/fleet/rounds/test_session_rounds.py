@@ -19,12 +19,11 @@ from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
-from fedboard.server.fleet.plan.protocols import protocol_of
+from fedboard.server.fleet.plan.job import protocol_of
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from tests.client.asking import ASKER, SERVER
 from tests.server.fleet.local_fleet import (
     N_NODES,
@@ -49,7 +48,7 @@ SECURE: dict[str, Any] = {
     "protocol": "secure-sum",
     "protocol_settings": {"survivors": 3, "most_users": 400},
     "quorum": 3,
-    "step_seconds": 0.2,
+    "deadline_seconds": 0.8,
 }
 Spoil = Callable[[StepMessage, bytes], bytes]
 """What a node sends as it travels, from the step and what it would have sent."""
@@ -213,7 +212,7 @@ def test_what_comes_twice_counts_once(tmp_path: Path, of_nodes: Callable[[int], 
         def exchange(self, *, largest: int) -> StormyExchange:
             return TwiceExchange(self)
 
-    fleet = Fleet(tmp_path / "run", settings={**SECURE, "step_seconds": 5.0})
+    fleet = Fleet(tmp_path / "run", settings={**SECURE, "deadline_seconds": 20.0})
     run_job(Twice(Nodes().answering(never), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
 
     assert digests(tmp_path / "run") == of_nodes(N_NODES)

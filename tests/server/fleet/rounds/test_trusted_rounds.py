@@ -17,9 +17,8 @@ from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
-from fedboard.server.fleet.rounds.round_log import RoundLog
 from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
-from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.training import FinishedRound
 from tests.client.asking import SERVER
 from tests.server.fleet.local_fleet import (
@@ -269,15 +268,6 @@ def test_where_everybody_refuses_nothing_is_booked_and_the_round_is_asked_again_
 
 def _interrupt(finished: FinishedRound) -> None:
     raise KeyboardInterrupt
-
-
-def test_progress_counts_nodes(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    fleet = Fleet(tmp_path / "run")
-    nodes = fleet.nodes()
-    run_job(nodes, fleet.job, on_progress=lambda *said: told.append(said))
-
-    assert told[-1] == ("nodes", N_NODES, N_NODES)
 
 
 def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_path: Path) -> None:

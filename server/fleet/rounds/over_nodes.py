@@ -1,30 +1,67 @@
-"""What is booked is told to the devices before noise is drawn, and they say what they were told before.
+"""What rounds over nodes have in common, whatever their protocol.
 
-A state folder that is copied and put back lacks what was released since, and nothing on the same disk shows it:
-that comes back with the copy. So devices keep it, each the last round that this server has signed as booked.
+What is booked is told to the devices before noise is drawn, and they say what they were told before: a state folder
+that is copied and put back lacks what was released since, and nothing on the same disk shows it: that comes back
+with the copy. So devices keep it, each the last round that this server has signed as booked.
 """
 
 import secrets
 import sys
-from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Final
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
+from fedboard.common.board import Board
+from fedboard.common.contribution import Request
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.protocol import AggregationProtocol, ExactSums
 from fedboard.common.rounds.question import ROUND, BookedRound
 from fedboard.common.rounds.step import reply_of
-from fedboard.common.wire.refusals import RefusedError
+from fedboard.common.task import ReleasedSums
+from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.rounds.asking import Asking, Pace, Roster, SignedMessage
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
+from fedboard.server.fleet.rounds.nodes import Nodes
+from fedboard.server.runtime import NoisedSums
 
 BEHIND: Final = "this server is behind its devices"
 """How the sentence begins with which such a run ends."""
 _LARGEST_REPLY = 1 << 13
+_OTHER_VERSION = (
+    "wrong-version: a device and this server run versions of fedboard that seal replies in different formats; "
+    "install the same version on both sides"
+)
+LASTING: Final = frozenset(
+    {
+        Refusal.NOT_ALLOWED,
+        Refusal.OVER_LIMIT,
+        Refusal.NOT_PRIVATE,
+        Refusal.OTHER_ADJACENCY,
+        Refusal.SINGLES_OUT,
+        Refusal.BAD_PROTOCOL,
+        Refusal.TOO_FEW,
+        Refusal.OTHER_HELPER,
+        Refusal.OTHER_ROSTER,
+    }
+)
+"""What a node's policy says of a run it says of all its rounds; in a later round it would only drop out again."""
+REFUSING: Final = LASTING | {
+    Refusal.UNSIGNED,
+    Refusal.BAD_SIGNATURE,
+    Refusal.EXPIRED,
+    Refusal.WRONG_VERSION,
+    Refusal.NOT_PUBLISHED,
+    Refusal.NOT_WITNESSED,
+}
+"""Whoever says this gives nothing to the round."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BookedRounds:
-    """Of one run.
+@dataclass(slots=True, kw_only=True)
+class OverNodes:
+    """A runtime of one run whose clients are nodes.
 
     Guarantee: private noise of a round is drawn only when as many of those who gave as the quorum have it on their
     disk that the round is booked: none of them gives to that round or an earlier one again. Whoever holds a later
@@ -32,10 +69,54 @@ class BookedRounds:
     Not guaranteed: that a server which was put back meets one of those devices. Only one that does is stopped.
     """
 
-    roster: Roster
+    nodes: Nodes
+    job: Job
     key: QuestionKey
+    """Signs what is asked."""
     run: str
+    protocol: AggregationProtocol
     pace: Pace
+    """Of the run's nodes so far."""
+    shown: Callable[[Board], None] = lambda _: None
+    """Waits until readers can have this board: devices that check what is published would refuse before."""
+    refused: Counter[Refusal] = field(default_factory=Counter)
+    """How often an answer was not taken, by code, in the last round."""
+    n_answers: int = 0
+    """Nodes whose answer was taken in the last round."""
+    bytes_up: int = 0
+    """Of all answers that were taken in the last round."""
+    bytes_down: int = 0
+    """To one node in the last round."""
+    attempts: int = 0
+    """How often the last round was asked."""
+    roster: Roster = field(init=False)
+    """Of the whole run: it knows who was admitted when the round began."""
+    _round: int = -1
+    _gave: frozenset[str] = frozenset()
+    """Nodes whose answers are in the sums of this round."""
+
+    def __post_init__(self) -> None:
+        """Make the roster."""
+        self.roster = Roster(self.nodes, self.job)
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        """Noised sums of releases that are paid for, once the devices keep that they are."""
+        last = max((one.receipt for one in booked.values()), key=lambda receipt: receipt.seq)
+        self.confirm(self._round, last.hash, self._gave)
+        return NoisedSums(sums=sums, requests=requests, booked=booked)
+
+    def told(self) -> dict[str, Any]:
+        """What the log says of the last round."""
+        return {
+            "answers": self.n_answers,
+            "refused": {code.value: count for code, count in sorted(self.refused.items()) if count},
+            "bytes_up": self.bytes_up,
+            "bytes_down": self.bytes_down,
+            "attempts": self.attempts,
+            TOLD: self.pace.slowest,
+        }
 
     def require_newest(self, number: int, head: str) -> None:
         """Before anything is asked or published by this process: hear from a quorum that none was told of more.
@@ -51,7 +132,7 @@ class BookedRounds:
         if not self._matters:
             return
         self.roster.when_enough()
-        if self._tell(number, head) < self.roster.job.rounds.quorum:
+        if self._tell(number, head) < self.job.rounds.quorum:
             raise TooFewAnswersError(
                 "too few devices said which rounds they were told of; nobody was asked, and nothing was spent",
                 asked=False,
@@ -73,7 +154,7 @@ class BookedRounds:
         """
         if not self._matters:
             return
-        confirmed, quorum = self._tell(number, head, gave), self.roster.job.rounds.quorum
+        confirmed, quorum = self._tell(number, head, gave), self.job.rounds.quorum
         if confirmed < quorum:
             raise TooFewAnswersError(
                 f"round {number}: {confirmed} of those who gave have confirmed that it is booked and the "
@@ -84,13 +165,13 @@ class BookedRounds:
     @property
     def _matters(self) -> bool:
         """Simulated nodes keep nothing, and seeded noise is the same each time."""
-        return not self.roster.job.is_simulated and self.roster.job.privacy.noise == "secure"
+        return not self.job.is_simulated and self.job.privacy.noise == "secure"
 
     def _tell(self, number: int, head: str, gave: Collection[str] | None = None) -> int:
         """How many keep it now, of those who gave; all who are there are told."""
-        pace, kept = self.roster.job.rounds, set[str]()
+        pace, kept = self.job.rounds, set[str]()
         booked = BookedRound(run=self.run, round=number, head=head, by=secrets.token_hex(16))
-        exchange = self.roster.nodes.exchange(largest=_LARGEST_REPLY)
+        exchange = self.nodes.exchange(largest=_LARGEST_REPLY)
         signed = SignedMessage(key=self.key, message=booked.to_bytes())
 
         def send(asked: list[str], seconds: float) -> None:
@@ -141,3 +222,21 @@ class BookedRounds:
                 "Nothing was released now. Put the newest state folder back, or restore a backup with fedboard "
                 "fleet restore"
             )
+
+
+def all_refuse(number: int) -> str:
+    """Nobody gave anything, and nobody will before somebody changes something."""
+    return (
+        f"all {number} nodes that were asked refuse; nobody gave anything, and nothing is spent by this round"
+    )
+
+
+def told_refusals(refused: Mapping[Refusal, int]) -> str:
+    """The same for a sentence."""
+    told = ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
+    return f"{told}; {_OTHER_VERSION}" if refused.get(Refusal.WRONG_VERSION) else told
+
+
+def told_times(number: int) -> str:
+    """How often, for a sentence."""
+    return "once" if number == 1 else f"{number} times"

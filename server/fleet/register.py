@@ -7,15 +7,106 @@ of, so a crash leaves it made or not made, and an invitation is used once.
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.wire.enrolment import JoinError, JoinRefusal, digest_of_secret
-from fedboard.server.fleet.members.records import COLUMNS, FORMAT, TABLES, Capacity, Member, OpenInvitation
+
+FORMAT = 2
+"""Of the file."""
+TABLES = """
+CREATE TABLE IF NOT EXISTS member (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE,
+    name TEXT NOT NULL,
+    max_users INTEGER NOT NULL CHECK (max_users >= 1),
+    joined REAL NOT NULL,
+    removed REAL,
+    version TEXT NOT NULL,
+    identity TEXT UNIQUE
+);
+CREATE UNIQUE INDEX IF NOT EXISTS name_of_member ON member (name) WHERE removed IS NULL;
+CREATE TABLE IF NOT EXISTS invitation (
+    digest TEXT PRIMARY KEY,
+    name TEXT NOT NULL,
+    max_users INTEGER NOT NULL CHECK (max_users >= 1),
+    made REAL NOT NULL,
+    expires REAL NOT NULL,
+    used REAL,
+    key TEXT,
+    presented_again INTEGER NOT NULL DEFAULT 0
+);
+"""
+COLUMNS = "number, key, name, max_users, joined, removed, version, identity"
+"""Of a member, in this order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One device, admitted or not."""
+
+    number: int
+    """In the order of their coming."""
+    key: str
+    """Public, Ed25519, 64 hexadecimal digits: by which it is known everywhere."""
+    name: str
+    max_users: int
+    """How many users' answers are taken from it at most."""
+    joined: float
+    """Seconds since 1970 UTC."""
+    removed: float | None
+    """When it was, if it was; for good."""
+    version: str
+    """Of fedboard when it joined; empty where it did not say."""
+    identity: str | None
+    """Key by which other members may know it, hexadecimal; None where it has shown none."""
+
+    @property
+    def admitted(self) -> bool:
+        """Whether it may take part."""
+        return self.removed is None
+
+    @staticmethod
+    def of(row: Sequence[Any]) -> "Member":
+        """Of a row with ``COLUMNS``."""
+        number, key, name, max_users, joined, removed, version, identity = row
+        return Member(
+            number=number,
+            key=key,
+            name=name,
+            max_users=max_users,
+            joined=joined,
+            removed=removed,
+            version=version,
+            identity=identity,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenInvitation:
+    """One that nobody has used; its secret is nowhere here."""
+
+    name: str
+    max_users: int
+    expires: float
+    """Seconds since 1970 UTC."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capacity:
+    """For how many enrolled devices a training is sized."""
+
+    devices: int
+    users: int
+    """Of all of them together."""
+
 
 _BUSY_MILLISECONDS = 5000
 
@@ -268,3 +359,30 @@ class Register:
 def _some(names: Iterable[str]) -> str:
     listed = list(names)
     return ", ".join(listed[:10]) + (", ..." if len(listed) > 10 else "") if listed else "none"
+
+
+class Admitted:
+    """The keys, read anew whenever anybody has changed the register. One thread uses it."""
+
+    def __init__(self, register: Register) -> None:
+        """Nothing is read yet."""
+        self._register = register
+        self._state: tuple[int, int] | None = None
+        self._keys: dict[str, Ed25519PublicKey] = {}
+
+    def now(self) -> tuple[Mapping[str, Ed25519PublicKey], bool]:
+        """Public key by its name, and whether they are others than at the last call.
+
+        Raises:
+            sqlite3.Error: it is not known who is admitted, so nobody is to be let in.
+        """
+        state = self._register.state()
+        if state == self._state:
+            return self._keys, False
+        names = [member.key for member in self._register.admitted()]
+        self._keys = {
+            name: self._keys.get(name) or Ed25519PublicKey.from_public_bytes(bytes.fromhex(name))
+            for name in names
+        }
+        self._state = state
+        return self._keys, True

@@ -1,1 +1,0 @@
-"""Who may take part: the devices that joined with an invitation, and those that were removed."""
