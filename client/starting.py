@@ -6,7 +6,7 @@ For entry points alone: a library that is imported changes nothing of the proces
 import atexit
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
@@ -19,15 +19,23 @@ a command is loaded.
 _USUAL = gc.get_threshold()
 _ON_DEMAND = frozenset({"numpy.f2py", "numpy.testing"})
 """SciPy takes all names of NumPy, these modules too, and uses them in its own tests alone: a third of its start."""
+OF_SERVERS = frozenset({"asyncio", "grpc.aio"})
+"""gRPC takes these too, and a device that calls a server uses neither: 2 MB of it."""
 
 
-def start_quickly() -> None:
-    """Call this first in a process; may be called again."""
+def start_quickly(*, unused: Iterable[str] = ()) -> None:
+    """Call this first in a process; may be called again.
+
+    Args:
+        unused: further modules that this process hardly uses, and that it has not imported yet.
+    """
     gc.set_threshold(_OBJECTS, *gc.get_threshold()[1:])
     atexit.unregister(gc.freeze)
     atexit.register(gc.freeze)  # nor is it looked through once more at the end, when all of it goes
-    if not any(isinstance(finder, _OnDemand) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _OnDemand())
+    finder = next((finder for finder in sys.meta_path if isinstance(finder, _OnDemand)), None)
+    if finder is None:
+        sys.meta_path.insert(0, finder := _OnDemand())
+    finder.modules |= {*unused}
 
 
 def lives_on() -> None:
@@ -41,10 +49,13 @@ def lives_on() -> None:
 class _OnDemand(MetaPathFinder):
     """Finds a few modules as they are, and has them run when something of theirs is used."""
 
+    def __init__(self) -> None:
+        self.modules = set(_ON_DEMAND)
+
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname not in _ON_DEMAND:
+        if fullname not in self.modules:
             return None
         found = PathFinder.find_spec(fullname, path, target)
         if found is not None and found.loader is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.client.starting import lives_on
+from fedboard.client.starting import OF_SERVERS, lives_on, start_quickly
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 def take_part(config: Path, *, once: bool) -> None:
     """Be the device until Ctrl-C, or for one answer."""
+    start_quickly(unused=OF_SERVERS)
     from fedboard.client.device.config import load_device, open_device
 
     device = load_device(config)

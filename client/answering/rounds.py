@@ -1,7 +1,7 @@
 """How a client answers a round: whatever comes in, what goes out is an answer within its bounds or a code."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from fedboard.client.answering.asker import Asker
@@ -16,6 +16,9 @@ from fedboard.common.task import ClientTask
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
+
+Refused = Callable[[Refusal], bytes]
+"""What is sent in place of an answer."""
 
 
 class Gate(Protocol):
@@ -65,7 +68,7 @@ class Gate(Protocol):
         ...
 
     def note(self, code: Refusal) -> None:
-        """Count a refusal that was not this gate's own."""
+        """Count a refusal: its own, or one that was made before it was asked."""
         ...
 
     def failed(self, error: Exception) -> None:
@@ -78,7 +81,18 @@ class Gate(Protocol):
         ...
 
 
-def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str = "numpy") -> bytes:
+def unheard(code: Refusal) -> None:
+    """Nobody on this device is told of a refusal as it is made."""
+
+
+def respond(
+    question: bytes,
+    *,
+    source: RatingSource,
+    gate: Gate,
+    backend: str = "numpy",
+    heard: Callable[[Refusal], object] = unheard,
+) -> bytes:
     """Answer one question, or keep what the server says that it has booked.
 
     Guarantee: never raises, and what it returns, sealed to the server's key, is an answer that was checked against
@@ -92,55 +106,48 @@ def respond(question: bytes, *, source: RatingSource, gate: Gate, backend: str =
         source: the ratings. Private.
         gate: policy and record.
         backend: which kernels compute.
+        heard: is told the code of a refusal, on the device itself.
     """
+
+    def refused(code: Refusal) -> bytes:
+        return noted(gate, code, heard)
+
     try:
         content = gate.asker.content(question)
         with suppress(RefusedError):  # it is no such message
-            return _held(BookedRound.from_bytes(content), question, gate)
+            return _held(BookedRound.from_bytes(content), question, gate, refused)
         asked = Question.from_bytes(content)
         envelope = Envelope.to(asked.reply_key, about=asked.about)
-    except RefusedError as refused:
-        note(gate, refused.code)
-        return refusal(refused.code)
-    return sealed_reply(envelope, gate, lambda: _reply(asked, source, gate, backend))
+    except RefusedError as error:
+        return refused(error.code)
+    return sealed_reply(envelope, lambda: _reply(asked, source, gate, backend), refused)
 
 
-def _held(booked: BookedRound, signed: bytes, gate: Gate) -> bytes:
+def _held(booked: BookedRound, signed: bytes, gate: Gate, refused: Refused) -> bytes:
     """What the server itself has said before: nothing of this device, so it is not sealed."""
     try:
         return reply_frame(gate.hold(booked, signed))
     except Exception:  # it is not kept, so it must not be confirmed
-        note(gate, Refusal.INTERNAL)
-        return refusal(Refusal.INTERNAL)
+        return refused(Refusal.INTERNAL)
 
 
 def _reply(question: Question, source: RatingSource, gate: Gate, backend: str) -> bytes:
-    with noted(gate):
-        if question.protocol != Trusted.NAME or question.form not in Trusted.FORMS:
-            raise RefusedError(Refusal.WRONG_FORM)
-        task, requests = asked_of(question, backend)
-        if question.form == "dense":
-            gate.asker.require_affordable(requests)
+    if question.protocol != Trusted.NAME or question.form not in Trusted.FORMS:
+        raise RefusedError(Refusal.WRONG_FORM)
+    task, requests = asked_of(question, backend)
+    if question.form == "dense":
+        gate.asker.require_affordable(requests)
     kept = gate.recall(question, requests)
     if kept is not None:
         return kept
     scale = gate.admit(question, question.board, requests)
     work = Work(task, question.board, requests)
-    with noted(gate):
-        work.require_sound()
-    answer = _answer(question, work, source, gate, scale, backend)
-    gate.commit(question, requests, scale, answer)
-    return answer
-
-
-def _answer(
-    question: Question, work: Work, source: RatingSource, gate: Gate, scale: Scale, backend: str
-) -> bytes:
+    work.require_sound()
     protocol = Trusted(form=question.form, backend=backend)
     cohort, message = made_from_rows(
         work, source, scale, lambda rows: protocol.encode(rows, work.requests), gate.failed
     )
-    return Answer(
+    answer = Answer(
         run=question.run,
         round=question.round,
         board_digest=question.board.digest,
@@ -148,39 +155,32 @@ def _answer(
         first_row=cohort.first_row,
         message=message,
     ).to_bytes(n_items=cohort.n_items)
+    gate.commit(question, requests, scale, answer)
+    return answer
 
 
-def sealed_reply(envelope: Envelope, gate: Gate, make: Callable[[], bytes]) -> bytes:
+def sealed_reply(envelope: Envelope, make: Callable[[], bytes], refused: Refused) -> bytes:
     """What ``make`` gives, or a refusal that is a code alone, sealed.
 
     Args:
         envelope: of the one who asked.
-        gate: is told of what failed.
-        make: notes its own refusals.
+        make: what is said.
+        refused: gives what is said instead.
     """
     try:
         return envelope.seal(make())
-    except RefusedError as refused:
-        return envelope.seal(refusal(refused.code))
+    except RefusedError as error:
+        return envelope.seal(refused(error.code))
     except Exception:  # its text may hold data of this device
-        note(gate, Refusal.INTERNAL)
-        return envelope.seal(refusal(Refusal.INTERNAL))
+        return envelope.seal(refused(Refusal.INTERNAL))
 
 
-def note(gate: Gate, code: Refusal) -> None:
-    """Tell the gate of a refusal that is not its own."""
+def noted(gate: Gate, code: Refusal, heard: Callable[[Refusal], object]) -> bytes:
+    """A refusal as it is sent: each that leaves this device is counted by the gate and heard here, once."""
+    heard(code)
     with suppress(Exception):  # a count that cannot be written is no reason to say anything else
         gate.note(code)
-
-
-@contextmanager
-def noted(gate: Gate) -> Iterator[None]:
-    """Tell the gate of refusals that are not its own."""
-    try:
-        yield
-    except RefusedError as refused:
-        note(gate, refused.code)
-        raise
+    return refusal(code)
 
 
 def asked_of(question: Question, backend: str) -> tuple[ClientTask, tuple[Request, ...]]:
@@ -199,4 +199,4 @@ def asked_of(question: Question, backend: str) -> tuple[ClientTask, tuple[Reques
     return task, requests
 
 
-__all__ = ["Gate", "RatingSource", "Scale", "asked_of", "note", "noted", "respond", "sealed_reply"]
+__all__ = ["Gate", "RatingSource", "Scale", "asked_of", "noted", "respond", "sealed_reply", "unheard"]

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fedboard.client.answering.contributing import RatingSource, Work, made_from_rows
-from fedboard.client.answering.rounds import Gate, asked_of, note, noted, respond, sealed_reply
+from fedboard.client.answering.rounds import Gate, asked_of, noted, respond, sealed_reply, unheard
 from fedboard.client.answering.session_memory import Remembered, Vault, digest
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
-from fedboard.common.rounds.question import ROUND, STEP, Question, refusal
+from fedboard.common.rounds.question import ROUND, STEP, Question
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import ClientTask
 from fedboard.common.wire.refusals import Refusal, RefusedError
@@ -67,6 +67,12 @@ class Client:
     noise: NoiseOf = secure_noise
     backend: str = "numpy"
     """Which kernels compute."""
+    heard: Callable[[Refusal], object] = unheard
+    """Is told the code of each refusal, on the device itself."""
+
+    def refused(self, code: Refusal) -> bytes:
+        """What is sent in place of an answer; it is counted."""
+        return noted(self.gate, code, self.heard)
 
 
 def respond_to(kind: str, content: bytes, board: bytes | None, client: Client) -> bytes:
@@ -81,11 +87,15 @@ def respond_to(kind: str, content: bytes, board: bytes | None, client: Client) -
         client: who answers.
     """
     if kind == ROUND and board is None:
-        return respond(content, source=client.source, gate=client.gate, backend=client.backend)
-    if kind == STEP:
-        return respond_step(content, board, client)
-    note(client.gate, Refusal.MALFORMED)
-    return refusal(Refusal.MALFORMED)
+        return respond(
+            content, source=client.source, gate=client.gate, backend=client.backend, heard=client.heard
+        )
+    return respond_step(content, board, client) if kind == STEP else client.refused(Refusal.MALFORMED)
+
+
+def is_asking(kind: str, board: bytes | None) -> bool:
+    """Whether ``respond_to`` looks at the content of a message of this kind, with this beside it."""
+    return kind == STEP or (kind == ROUND and board is None)
 
 
 def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:
@@ -105,14 +115,12 @@ def respond_step(content: bytes, board: bytes | None, client: Client) -> bytes:
     try:
         step = StepMessage.from_bytes(client.gate.asker.content(content, board))
         envelope = Envelope.to(step.reply_key, about=step.sealed_about)
-    except RefusedError as refused:
-        note(client.gate, refused.code)
-        return refusal(refused.code)
+    except RefusedError as error:
+        return client.refused(error.code)
     except Exception:
-        note(client.gate, Refusal.INTERNAL)
-        return refusal(Refusal.INTERNAL)
+        return client.refused(Refusal.INTERNAL)
     asked = _digest_of(step, board)
-    return sealed_reply(envelope, client.gate, lambda: reply_frame(_reply(step, asked, board, client)))
+    return sealed_reply(envelope, lambda: reply_frame(_reply(step, asked, board, client)), client.refused)
 
 
 def _reply(step: StepMessage, asked: str, board: bytes | None, client: Client) -> bytes:
@@ -123,8 +131,10 @@ def _reply(step: StepMessage, asked: str, board: bytes | None, client: Client) -
             question, _, requests = _asked(step, board, client)
             client.gate.repeat(question, requests)
         return known.reply
-    with noted(client.gate):
-        _require_in_turn(step, known)
+    if known is None and step.number != 0:
+        raise RefusedError(Refusal.NO_SESSION)
+    if known is not None and step.number <= known.number:
+        raise RefusedError(Refusal.DUPLICATE)
     if known is None:
         client.gate.welcome(step)
         state = protocol.join(step.about, client.noise(step)).to_bytes()
@@ -136,8 +146,7 @@ def _reply(step: StepMessage, asked: str, board: bytes | None, client: Client) -
 
     if board is None:
         session = resumed()
-        with noted(client.gate):
-            reply = session.answer(step.message, None)
+        reply = session.answer(step.message, None)
     else:
         session, reply = _contributed(step, board, client, resumed)
     remembered = Remembered(
@@ -150,11 +159,10 @@ def _reply(step: StepMessage, asked: str, board: bytes | None, client: Client) -
 def _asked(
     step: StepMessage, board: bytes, client: Client
 ) -> tuple[Question, ClientTask, tuple[Request, ...]]:
-    with noted(client.gate):
-        question = step.question(board)
-        task, requests = asked_of(question, client.backend)
-        client.gate.asker.require_affordable(requests)
-        return question, task, requests
+    question = step.question(board)
+    task, requests = asked_of(question, client.backend)
+    client.gate.asker.require_affordable(requests)
+    return question, task, requests
 
 
 def _digest_of(step: StepMessage, board: bytes | None) -> str:
@@ -162,13 +170,6 @@ def _digest_of(step: StepMessage, board: bytes | None) -> str:
     hashed = hashlib.sha256(step.to_bytes())
     hashed.update(b"" if board is None else hashlib.sha256(board).digest())
     return hashed.hexdigest()
-
-
-def _require_in_turn(step: StepMessage, known: Remembered | None) -> None:
-    if known is None and step.number != 0:
-        raise RefusedError(Refusal.NO_SESSION)
-    if known is not None and step.number <= known.number:
-        raise RefusedError(Refusal.DUPLICATE)
 
 
 def _contributed(
@@ -179,14 +180,12 @@ def _contributed(
     question, task, requests = _asked(step, board, client)
     scale = gate.admit(question, question.board, requests)
     work = Work(task, question.board, requests)
-    with noted(gate):
-        work.require_sound()
+    work.require_sound()
 
     def give(rows: Contribution) -> tuple[ClientSession, bytes]:
         session = resumed()  # as it was: one that has failed may be half way
         return session, session.answer(step.message, Given(contribution=rows, requests=requests))
 
-    with noted(gate):
-        _, (session, reply) = made_from_rows(work, client.source, scale, give, gate.failed)
+    _, (session, reply) = made_from_rows(work, client.source, scale, give, gate.failed)
     gate.commit(question, requests, scale, None)
     return session, reply

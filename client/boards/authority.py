@@ -1,7 +1,8 @@
 """The authority that vouches for the certificate of a server."""
 
-import ssl
 from pathlib import Path
+
+from cryptography import x509
 
 from fedboard.common.errors import InputError
 from fedboard.common.wire.certificate_dates import require_current
@@ -30,8 +31,8 @@ def read_authority(path: Path) -> str:
     """
     try:
         content = path.read_text(encoding="ascii")
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content)
-    except (ssl.SSLError, ValueError) as error:
+        x509.load_pem_x509_certificates(content.encode("ascii"))
+    except ValueError as error:
         raise InputError(f"{path}: {_WANTED}; this file is none") from error
     except OSError as error:
         raise InputError(f"{path}: {_WANTED}; this file cannot be read ({error.strerror})") from error

@@ -7,12 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedboard.client.boards.sources import BoardSource, open_source
-from fedboard.client.boards.trust import Trust
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses
@@ -21,6 +19,10 @@ from fedboard.common.keys.roots import QUESTIONS, Root
 from fedboard.common.keys.validity import Clock
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PinnedServer
+
+if TYPE_CHECKING:  # a device that has pinned a key asks nobody for roots
+    from fedboard.client.boards.sources import BoardSource
+    from fedboard.client.boards.trust import Trust
 
 _log = logging.getLogger(__name__)
 
@@ -45,14 +47,16 @@ class FollowedServer:
     """A root, known beforehand."""
     kept: Path
     """Folder in which the roots that followed are remembered."""
-    source: Callable[[], BoardSource] | None = None
+    source: "Callable[[], BoardSource] | None" = None
     """Where newer roots are looked for; None: nowhere."""
     monotonic: Clock = time.monotonic
-    _trust: Trust = field(init=False)
+    _trust: "Trust" = field(init=False)
     _looked: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Take up what is remembered."""
+        from fedboard.client.boards.trust import Trust
+
         self._trust = Trust(self.pinned, self.kept)
 
     @property
@@ -139,6 +143,8 @@ def server_of(
     """
     if not _is_json(path):
         return PinnedServer.read(path)
+    from fedboard.client.boards.sources import open_source
+
     pinned = PinnedKey.read(path, witnesses=witnesses)
     if QUESTIONS not in pinned.root.roles:
         raise InputError(

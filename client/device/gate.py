@@ -54,7 +54,7 @@ class DeviceGate:
     Guarantee: each release of a run is answered at most once, all answers to a run come from one chain of boards
     with one configuration, one catalogue and one personal scale, and nothing passes that would break the user's
     limit. An answer is sent again only while it is kept, and where the policy of the moment allows its question.
-    What is refused is counted and changes nothing else.
+    What is refused is counted as it is sent (``note``) and changes nothing else.
     Not guaranteed: that a server states its noise truthfully, see ``DeviceLedger``.
     """
 
@@ -117,7 +117,7 @@ class DeviceGate:
         Raises:
             RefusedError: it is not answered again; the code says why.
         """
-        with self._counting():
+        with _as_refusals():
             self._require_allowed(question, question.board)
             self._require_promise(question.board, requests, _plan_of(question.board))
             self._require_within_limits(question.run, question=is_question(question.board))
@@ -136,7 +136,7 @@ class DeviceGate:
         Raises:
             RefusedError: the code says why.
         """
-        with self._counting():
+        with _as_refusals():
             self._require_allowed(question, board)
             self._require_history(question.run, board)
             plan = _plan_of(board)
@@ -149,7 +149,7 @@ class DeviceGate:
         Raises:
             RefusedError: the code says why.
         """
-        with self._counting():
+        with _as_refusals():
             self._require_run(step.run, step.protocol, private_noise=step.private_noise)
             return relied_on(
                 step.protocol, step.parameters, self._policy, backend=backend, voucher=self._voucher
@@ -161,7 +161,7 @@ class DeviceGate:
         Raises:
             RefusedError: this round, or a later one, was answered.
         """
-        with self._counting():
+        with _as_refusals():
             self._require_not_booked(step.run, step.round)
             answered = [about.round for about, _ in self._answered(step.run)]
             _require(step.round not in answered, Refusal.ANSWERED_BEFORE)
@@ -178,7 +178,7 @@ class DeviceGate:
         about = AnsweredBoard(
             round=question.round, board=question.board.digest, terms=terms_of(question.board)
         )
-        with self._counting():
+        with _as_refusals():
             if answer is not None:
                 self._answers.keep(question, answer)
             try:
@@ -206,7 +206,7 @@ class DeviceGate:
         return before
 
     def note(self, code: Refusal) -> None:
-        """Count a refusal that was made before this gate saw the question."""
+        """Count a refusal, as it is sent."""
         self._refusals.add(code)
 
     def failed(self, error: Exception) -> None:
@@ -319,15 +319,20 @@ class DeviceGate:
         given = (entry for entry in self._ledger.given() if entry.run == run)
         return [(entry.about, entry.scale) for entry in given if entry.about is not None]
 
-    @contextmanager
-    def _counting(self) -> Iterator[None]:
-        """Count each refusal by its code; what the ledger refuses gets one too."""
-        try:
-            yield
-        except FedboardError as error:
-            code = _code(error)
-            self._refusals.add(code)
-            raise RefusedError(code) from None
+
+@contextmanager
+def _as_refusals() -> Iterator[None]:
+    """What the ledger and the files of this device refuse has a code too."""
+    try:
+        yield
+    except RefusedError:
+        raise
+    except BudgetExceededError:
+        raise RefusedError(Refusal.OVER_LIMIT) from None
+    except PrivacyError:
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    except FedboardError:
+        raise RefusedError(Refusal.INTERNAL) from None
 
 
 def _plan_of(board: Board) -> Sequence[Sequence[Request]]:
@@ -349,17 +354,6 @@ def _require_name(run: str) -> None:
         require_run_name(run)
     except PrivacyError:
         raise RefusedError(Refusal.WRONG_RUN) from None
-
-
-def _code(error: FedboardError) -> Refusal:
-    match error:
-        case RefusedError():
-            return error.code
-        case BudgetExceededError():
-            return Refusal.OVER_LIMIT
-        case PrivacyError():
-            return Refusal.BAD_BOARD
-    return Refusal.INTERNAL
 
 
 def _require(holds: bool, code: Refusal) -> None:

@@ -10,16 +10,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from threading import Event
 
-from fedboard.client.answering.heard_gate import HeardGate
-from fedboard.client.answering.rounds import RatingSource, respond
+from fedboard.client.answering.rounds import RatingSource
 from fedboard.client.answering.session_memory import MemoryVault
-from fedboard.client.answering.steps import Client, SessionGate, respond_step
+from fedboard.client.answering.steps import Client, SessionGate, is_asking, respond_to
 from fedboard.client.boards.authority import read_authority
 from fedboard.client.node.connection import CallError, Received, ServerConnection
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
 from fedboard.client.node.waits import Waits, jittered, pause_after, rest
-from fedboard.common.rounds.question import ROUND, STEP, refusal
+from fedboard.common.rounds.question import refusal
 from fedboard.common.wire.devices import DeviceKey
 from fedboard.common.wire.refusals import Refusal
 
@@ -129,19 +128,20 @@ class Node:
 
     def _answer(self, received: Received) -> bytes:
         """What is sent: an answer, or a code; never the text of what went wrong."""
-        frame = received.frame
-        if frame is None:
+        if received.frame is None:
             return self._refusal(Refusal.TOO_LARGE)
-        alone = received.kind == ROUND and received.board is None
-        if not alone and received.kind != STEP:
+        if not is_asking(received.kind, received.board):
             return self._refusal(Refusal.MALFORMED)
         try:
-            with self._open() as (source, opened):
-                gate = HeardGate(opened, self.tally.refuse)
-                if alone:
-                    return respond(frame, source=source, gate=gate, backend=self._backend)
-                client = Client(source=source, gate=gate, vault=self._vault, backend=self._backend)
-                return respond_step(frame, received.board, client)
+            with self._open() as (source, gate):
+                client = Client(
+                    source=source,
+                    gate=gate,
+                    vault=self._vault,
+                    backend=self._backend,
+                    heard=self.tally.refuse,
+                )
+                return respond_to(received.kind, received.frame, received.board, client)
         except Exception:  # its text may hold data of this device
             _log.exception("the device failed; the server is told a code and nothing else")
             return self._refusal(Refusal.INTERNAL)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.heard_gate import HeardGate
 from fedboard.client.answering.rounds import respond
 from fedboard.client.answering.session_memory import MemoryVault
 from fedboard.client.answering.steps import Client, respond_to
@@ -128,7 +127,7 @@ def answers_of_devices(places: Sequence[Path], heard: list[Refusal]) -> list[Ans
 
         def answer(kind: str, frame: bytes, board: bytes | None) -> bytes:
             with open_device(place) as (source, gate):
-                client = Client(source=source, gate=HeardGate(gate, heard.append), vault=vault)
+                client = Client(source=source, gate=gate, vault=vault, heard=heard.append)
                 return respond_to(kind, frame, board, client)
 
         return answer

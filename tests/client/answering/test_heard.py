@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from fedboard.client.answering.heard_gate import HeardGate
 from fedboard.client.answering.session_memory import MemoryVault
 from fedboard.client.answering.steps import Client, respond_to
 from fedboard.common.rounds.question import ROUND, STEP, refusal
@@ -26,7 +25,7 @@ def told_by(
 ) -> tuple[bytes, list[Refusal]]:
     """What the device sends, and what it hears of."""
     heard = list[Refusal]()
-    client = Client(source=device, gate=HeardGate(device, heard.append), vault=MemoryVault())
+    client = Client(source=device, gate=device, vault=MemoryVault(), heard=heard.append)
     return respond_to(kind, content, board, client), heard
 
 
