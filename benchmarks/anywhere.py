@@ -45,7 +45,7 @@ from accuracy.anywhere.summary import FLOORS, summary, table, verdict
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.tasks.registry import algorithm_names, usual
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.judging.references.known import ceiling_names, reference_names
+from fedboard.simulations.judging.references import ceiling_names, reference_names
 from fedboard.simulations.runs.without_privacy import is_reference
 
 BEST_OF_FEW = "adadpals-best"

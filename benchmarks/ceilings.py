@@ -25,7 +25,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.simulations.baselines.ease import presence
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.evaluation import judge
-from fedboard.simulations.judging.references.ceilings import Choice, search
+from fedboard.simulations.judging.references import Choice, search
 
 OURS = ("ease", "als-best")
 _GRID = {

@@ -16,7 +16,7 @@ from fedboard.common.tasks.registry import algorithm_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import SimulationConfig, overlay, read_config
 from fedboard.simulations.datasets import find_data
-from fedboard.simulations.judging.references.known import ALS, reference_names
+from fedboard.simulations.judging.references import ALS, reference_names
 from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.sweeps.cells import Cell
 

@@ -40,7 +40,7 @@ _COPIES = "Resume one copy of this folder at most: each draws new noise for the 
 
 def _algorithms() -> str:
     from fedboard.common.tasks.on_examples.registry import example_algorithm_names
-    from fedboard.simulations.judging.references.known import every_reference
+    from fedboard.simulations.judging.references import every_reference
 
     on_examples = f"; on examples, features with a label: {', '.join(example_algorithm_names())}"
     return private_algorithms(f"; without privacy: {', '.join(every_reference())}{on_examples}")

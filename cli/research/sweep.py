@@ -32,7 +32,7 @@ Examples:
 
 def _default_axis() -> str:
     from fedboard.cli.names import default_algorithm
-    from fedboard.simulations.judging.references.known import ALS
+    from fedboard.simulations.judging.references import ALS
 
     return default_algorithm().replace("]", f"; beside it {ALS}]")
 

@@ -21,7 +21,7 @@ from fedboard.common.tasks.shared.tuned import TUNED, recipes_of
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.judging.metrics.registry import main_metric
-from fedboard.simulations.judging.references.known import ALS
+from fedboard.simulations.judging.references import ALS
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem

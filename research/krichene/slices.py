@@ -11,9 +11,8 @@ from fedboard.simulations.baselines import AlsModel
 from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.judging.evaluation import neighbour_overlap
 from fedboard.simulations.judging.metrics import N_BUCKETS
-from fedboard.simulations.judging.references.known import ALS
+from fedboard.simulations.judging.references import ALS, fit_reference
 from fedboard.simulations.runs.kernel_choice import backend_of
-from fedboard.simulations.runs.without_privacy import fit_reference
 from research.krichene.benchmarks import (
     STATISTICS,
     Benchmark,

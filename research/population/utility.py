@@ -7,7 +7,7 @@ from typing import Any
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.people import PeopleConfig
-from fedboard.simulations.judging.references.known import ALS
+from fedboard.simulations.judging.references import ALS
 from fedboard.simulations.problem import load_data
 from research.liu.lines import Line, line_panels
 from research.population.curve import (

@@ -15,22 +15,31 @@ regularisation by (count + alpha0 size of the other side)^exponent.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort, row_blocks
+from fedboard.common.errors import InputError
+from fedboard.common.kernels.shared.packed import packed_size
 from fedboard.common.protocols.sums.exact import index_by_item
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als_config import AlsConfig
-from fedboard.simulations.baselines.means import mean_rating, require_catalogue
+from fedboard.simulations.baselines.means import require_catalogue
+from fedboard.simulations.baselines.sums import Sums, TrainRows
 
 _FIRST_NORM = 0.1
 """Typical norm of the first item vectors; results hardly depend on it (0.1 to 1 tried)."""
 _GRAM_ROWS = 1 << 16
 _ENTRIES_AT_ONCE = 1 << 18
 """Of each thread: their targets stay in cache until they are solved."""
+MOST_BYTES = 2 << 30
+"""Of one set of sums over a stream; a worker holds one."""
+_PRODUCT_BYTES = 1 << 25
+_ITEMS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +70,7 @@ class AlsModel:
             Zeros for a user without history.
         """
         require_catalogue(history, self.item_coordinates.shape[0])
-        return self._fit_rows(history, labels_of(self, history), threads=threads)
+        return self._fit_rows(history, _labels_of(self, history), threads=threads)
 
     def _fit_rows(self, history: Cohort, labels: Float32Array, *, threads: int) -> Float32Array:
         config = self.config
@@ -70,7 +79,7 @@ class AlsModel:
             history.items,
             labels,
             self.item_coordinates,
-            ridge=ridge_of(
+            ridge=_ridge_of(
                 history.counts, history.n_items, config.user_ridge, config.user_ridge_exponent, config
             ),
             config=config,
@@ -119,13 +128,14 @@ def fit_als(
     Raises:
         InputError: no ratings.
     """
+    counts = TrainRows.of(train).counts
     index = index_by_item(train.indptr, train.items, train.n_items)
-    model = first_model(mean_rating(train), train.n_items, config)
-    labels = labels_of(model, train)
+    model = _first_model(counts.mean, train.n_items, config)
+    labels = _labels_of(model, train)
     by_item = labels[index.entries]
-    n_active = int(np.count_nonzero(train.counts))
-    counts = np.diff(index.indptr)
-    ridge = ridge_of(counts, n_active, config.item_ridge, config.item_ridge_exponent, config)
+    ridge = _ridge_of(
+        np.diff(index.indptr), counts.n_active, config.item_ridge, config.item_ridge_exponent, config
+    )
     for sweep in range(1, config.sweeps + 1):
         local = model._fit_rows(train, labels, threads=config.threads)
         solved = _solve_side(
@@ -137,7 +147,96 @@ def fit_als(
     return model
 
 
-def first_model(mean: float, n_items: int, config: AlsConfig) -> AlsModel:
+def fit_als_by_sums(train: TrainRows, config: AlsConfig) -> AlsModel:
+    """As ``fit_als`` to its rounding, for users who do not fit into memory: a pass for each sweep.
+
+    Users' vectors are made anew in each block, and items are solved from float64 sums over them, so that no user's
+    vector has to be kept.
+
+    Raises:
+        InputError: no ratings, or a catalogue and rank whose sums a worker cannot hold.
+    """
+    model = _first_model(train.counts.mean, train.source.n_items, replace(config, threads=1))
+    shapes = _item_sum_shapes(model)
+    for spans, own in train.sweeps(config.sweeps):
+        sums = train.summed(shapes, partial(_add_item_sums, model), spans)
+        ridge = _ridge_of(
+            own.item_counts, own.n_active, config.item_ridge, config.item_ridge_exponent, config
+        )
+        model = replace(model, item_coordinates=_solve_items(sums, ridge, own.item_counts, config))
+    return replace(model, config=config)
+
+
+def _item_sum_shapes(model: AlsModel) -> dict[str, tuple[int, ...]]:
+    """Of what ``_add_item_sums`` adds to.
+
+    Raises:
+        InputError: a worker cannot hold them.
+    """
+    n_items, width = model.item_coordinates.shape
+    needed = 8 * n_items * (packed_size(width) + width)
+    if needed > MOST_BYTES:
+        raise InputError(
+            f"ALS on a stream keeps a matrix per item, {needed / 2**30:.1f} GiB for {n_items} items at width "
+            f"{width}, and {MOST_BYTES / 2**30:.0f} GiB are allowed; fit it at a smaller rank"
+        )
+    shapes: dict[str, tuple[int, ...]] = {
+        "products": (n_items, packed_size(width)),
+        "linear": (n_items, width),
+    }
+    return {**shapes, "gram": (width, width)} if model.config.unobserved_weight > 0 else shapes
+
+
+def _add_item_sums(model: AlsModel, cohort: Cohort, sums: Sums) -> None:
+    """Add, over the users x of each item, x x^T (packed upper triangles) and label x; and x x^T over all users.
+
+    Args:
+        model: whose items the users' vectors are solved on, here and now.
+        cohort: private.
+        sums: of ``_item_sum_shapes``, added to in place.
+    """
+    users = model.fit_local(cohort).astype(np.float64)
+    labels = _labels_of(model, cohort).astype(np.float64)
+    if "gram" in sums:
+        sums["gram"] += users.T @ users
+    if model.config.biases:
+        labels = labels - users[cohort.user_of_entry(), 0]
+        users[:, 0] = 1.0
+    shape = (cohort.n_users, cohort.n_items)
+    rated = csr_array((np.ones(cohort.items.size), cohort.items, cohort.indptr), shape=shape).T.tocsr()
+    sums["linear"] += csr_array((labels, cohort.items, cohort.indptr), shape=shape).T @ users
+    rows, columns = np.triu_indices(users.shape[1])
+    at_once = max(1, _PRODUCT_BYTES // (8 * max(cohort.n_users, cohort.n_items)))
+    for start in range(0, rows.size, at_once):
+        some = slice(start, start + at_once)
+        sums["products"][:, some] += rated @ (users[:, rows[some]] * users[:, columns[some]])
+
+
+def _solve_items(sums: Sums, ridge: Float32Array, counts: FloatArray, config: AlsConfig) -> Float32Array:
+    """Every item's coordinates, float32, shape (n_items, width); zeros for an item that nobody rated.
+
+    Args:
+        sums: over all users.
+        ridge: of each item, shape (n_items,).
+        counts: ratings of each item, shape (n_items,).
+        config: of the fit.
+    """
+    n_items, width = sums["linear"].shape
+    rows, columns = np.triu_indices(width)
+    added = config.unobserved_weight * sums["gram"] if "gram" in sums else np.zeros((width, width))
+    solved = np.zeros((n_items, width), dtype=np.float32)
+    for start in range(0, n_items, _ITEMS_AT_ONCE):
+        some = slice(start, min(start + _ITEMS_AT_ONCE, n_items))
+        matrices = np.empty((some.stop - start, width, width))
+        matrices[:, rows, columns] = matrices[:, columns, rows] = sums["products"][some]
+        matrices += added
+        matrices[:, range(width), range(width)] += ridge[some, None]
+        found = np.linalg.solve(matrices, sums["linear"][some, :, None])[..., 0]
+        solved[some] = np.where(counts[some, None] > 0, found, 0.0)
+    return solved
+
+
+def _first_model(mean: float, n_items: int, config: AlsConfig) -> AlsModel:
     """Random item vectors, biases zero; ``mean`` of all ratings, stars."""
     rng = np.random.default_rng(config.seed)
     first = rng.standard_normal((n_items, config.rank), dtype=np.float32)
@@ -148,13 +247,13 @@ def first_model(mean: float, n_items: int, config: AlsConfig) -> AlsModel:
     return AlsModel(config=config, mean=mean if explicit else 0.0, item_coordinates=first)
 
 
-def labels_of(model: AlsModel, rows: Cohort) -> Float32Array:
+def _labels_of(model: AlsModel, rows: Cohort) -> Float32Array:
     """What is fitted: ratings less their mean, in the fit's unit; float32, shape (n_ratings,). Private."""
     labels: Float32Array = (rows.ratings - np.float32(model.mean)) / np.float32(model.config.unit)
     return labels
 
 
-def ridge_of(
+def _ridge_of(
     counts: IntArray | FloatArray, n_others: int, strength: float, exponent: float, config: AlsConfig
 ) -> Float32Array:
     """Per row strength (count + alpha0 n_others)^exponent, float32; the bracket is at least 1."""

@@ -11,7 +11,8 @@ Popularity: everybody is recommended the items that most users chose.
 Local only: what a device can do with its own history and the public rating range, and nothing else.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,7 @@ from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.simulations.baselines.sums import Sums, TrainRows
 
 
 class Predictor(Protocol):
@@ -129,11 +131,7 @@ class ItemMeanModel:
 
 
 def fit_item_mean(
-    train: Cohort,
-    *,
-    rating_range: tuple[float, float],
-    strength: float = DEFAULT_STRENGTH,
-    backend: str = "numpy",
+    train: Cohort | TrainRows, *, rating_range: tuple[float, float], strength: float = DEFAULT_STRENGTH
 ) -> ItemMeanModel:
     """Average each item's ratings together with ``strength`` ratings at the global mean.
 
@@ -143,7 +141,6 @@ def fit_item_mean(
         train: explicit ratings. Private.
         rating_range: lowest and highest possible rating. Public.
         strength: weight of the global mean, in ratings; > 0. Public.
-        backend: which kernels add up; never changes the result.
 
     Returns:
         The model. Not private: simulation only.
@@ -153,23 +150,10 @@ def fit_item_mean(
     """
     if not strength > 0:
         raise InputError(f"strength must be > 0, got {strength}")
-    mean = mean_rating(train)
-    level = np.full(train.n_users, mean)
-    sums = kernels.sums_by_item(
-        train.indptr, train.items, train.ratings, level, n_items=train.n_items, backend=backend
-    )
-    return ItemMeanModel(item_means=np.clip(mean + sums / (train.item_counts() + strength), *rating_range))
-
-
-def mean_rating(train: Cohort) -> float:
-    """The mean of all ratings, exact to float64. Not private: simulation only.
-
-    Raises:
-        InputError: there are no ratings.
-    """
-    if train.n_ratings == 0:
-        raise InputError("a baseline needs at least one training rating; check the split")
-    return float(np.mean(train.ratings, dtype=np.float64))
+    counts = TrainRows.of(train).counts
+    residuals = counts.item_sums - counts.mean * counts.item_counts
+    means = counts.mean + residuals / (counts.item_counts + strength)
+    return ItemMeanModel(item_means=np.clip(means, *rating_range))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,8 +222,8 @@ class BiasModel:
         return recommend_alike(self.item_biases, history, k=k)
 
 
-def fit_bias(train: Cohort, config: BiasConfig) -> BiasModel:
-    """Fit item biases b and user biases c by exact alternation.
+def fit_bias(train: Cohort | TrainRows, config: BiasConfig) -> BiasModel:
+    """Fit item biases b and user biases c by exact alternation, users' biases made anew in each block.
 
     Minimises sum (y_ij - mean - b_i - c_j)^2 + item_ridge |b|^2 + user_ridge |c|^2.
 
@@ -255,18 +239,25 @@ def fit_bias(train: Cohort, config: BiasConfig) -> BiasModel:
 
     Reference: Y. Koren, R. Bell, C. Volinsky (2009), Matrix factorization techniques for recommender systems.
     """
-    counts = train.item_counts()
-    model = BiasModel(config=config, mean=mean_rating(train), item_biases=np.zeros(train.n_items))
-    centred = train.ratings - np.float32(model.mean)
-    for _ in range(config.sweeps):
-        own = model._biases_of(train, centred)
-        sums = kernels.sums_by_item(
-            train.indptr, train.items, centred, own, n_items=train.n_items, backend=config.backend
-        )
-        model = BiasModel(
-            config=config, mean=model.mean, item_biases=np.asarray(sums / (counts + config.item_ridge))
-        )
+    rows = TrainRows.of(train)
+    model = BiasModel(config=config, mean=rows.counts.mean, item_biases=np.zeros(rows.source.n_items))
+    for spans, own in rows.sweeps(config.sweeps):
+        shapes = {"residuals": model.item_biases.shape}
+        sums = rows.summed(shapes, partial(_add_residuals, model), spans)["residuals"]
+        model = replace(model, item_biases=sums / (own.item_counts + config.item_ridge))
     return model
+
+
+def _add_residuals(model: BiasModel, cohort: Cohort, sums: Sums) -> None:
+    centred = cohort.ratings - np.float32(model.mean)
+    sums["residuals"] += kernels.sums_by_item(
+        cohort.indptr,
+        cohort.items,
+        centred,
+        model._biases_of(cohort, centred),
+        n_items=cohort.n_items,
+        backend=model.config.backend,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -286,7 +277,7 @@ class PopularityModel:
         return recommend_alike(self.item_counts, history, k=k)
 
 
-def fit_popularity(train: Cohort) -> PopularityModel:
+def fit_popularity(train: Cohort | TrainRows) -> PopularityModel:
     """Count the users of each item.
 
     Args:
@@ -295,8 +286,7 @@ def fit_popularity(train: Cohort) -> PopularityModel:
     Returns:
         The model. Not private: simulation only.
     """
-    counts = train.item_counts()
-    return PopularityModel(item_counts=counts.astype(np.float64))
+    return PopularityModel(item_counts=TrainRows.of(train).counts.item_counts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

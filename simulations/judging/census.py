@@ -4,26 +4,18 @@ Results by users' activity: are people with few ratings served as well as those 
 
 Users are told apart by how many ratings they are known by, in five groups of equally many, fewer where there are
 not five. Of users who are known by equally many ratings those of lower rows are in the lower group.
-
-Judging on some of the users alone, where there are very many. Who they are is drawn by coins of their keys.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, BoolArray, FloatArray, IndexArray, IntArray
-from fedboard.common.cohort import Cohort
-from fedboard.common.per_user.mixing import mix64
-from fedboard.simulations.datasets import Triples
-from fedboard.simulations.datasets.splits import HeldOut, RatingSplit
-from fedboard.simulations.datasets.splits.coins import below
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.simulations.judging.metrics.metric import N_BUCKETS, bucket_edges, popularity_buckets
 from fedboard.simulations.judging.metrics.ranking import head_buckets
-from fedboard.simulations.judging.split_blocks import Span, Split, SplitBlocks, held_out_of, judged_users
+from fedboard.simulations.judging.split_blocks import Span, held_out_of, judged_users
 
 EDGES = "activity_edges"
 """In records: the numbers of ratings between which the groups lie."""
@@ -135,28 +127,19 @@ class Census:
     """Of the users who are judged."""
 
     @classmethod
-    def of_span(cls, span: Span, part: str) -> Self:
+    def of_span(cls, span: Span, part: str, item_counts: IntArray | None = None) -> Self:
         """Count the users of one span; what a job returns.
 
         Args:
             span: private.
             part: ``validation`` or ``test``.
+            item_counts: where the items are counted already, which then is not done again. Private.
         """
-        census = cls(np.zeros(span.source.n_items, dtype=np.int64))
+        census = cls(np.zeros(span.source.n_items, np.int64) if item_counts is None else item_counts)
         for split in span.blocks():
-            train = split.train
-            census.item_counts += train.item_counts()
+            if item_counts is None:
+                census.item_counts += split.train.item_counts()
             census.activity.add(span.start, held_out_of(split, part)[0].counts[judged_users(split, part)])
-        return census
-
-    @classmethod
-    def of_spans(cls, spans: Sequence[Span], part: str, *, item_counts: IntArray) -> Self:
-        """The same here and now, where the items are counted already."""
-        census = cls(item_counts)
-        for span in spans:
-            for split in span.blocks():
-                known = held_out_of(split, part)[0].counts[judged_users(split, part)]
-                census.activity.add(span.start, known)
         return census
 
     def merge(self, other: "Census") -> None:
@@ -200,87 +183,3 @@ class ItemBuckets:
     def edges(self) -> FloatArray:
         """The counts between which the five lie."""
         return bucket_edges(self.counts, self.of_item)
-
-
-_SECRET = np.uint64(int.from_bytes(blake2b(b"fedboard judged users", digest_size=8).digest(), "little"))
-"""Other coins than those of any split."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SampledBlocks:
-    """Some of the users of another source: the others keep their rows, without ratings."""
-
-    source: SplitBlocks
-    share: float
-    """Probability that a user is among them, in (0, 1]."""
-
-    @property
-    def n_users(self) -> int:
-        """Rows of the source."""
-        return self.source.n_users
-
-    @property
-    def n_items(self) -> int:
-        """Size of the catalogue."""
-        return self.source.n_items
-
-    def blocks(self, start: int, stop: int) -> Iterator[Split]:
-        """As of ``SplitBlocks``."""
-        for split in self.source.blocks(start, stop):
-            yield _of_users(split, drawn(split.train.keys, self.share))
-
-
-def drawn(user_keys: BitArray, share: float) -> BoolArray:
-    """Which users are in a sample, bool; whoever else there is.
-
-    Args:
-        user_keys: as from ``fedboard.simulations.datasets.id_keys``. Private.
-        share: probability of each.
-    """
-    return below(mix64(mix64(user_keys ^ _SECRET)), share)
-
-
-def _of_users(split: Split, chosen: BoolArray) -> Split:
-    if isinstance(split, RatingSplit):
-        return RatingSplit(
-            train=_rows(split.train, chosen),
-            train_and_validation=_rows(split.train_and_validation, chosen),
-            validation=_triples(split.validation, chosen),
-            test=_triples(split.test, chosen),
-        )
-    return replace(
-        split,
-        train=_rows(split.train, chosen),
-        validation=_held_out(split.validation, chosen),
-        test=_held_out(split.test, chosen),
-    )
-
-
-def _rows(cohort: Cohort, chosen: BoolArray) -> Cohort:
-    return cohort.where(chosen[cohort.user_of_entry()])
-
-
-def _triples(triples: Triples, chosen: BoolArray) -> Triples:
-    own = chosen[triples.users]
-    return Triples(users=triples.users[own], items=triples.items[own], values=triples.values[own])
-
-
-def _held_out(held_out: HeldOut, chosen: BoolArray) -> HeldOut:
-    own = chosen[held_out.users]
-    return HeldOut(
-        users=held_out.users[own],
-        history=_without_other_rows(held_out.history, own),
-        target=_without_other_rows(held_out.target, own),
-    )
-
-
-def _without_other_rows(cohort: Cohort, chosen: BoolArray) -> Cohort:
-    entries = chosen[cohort.user_of_entry()]
-    counts = cohort.counts[chosen]
-    return Cohort(
-        indptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
-        items=cohort.items[entries],
-        ratings=cohort.ratings[entries],
-        n_items=cohort.n_items,
-        user_keys=None if cohort.user_keys is None else cohort.user_keys[chosen],
-    )

@@ -2,15 +2,32 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
-from fedboard.common.arrays import IndexArray
+from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
+from fedboard.common.per_user.mixing import mix64
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
+from fedboard.simulations.datasets.splits.coins import below
+from fedboard.simulations.problem import Problem
+from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.streams.spans import blocks_of, item_keys_of
+from fedboard.simulations.streams.splitting import Splitting
+from fedboard.simulations.streams.stream import UserStream
+
+BLOCK_RATINGS = 1 << 19
+"""Of a block, unless somebody says otherwise: lists of its users take as much again as what is read of them."""
+_FEWEST_PER_SPAN, _MOST_PER_SPAN = 1 << 13, 1 << 18
+_SPANS = 64
+_ITEMS_PER_USER = 8
+"""Of a job in memory at least: what it returns is of the size of the catalogue."""
+_SECRET = np.uint64(int.from_bytes(blake2b(b"fedboard judged users", digest_size=8).digest(), "little"))
+"""Other coins than those of any split."""
 
 Split = RatingSplit | UserSplit
 
@@ -30,6 +47,12 @@ class SplitBlocks(Protocol):
         """The splits of users start:stop, as many at a time as memory allows, in the order of their rows; rows of
         each split are counted from its first.
         """
+
+    def train(self, start: int, stop: int) -> Iterator[Cohort]:
+        """What a board is learnt from of users start:stop, in the order of their rows."""
+
+    def spans(self, part: str) -> "list[Span]":
+        """All users, cut into jobs that judge them on a part; who computes never changes a number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,11 +90,15 @@ class InMemoryBlocks:
         """All of them at once."""
         yield self._rows(start, stop)
 
-    def spans(self, part: str, *, users_per_span: int) -> list[Span]:
+    def train(self, start: int, stop: int) -> Iterator[Cohort]:
+        """All of them at once."""
+        yield self.split.train.rows(start, stop)
+
+    def spans(self, part: str) -> list[Span]:
         """Cut so that each span has as many users to judge, and carries its own ratings alone, without those that
         judging does not read.
         """
-        found = []
+        found, users_per_span = [], max(_FEWEST_PER_SPAN, self.n_items // _ITEMS_PER_USER)
         for start, stop in pairwise(self._cuts(part, users_per_span)):
             own = InMemoryBlocks(split=_read(self._rows(start, stop), part))
             found.append(Span(source=own, start=start, stop=stop, offset=start))
@@ -97,6 +124,93 @@ class InMemoryBlocks:
             validation=_some_triples(split.validation, start, stop),
             test=_some_triples(split.test, start, stop),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBlocks:
+    """A stream with its split: picklable and as small as the stream; memory is of one block, however many users."""
+
+    stream: UserStream
+    splitting: Splitting
+    block_ratings: int = BLOCK_RATINGS
+    """At most so many ratings are read at once, or one user's."""
+    first_users: int | None = None
+    """Only the first so many rows are judged; None: all."""
+    share: float = 1.0
+    """Probability that a user is judged, in (0, 1], by a coin of her key; the others keep their rows, without
+    ratings."""
+
+    @staticmethod
+    def judged(problem: StreamedProblem, block_ratings: int = BLOCK_RATINGS) -> "StreamBlocks":
+        """Whom a judgement is about: everybody, whom coins have drawn, or the first rows where the stream says that
+        its rows are exchangeable, so that the others need not be made.
+        """
+        source = StreamBlocks(stream=problem.stream, splitting=problem.splitting, block_ratings=block_ratings)
+        asked, of = problem.judged_users, source.n_users
+        if asked is None or asked >= of:
+            return source
+        if getattr(problem.stream, "exchangeable", False):
+            return replace(source, first_users=asked)
+        return replace(source, share=asked / of)
+
+    @property
+    def n_users(self) -> int:
+        """Rows are 0..n_users - 1."""
+        return self.stream.n_users if self.first_users is None else self.first_users
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return self.stream.n_items
+
+    def blocks(self, start: int, stop: int) -> Iterator[Split]:
+        """As of ``SplitBlocks``."""
+        keys = item_keys_of(self.stream)
+        for block in blocks_of(self.stream, start, stop, self.block_ratings):
+            chosen = block
+            if self.share < 1.0:
+                chosen = block.where(np.repeat(drawn(block.keys, self.share), block.counts))
+            yield self.splitting.split(chosen, keys)
+
+    def train(self, start: int, stop: int) -> Iterator[Cohort]:
+        """As of ``SplitBlocks``."""
+        keys = item_keys_of(self.stream)
+        for block in blocks_of(self.stream, start, stop, self.block_ratings):
+            yield self.splitting.train(block, keys)
+
+    def spans(self, part: str) -> list[Span]:
+        """As of ``SplitBlocks``, by how many users there are alone."""
+        return [Span(source=self, start=a, stop=b) for a, b in span_bounds(self.n_users)]
+
+
+def people_of(problem: Problem | StreamedProblem) -> SplitBlocks:
+    """The users of a problem, all of them."""
+    if isinstance(problem, StreamedProblem):
+        return StreamBlocks(stream=problem.stream, splitting=problem.splitting)
+    return InMemoryBlocks(split=problem.split)
+
+
+def span_bounds(n_users: int) -> list[tuple[int, int]]:
+    """Users cut into jobs, by how many there are alone, so that who computes never changes a sum.
+
+    Args:
+        n_users: whose rows are 0..n_users - 1.
+
+    Returns:
+        (first, one past the last) of each; about ``_SPANS``, more where there are very many users.
+    """
+    users = min(max(n_users // _SPANS, _FEWEST_PER_SPAN), _MOST_PER_SPAN)
+    return [(start, min(start + users, n_users)) for start in range(0, n_users, users)]
+
+
+def drawn(user_keys: BitArray, share: float) -> BoolArray:
+    """Which users are in a sample, bool; whoever else there is.
+
+    Args:
+        user_keys: as from ``fedboard.simulations.datasets.id_keys``. Private.
+        share: probability of each.
+    """
+    return below(mix64(mix64(user_keys ^ _SECRET)), share)
 
 
 def held_out_of(split: Split, part: str) -> tuple[Cohort, Triples | HeldOut]:

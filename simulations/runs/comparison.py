@@ -13,16 +13,18 @@ from fedboard.simulations.baselines import AlsModel, Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.distributions import distributions
-from fedboard.simulations.judging.evaluation import BoardPredictor, neighbour_overlap
+from fedboard.simulations.judging.evaluation import (
+    distributions,
+    item_counts_of,
+    judge,
+    judge_board,
+    neighbour_overlap,
+)
 from fedboard.simulations.judging.examples import examples_without_privacy, judge_examples
-from fedboard.simulations.judging.references.known import ALS, NO_PRIVACY, reference_names
-from fedboard.simulations.judging.references.streamed import StreamedReferences
-from fedboard.simulations.judging.streamed import counted, first_train_rows, judge_any
+from fedboard.simulations.judging.references import ALS, NO_PRIVACY, fitting_of, reference_names
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import AnyProblem
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import fit_reference
 from fedboard.simulations.streams.problem import StreamedProblem
 
 _FACTORS = "item_factors"
@@ -35,7 +37,7 @@ OnProgress = Callable[[str, int, int], None]
 def judged(
     task: AnyTask,
     board: Board,
-    problem: AnyProblem | StreamedProblem,
+    problem: AnyProblem,
     *,
     part: str,
     pool: WorkerPool,
@@ -46,13 +48,12 @@ def judged(
         assert isinstance(problem, ExampleProblem)  # both were made of the algorithm's name
         return {"metrics": judge_examples(task, board, problem, part=part)}
     assert not isinstance(problem, ExampleProblem)
-    predictor = BoardPredictor(task=task, board=board, backend=backend)
-    return judge_any(predictor, problem, part=part, pool=pool).record()
+    return judge_board(task, board, problem, part=part, pool=pool, backend=backend).record()
 
 
 def compared(
     config: SimulationConfig,
-    problem: AnyProblem | StreamedProblem,
+    problem: AnyProblem,
     board: Board,
     *,
     run: RunDirectory,
@@ -71,16 +72,13 @@ def compared(
 
 
 def histograms(
-    task: AnyTask, board: Board, problem: AnyProblem | StreamedProblem, *, pool: WorkerPool
+    task: AnyTask, board: Board, problem: AnyProblem, *, pool: WorkerPool
 ) -> dict[str, Any] | None:
     """For the report; None where there is none, since examples have no items."""
     if isinstance(task, CohortTask):
         return None
     assert not isinstance(problem, ExampleProblem)
-    if isinstance(problem, StreamedProblem):
-        counts = counted(problem, "test", pool).item_counts
-        return distributions(task, board, first_train_rows(problem), item_counts=counts)
-    return distributions(task, board, [problem.train], item_counts=problem.item_counts)
+    return distributions(task, board, problem, pool=pool)
 
 
 def compare_with_baselines(
@@ -114,12 +112,14 @@ def compare_with_baselines(
     report = on_progress or _ignore
     names = reference_names(config.feedback)
     entries = run.read_json(run.baselines) if run.baselines.exists() else {}
-    fit = _fitting(config, problem, board, pool=pool, backend=backend)
+    settings = {ALS: _rank_of(board)}
+    threads = config.run.workers  # of this machine, whoever else there is in the pool
+    fit = fitting_of(problem, config.feedback, pool=pool, backend=backend, seed=config.seed, threads=threads)
     for done, name in enumerate(names):
         report("baselines", done, len(names))
         if name not in entries:
             try:
-                model = fit(name)
+                model = fit(name, settings.get(name))
             except InputError as error:
                 if not isinstance(problem, StreamedProblem):
                     raise
@@ -131,30 +131,6 @@ def compare_with_baselines(
     return _record({name: entries[name] for name in names})
 
 
-def _fitting(
-    config: SimulationConfig,
-    problem: Problem | StreamedProblem,
-    board: Board,
-    *,
-    pool: WorkerPool,
-    backend: str,
-) -> Callable[[str], Predictor]:
-    """Fits a model by its name."""
-    settings = {ALS: _rank_of(board)}
-    if isinstance(problem, StreamedProblem):
-        streamed = StreamedReferences(problem, config.feedback, pool=pool)
-        return lambda name: streamed.fit(name, backend=backend, settings=settings.get(name), seed=config.seed)
-    return lambda name: fit_reference(
-        name,
-        problem,
-        feedback=config.feedback,
-        backend=backend,
-        settings=settings.get(name),
-        seed=config.seed,
-        threads=config.run.workers,  # of this machine, whoever else there is in the pool
-    )
-
-
 def _rank_of(board: Board) -> dict[str, int]:
     """Settings of ALS at the rank of a board; its own rank where the board has no item vectors."""
     return {"rank": int(board.arrays[_FACTORS].shape[1])} if _FACTORS in board.arrays else {}
@@ -163,16 +139,11 @@ def _rank_of(board: Board) -> dict[str, int]:
 def _entry(
     model: Predictor, problem: Problem | StreamedProblem, board: Board, pool: WorkerPool
 ) -> dict[str, Any]:
-    entry = {"label": NO_PRIVACY, **judge_any(model, problem, part="test", pool=pool).record()}
+    entry = {"label": NO_PRIVACY, **judge(model, problem, part="test", pool=pool).record()}
     if isinstance(model, AlsModel) and _FACTORS in board.arrays:
         factors = np.asarray(board.arrays[_FACTORS], dtype=np.float64)
         reference = model.item_factors.astype(np.float64)
-        counts = (
-            counted(problem, "test", pool).item_counts
-            if isinstance(problem, StreamedProblem)
-            else problem.item_counts
-        )
-        entry["overlap_of_run"] = neighbour_overlap(factors, reference, counts)
+        entry["overlap_of_run"] = neighbour_overlap(factors, reference, item_counts_of(problem, pool))
     return entry
 
 

@@ -13,7 +13,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import SimulationConfig, SplitConfig
 from fedboard.simulations.datasets.splits.coins import Fold
-from fedboard.simulations.judging.references.known import ALS, ceiling_names, reference_names
+from fedboard.simulations.judging.references import ALS, ceiling_names, reference_names
 from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of

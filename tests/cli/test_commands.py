@@ -13,7 +13,7 @@ from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.judging.references.known import reference_names
+from fedboard.simulations.judging.references import reference_names
 from fedboard.simulations.runs.folders import fresh
 
 Command = Callable[..., Result]

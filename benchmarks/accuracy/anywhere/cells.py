@@ -19,9 +19,9 @@ from fedboard.common.tasks.registry import ALGORITHMS, variant_of
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.engine.starting import one_blas_thread
 from fedboard.simulations.judging.evaluation import judge
+from fedboard.simulations.judging.references import fit_reference, is_reference
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.kernel_choice import backend_of
-from fedboard.simulations.runs.without_privacy import fit_reference, is_reference
 from fedboard.simulations.simulate import simulate
 
 _RANK_OF_REFERENCES = 64

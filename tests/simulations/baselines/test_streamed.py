@@ -9,15 +9,16 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import baselines
-from fedboard.simulations.baselines import als_sums, streamed
+from fedboard.simulations.baselines import als, sums
+from fedboard.simulations.baselines.als import fit_als_by_sums
 from fedboard.simulations.baselines.als_config import default_als
-from fedboard.simulations.baselines.streamed import StreamedTrain, count_stream
+from fedboard.simulations.baselines.sums import TrainRows
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.judging.split_blocks import StreamBlocks
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import streamed_problem
-from fedboard.simulations.streams.split_blocks import StreamBlocks
 from fedboard.simulations.streams.stream import InMemoryStream
 from tests.simulations.streams.conftest import some_ratings
 
@@ -34,11 +35,11 @@ def problem_in_memory(ratings: Ratings, feedback: Feedback) -> Problem:
     return problem_of(ratings, SimulationConfig(feedback=feedback))
 
 
-def train_of(ratings: Ratings, feedback: Feedback, pool: WorkerPool, block: int = 900) -> StreamedTrain:
+def train_of(ratings: Ratings, feedback: Feedback, pool: WorkerPool, block: int = 900) -> TrainRows:
     config = SimulationConfig(feedback=feedback)
     problem = streamed_problem(InMemoryStream(ratings), config, catalogue_origin="made up")
     source = StreamBlocks(stream=problem.stream, splitting=problem.splitting, block_ratings=block)
-    return StreamedTrain(source=source, spans=SPANS, pool=pool)
+    return TrainRows(source, SPANS, pool=pool)
 
 
 @pytest.mark.parametrize("block", [1, 900, 1 << 20])
@@ -49,17 +50,16 @@ def test_item_means_biases_and_popularity_are_those_of_the_fit_in_memory(
     config = baselines.BiasConfig(rating_range=RANGE, sweeps=3)
     with WorkerPool(1) as pool:
         rows = train_of(ratings, Feedback.EXPLICIT, pool, block)
-        counts = count_stream(rows)
 
-        means = streamed.streamed_item_mean(counts, rating_range=RANGE).item_means
-        biases = streamed.streamed_bias(rows, counts, config).item_biases
-        popular = streamed.streamed_popularity(counts).item_counts
+        means = baselines.fit_item_mean(rows, rating_range=RANGE).item_means
+        biases = baselines.fit_bias(rows, config).item_biases
+        popular = baselines.fit_popularity(rows).item_counts
 
     expected = baselines.fit_item_mean(train, rating_range=RANGE).item_means
     np.testing.assert_allclose(means, expected, rtol=1e-13)
     np.testing.assert_allclose(biases, baselines.fit_bias(train, config).item_biases, rtol=1e-11)
     np.testing.assert_array_equal(popular, baselines.fit_popularity(train).item_counts)
-    assert counts.n_active == np.count_nonzero(train.counts)
+    assert rows.counts.n_active == np.count_nonzero(train.counts)
 
 
 @pytest.mark.parametrize("feedback", [Feedback.EXPLICIT, Feedback.IMPLICIT])
@@ -68,7 +68,7 @@ def test_als_is_that_of_the_fit_in_memory_to_its_rounding(ratings: Ratings, feed
     config = replace(default_als(feedback, rating_range=RANGE, rank=4), sweeps=5)
     with WorkerPool(1) as pool:
         rows = train_of(ratings, feedback, pool)
-        found = streamed.streamed_als(rows, count_stream(rows), config)
+        found = fit_als_by_sums(rows, config)
 
     expected = baselines.fit_als(train, config)
     assert found.mean == pytest.approx(expected.mean, rel=1e-12)
@@ -88,12 +88,12 @@ def test_of_very_many_users_the_first_sweeps_look_at_some_and_the_last_at_all(
             read.append(start)
             return super().train(start, stop)
 
-    monkeypatch.setattr(streamed, "MOST_USERS_AT_FIRST", 150)
+    monkeypatch.setattr(sums, "MOST_USERS_AT_FIRST", 150)
     with WorkerPool(1) as pool:
         rows = train_of(ratings, Feedback.EXPLICIT, pool)
         blocks = Watched(stream=rows.source.stream, splitting=rows.source.splitting)
-        rows = replace(rows, source=blocks)
-        found = streamed.streamed_als(rows, count_stream(rows), config)
+        rows = TrainRows(blocks, SPANS, pool=pool)
+        found = fit_als_by_sums(rows, config)
 
     starts = [start for start, _ in SPANS]
     assert read == [*starts, *[0, 90] * (1 + 4), *starts * 4]  # counted, counted, four sweeps, four sweeps
@@ -106,13 +106,11 @@ def test_of_very_many_users_the_first_sweeps_look_at_some_and_the_last_at_all(
 
 
 def test_als_says_what_does_not_fit(ratings: Ratings, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(als_sums, "MOST_BYTES", 1000)
+    monkeypatch.setattr(als, "MOST_BYTES", 1000)
     with WorkerPool(1) as pool:
         rows = train_of(ratings, Feedback.EXPLICIT, pool)
 
         with pytest.raises(
             InputError, match=r"keeps a matrix per item, .* for 50 items at width 5.*smaller rank"
         ):
-            streamed.streamed_als(
-                rows, count_stream(rows), default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=4)
-            )
+            fit_als_by_sums(rows, default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=4))

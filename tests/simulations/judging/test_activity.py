@@ -12,10 +12,9 @@ from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut
-from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.census import EDGES, Activity
-from fedboard.simulations.judging.evaluation import judge_lists, judge_ratings
 from fedboard.simulations.judging.metrics import coverage_at_k, novelty_at_k, recall_at_k, rmse
+from tests.simulations.judging.metrics.small_judgements import judge_held_out
 from tests.simulations.judging.metrics.small_lists import targets_of
 
 N_USERS, N_ITEMS = 23, 40
@@ -51,15 +50,10 @@ class Told:
 def ratings_by_activity(
     predicted: FloatArray, held_out: Triples, known: IntArray, *, part: str
 ) -> Mapping[str, Any]:
-    with WorkerPool(1) as pool:
-        return judge_ratings(
-            Told(predicted=predicted),
-            known_by(known),
-            held_out,
-            prefix=part,
-            pool=pool,
-            counts=np.ones(100, dtype=np.int64),
-        ).by_activity
+    counts = np.ones(100, dtype=np.int64)
+    return judge_held_out(
+        Told(predicted=predicted), known_by(known), held_out, part=part, counts=counts
+    ).by_activity
 
 
 def lists_by_activity(
@@ -67,9 +61,8 @@ def lists_by_activity(
 ) -> Mapping[str, Any]:
     history = known_by(known, n_items=targets.n_items)
     users = np.arange(known.size, dtype=np.int32)
-    with WorkerPool(1) as pool:
-        held_out = HeldOut(users=users, history=history, target=targets)
-        return judge_lists(Told(lists=lists), held_out, pool=pool, counts=counts).by_activity
+    held_out = HeldOut(users=users, history=history, target=targets)
+    return judge_held_out(Told(lists=lists), history, held_out, counts=counts).by_activity
 
 
 def obvious_groups(users: list[int]) -> list[list[int]]:

@@ -14,10 +14,8 @@ from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.evaluation import judge
-from fedboard.simulations.judging.references.ceilings import search
-from fedboard.simulations.judging.references.known import ceiling_names
+from fedboard.simulations.judging.references import ceiling_names, fit_reference, search
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.runs.without_privacy import fit_reference
 from tests.simulations.judging.metrics.small_lists import targets_of
 
 SMALL = {"synthetic": {"n_users": 400, "n_items": 60, "mean_ratings_per_user": 15.0}}

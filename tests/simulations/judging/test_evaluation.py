@@ -13,14 +13,10 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut, RatingSplit, UserSplit
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.evaluation import (
-    BoardPredictor,
-    judge,
-    judge_lists,
-    judge_ratings,
-)
+from fedboard.simulations.judging.evaluation import BoardPredictor, judge
 from fedboard.simulations.problem import load_problem
 from tests.common.tasks.conftest import PRESENCE, a_residual_task, population, presence, residual_boards
+from tests.simulations.judging.metrics.small_judgements import judge_held_out
 
 Pairs = set[tuple[int, int]]
 SMALL = {"synthetic": {"n_users": 150, "n_items": 60, "mean_ratings_per_user": 15.0}}
@@ -113,10 +109,7 @@ def test_a_tiny_catalogue_has_a_bucket_per_item(n_items: int) -> None:
     triples = Triples(users=rows.user_of_entry(), items=rows.items, values=rows.ratings)
     model = LocalModel(n_items=n_items, rating_range=(1.0, 5.0))
 
-    with WorkerPool(1) as pool:
-        judged = judge_ratings(
-            model, rows, triples, prefix="test", pool=pool, counts=np.arange(1, n_items + 1, dtype=np.int64)
-        )
+    judged = judge_held_out(model, rows, triples, counts=np.arange(1, n_items + 1, dtype=np.int64))
 
     assert len(judged.sliced["test_rmse"]) == n_items
     assert judged.metrics["test_rmse"] > 0
@@ -131,9 +124,8 @@ def test_novelty_is_judged_by_the_training_counts_that_are_given() -> None:
     )
 
     # All there is to list is item 1, which has one of four ratings with the ones added: two bits.
-    with WorkerPool(1) as pool:
-        model = LocalModel(n_items=2, rating_range=(1.0, 5.0))
-        judged = judge_lists(model, held_out, pool=pool, counts=np.array([2, 0], dtype=np.int64))
+    model = LocalModel(n_items=2, rating_range=(1.0, 5.0))
+    judged = judge_held_out(model, rows, held_out, counts=np.array([2, 0], dtype=np.int64))
 
     assert judged.metrics["novelty@20"] == pytest.approx(2.0)
     assert judged.metrics["coverage@20"] == pytest.approx(1 / 2)

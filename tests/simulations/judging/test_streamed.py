@@ -13,13 +13,11 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging import metrics, streamed
-from fedboard.simulations.judging.census import drawn
-from fedboard.simulations.judging.evaluation import judge, judge_ratings
-from fedboard.simulations.judging.streamed import judge_stream
+from fedboard.simulations.judging import evaluation, metrics, split_blocks
+from fedboard.simulations.judging.evaluation import judge
+from fedboard.simulations.judging.references import fit_reference
+from fedboard.simulations.judging.split_blocks import drawn
 from fedboard.simulations.problem import Problem, problem_of
-from fedboard.simulations.runs.without_privacy import fit_reference
-from fedboard.simulations.streams import split_blocks
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
 from fedboard.simulations.streams.stream import InMemoryStream
 from tests.simulations.streams.conftest import some_ratings
@@ -37,9 +35,9 @@ def ratings() -> Ratings:
 def small_spans(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Several spans, and counts that no other test has left."""
     monkeypatch.setattr(split_blocks, "_FEWEST_PER_SPAN", 150)
-    streamed._CENSUSES.clear()
+    evaluation._CENSUSES.clear()
     yield
-    streamed._CENSUSES.clear()
+    evaluation._CENSUSES.clear()
 
 
 def config_of(feedback: Feedback) -> SimulationConfig:
@@ -82,7 +80,7 @@ def test_any_blocks_have_the_numbers_of_judging_in_memory(
     with WorkerPool(1) as pool:
         expected = judge(model, problem, part=part, pool=pool).record()
         for block_ratings in (1, 700, 5000, 1 << 20):
-            found = judge_stream(
+            found = judge(
                 model, stream_of(ratings, feedback), part=part, pool=pool, block_ratings=block_ratings
             )
 
@@ -101,7 +99,7 @@ def test_in_memory_the_numbers_are_those_of_the_definitions(ratings: Ratings) ->
     buckets = metrics.popularity_buckets(counts)
 
     with WorkerPool(1) as pool:
-        found = judge_ratings(model, history, held_out, prefix="test", pool=pool, counts=counts)
+        found = judge(model, problem, part="test", pool=pool)
 
     require_close(found.metrics["test_rmse"], metrics.rmse(predicted, held_out.values))
     require_close(found.metrics["test_mae"], metrics.mae(predicted, held_out.values))
@@ -145,7 +143,7 @@ def test_a_sample_is_judged_as_if_there_were_nobody_else(ratings: Ratings, feedb
     )
 
     with WorkerPool(1) as pool:
-        found = judge_stream(model, whole, part="test", pool=pool)
+        found = judge(model, whole, part="test", pool=pool)
         expected = judge(model, problem_of(alone, config_of(feedback)), part="test", pool=pool)
 
     require_close(found.metrics, expected.metrics)

@@ -8,12 +8,12 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.baselines import als_sums
+from fedboard.simulations.baselines import als
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.config.run import RunConfig
 from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging import streamed
+from fedboard.simulations.judging import evaluation
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines
@@ -35,9 +35,9 @@ def ratings() -> Ratings:
 
 @pytest.fixture(autouse=True)
 def no_counts_of_others() -> Iterator[None]:
-    streamed._CENSUSES.clear()
+    evaluation._CENSUSES.clear()
     yield
-    streamed._CENSUSES.clear()
+    evaluation._CENSUSES.clear()
 
 
 def stream_of(ratings: Ratings, config: SimulationConfig = EXPLICIT) -> StreamedProblem:
@@ -68,7 +68,7 @@ def test_references_of_a_stream_are_those_in_memory(ratings: Ratings, tmp_path: 
 def test_a_model_that_cannot_be_had_is_left_out_and_says_why(
     ratings: Ratings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(als_sums, "MOST_BYTES", 1000)
+    monkeypatch.setattr(als, "MOST_BYTES", 1000)
 
     found = comparison(stream_of(ratings), tmp_path / "run")
 

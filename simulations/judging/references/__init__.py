@@ -1,1 +1,0 @@
-"""Models without privacy that runs are held against: which there are, and fitting them to a stream."""
