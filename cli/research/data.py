@@ -6,7 +6,7 @@ from typing import Any, Literal
 import click
 
 from fedboard.cli.columns import COLUMNS, column_mapping
-from fedboard.cli.research.configuration import format_option, parse_range
+from fedboard.cli.research.configuration import SET, configure, format_option, parse_range, table_options
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
@@ -156,6 +156,52 @@ def shard(
         return
     size = f"{made.users:,} users, {made.items.count:,} items, {made.ratings:,} ratings"
     click.echo(f"{made.name}: {size} in {len(made.shards):,} files of {folder} ({told['bytes']:,} bytes)")
+
+
+@data.command(epilog="Example: fedboard data split ml-1m.zip --out split/ --feedback implicit")
+@click.argument("source")
+@click.option(
+    "--out",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A new folder, for its owner alone.",
+)
+@click.option(
+    "--config", "config_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Of the run."
+)
+@table_options
+@click.option("--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says.")
+@SET
+@JSON
+def split(
+    source: str,
+    folder: Path,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Write what a run on SOURCE learns from and is judged on to DIR, as Parquet and as CSV.
+
+    Rows fall by the same coins as in `fedboard simulate` with the same configuration, so that models of other
+    packages learn from the very same rows. What DIR holds is raw ratings, by the ids of the file.
+    """
+    from fedboard.simulations.config import read_config
+    from fedboard.simulations.datasets.splits.tables import write_split
+    from fedboard.simulations.problem import load_problem
+
+    base = {} if config_file is None else read_config(config_file)
+    config = configure(base, {"data": source, **flags}, assignments, source=str(config_file or "the flags"))
+    tables = load_problem(config).tables
+    told = {"data": config.data, "split": config.split, "feedback": config.feedback}
+    written = write_split(tables, folder, told)
+    if as_json:
+        document({"rows": {name: table.num_rows for name, table in tables}, "files": list(map(str, written))})
+        return
+    rows = [(name, f"{table.num_rows:,}") for name, table in tables]
+    click.echo(f"{aligned(('part', 'rows'), rows, right=(1,))}\n\nWritten to {folder}/")
 
 
 @data.command()
