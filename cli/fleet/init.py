@@ -45,7 +45,7 @@ devices = {devices}                      # a round begins when as many are there
 # most_lost = 0.2                # a training that lost more of its rounds ends with exit code 6
 
 [protocol]
-# name = "trusted"               # or another of `fedboard protocols list`: whom must devices trust?
+# name = "trusted"               # or another of `fedboard protocols show`: whom must devices trust?
 # settings = {{}}
 # helper = "helper.example.org:8450"  # two-server's second server
 
