@@ -19,7 +19,7 @@ def data() -> None:
 
 
 @data.command(epilog="Example: fedboard data info ml-1m.zip")
-@click.argument("path")
+@click.argument("path", metavar="[PATH]", required=False)
 @format_option
 @COLUMNS
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
@@ -27,7 +27,7 @@ def data() -> None:
 @click.option("--times", is_flag=True, help="Tell also when they were given.")
 @JSON
 def info(
-    path: str,
+    path: str | None,
     data_format: str | None,
     columns: str | None,
     rating_range: str | None,
@@ -35,13 +35,16 @@ def info(
     times: bool,
     as_json: bool,
 ) -> None:
-    """Print size, density and skew of the ratings at PATH (or `synthetic`).
+    """Print size, density and skew of the ratings at PATH (or `synthetic`); without PATH, the formats there are.
 
     Exact statistics of the raw data: for its owner, not for publication.
     """
     from fedboard.simulations.datasets import describe, find_data, load_ratings
     from fedboard.simulations.datasets.named import is_sharded
 
+    if path is None:
+        _tell_formats(as_json=as_json)
+        return
     found = find_data(path)
     if is_sharded(found):
         facts = _facts_of_shards(found, (data_format, columns, rating_range, titles), times=times)
@@ -121,7 +124,7 @@ def shard(
 ) -> None:
     """Write the ratings of SOURCE to DIR as shards, for data that do not fit into memory.
 
-    Any format of `fedboard data formats`. They are sorted on disk, beside DIR; npz and
+    Any format of `fedboard data info`. They are sorted on disk, beside DIR; npz and
     synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
     """
     from fedboard.cli.research.shard_progress import telling
@@ -204,10 +207,7 @@ def split(
     click.echo(f"{aligned(('part', 'rows'), rows, right=(1,))}\n\nWritten to {folder}/")
 
 
-@data.command()
-@JSON
-def formats(as_json: bool) -> None:
-    """List the formats of ratings that can be read."""
+def _tell_formats(*, as_json: bool) -> None:
     from fedboard.simulations.datasets.readers import READERS
 
     if as_json:
