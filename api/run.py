@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,10 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.shown import table_html
+from fedboard.configuring import IN_MEMORY
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.datasets.splits.tables import SplitTables
+from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.simulate import RunResult
 
@@ -33,11 +37,14 @@ class Run:
     """The same of models without privacy, where they were fitted. Not private."""
     report: Path | None
     """``report.html``, where it was drawn. It shows held-out metrics: not private."""
+    _problem: Problem | None = None
+    """Its ratings, where they came from no file. Private."""
 
     @classmethod
-    def of(cls, result: RunResult) -> "Run":
-        """What a simulation gave."""
-        return cls._made(result.path, result.board, result.certificate, result.final)
+    def of(cls, result: RunResult, problem: Problem | None = None) -> "Run":
+        """What a simulation gave, of ratings that came from no file where there is a problem."""
+        made = cls._made(result.path, result.board, result.certificate, result.final)
+        return replace(made, _problem=problem)
 
     @classmethod
     def load(cls, place: str | Path) -> "Run":
@@ -67,6 +74,25 @@ class Run:
             baselines=dict(final.get("baselines", {})),
             report=drawn if drawn.exists() else None,
         )
+
+    @property
+    def split(self) -> SplitTables:
+        """The rows that it learnt from and was judged on, by the ids of the file. Private.
+
+        Read and split anew, by the same coins; as tables of pyarrow, for models of other packages.
+
+        Raises:
+            InputError: the ratings cannot be read any more, or came from memory and were not kept with this run.
+        """
+        if self._problem is not None:
+            return self._problem.tables
+        config = parse_config(json.loads(RunDirectory(self.path).config.read_text(encoding="utf-8")))
+        if config.data.source == IN_MEMORY:
+            raise InputError(
+                f"{self.path}: its ratings came from memory, and no run keeps them; take .split of what simulate() "
+                "returns, or write them to a file and name that as data"
+            )
+        return load_problem(config).tables
 
     def verify(self) -> Verification:
         """Recompute its certificate, and hold its boards and its ledger against it."""

@@ -110,7 +110,7 @@ def simulate(
             problem=problem,
             report=report,
         )
-    return Run.of(done)
+    return Run.of(done, problem)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -166,7 +166,7 @@ class ProtocolChoice(Section, frozen=True, kw_only=True):
     """How contributions become sums, and so whom that asks to be trusted: the section ``protocol``."""
 
     name: str = USUAL
-    """One of ``fedboard protocols list``."""
+    """One of ``fedboard protocols show``."""
     settings: dict[str, Any] = {}
     """Overrides of what is chosen for the fleet, by parameter name."""
     helper: HelperServer | None = None

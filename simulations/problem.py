@@ -42,6 +42,7 @@ from fedboard.simulations.datasets.splits import (
     split_users,
 )
 from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins
+from fedboard.simulations.datasets.splits.tables import SplitTables, split_tables
 from fedboard.simulations.datasets.splits.times import ByDate, ByLast, TimeRule, public_time
 
 
@@ -60,6 +61,19 @@ class Problem:
     """Whether that list stands apart from the ratings; secret noise needs it."""
     item_features: ItemFeatures | None = None
     """What is publicly known about the items, in the order of the catalogue."""
+    user_ids: NDArray[Any] | None = None
+    """Shape (n_users,): whose each row is, as the file has it; None: not at hand. Private."""
+
+    @property
+    def tables(self) -> SplitTables:
+        """What is learnt from and judged on, by the ids of the file, for models of other packages. Private.
+
+        Raises:
+            InputError: whose rows these are is not at hand.
+        """
+        if self.user_ids is None:
+            raise InputError(f"{self.name}: the ids of its users are not at hand; load it by its path")
+        return split_tables(self.split, self.user_ids, self.catalogue.item_ids)
 
     @property
     def feature_values(self) -> FloatArray | None:
@@ -167,6 +181,7 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
         catalogue_origin=origin_of(config.data, listed=ratings.items_listed),
         catalogue_listed=ratings.items_listed,
         item_features=features,
+        user_ids=ratings.user_ids,
     )
 
 

@@ -42,6 +42,15 @@ POPULATION = click.option(
 )
 """Which account adds up."""
 
+SET = click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any key of the configuration, e.g. settings.clip_norm=0.5; repeatable.",
+)
+"""What no other option says."""
+
 
 def table_options(command: Command) -> Command:
     """Options that say how ratings are to be read."""
@@ -106,13 +115,7 @@ def model_options(command: Command) -> Command:
                 type=click.Choice(["auto", "numpy", "compiled"]),
                 help="Which code computes.",
             ),
-            click.option(
-                "--set",
-                "assignments",
-                multiple=True,
-                metavar="KEY=VALUE",
-                help="Any key of the configuration, e.g. settings.clip_norm=0.5; repeatable.",
-            ),
+            SET,
         )
     ):
         command = option(command)

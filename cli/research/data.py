@@ -6,7 +6,7 @@ from typing import Any, Literal
 import click
 
 from fedboard.cli.columns import COLUMNS, column_mapping
-from fedboard.cli.research.configuration import format_option, parse_range
+from fedboard.cli.research.configuration import SET, configure, format_option, parse_range, table_options
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
@@ -19,7 +19,7 @@ def data() -> None:
 
 
 @data.command(epilog="Example: fedboard data info ml-1m.zip")
-@click.argument("path")
+@click.argument("path", metavar="[PATH]", required=False)
 @format_option
 @COLUMNS
 @click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
@@ -27,7 +27,7 @@ def data() -> None:
 @click.option("--times", is_flag=True, help="Tell also when they were given.")
 @JSON
 def info(
-    path: str,
+    path: str | None,
     data_format: str | None,
     columns: str | None,
     rating_range: str | None,
@@ -35,13 +35,16 @@ def info(
     times: bool,
     as_json: bool,
 ) -> None:
-    """Print size, density and skew of the ratings at PATH (or `synthetic`).
+    """Print size, density and skew of the ratings at PATH (or `synthetic`); without PATH, the formats there are.
 
     Exact statistics of the raw data: for its owner, not for publication.
     """
     from fedboard.simulations.datasets import describe, find_data, load_ratings
     from fedboard.simulations.datasets.named import is_sharded
 
+    if path is None:
+        _tell_formats(as_json=as_json)
+        return
     found = find_data(path)
     if is_sharded(found):
         facts = _facts_of_shards(found, (data_format, columns, rating_range, titles), times=times)
@@ -121,7 +124,7 @@ def shard(
 ) -> None:
     """Write the ratings of SOURCE to DIR as shards, for data that do not fit into memory.
 
-    Any format of `fedboard data formats`. They are sorted on disk, beside DIR; npz and
+    Any format of `fedboard data info`. They are sorted on disk, beside DIR; npz and
     synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
     """
     from fedboard.cli.research.shard_progress import telling
@@ -158,10 +161,53 @@ def shard(
     click.echo(f"{made.name}: {size} in {len(made.shards):,} files of {folder} ({told['bytes']:,} bytes)")
 
 
-@data.command()
+@data.command(epilog="Example: fedboard data split ml-1m.zip --out split/ --feedback implicit")
+@click.argument("source")
+@click.option(
+    "--out",
+    "folder",
+    required=True,
+    metavar="DIR",
+    type=click.Path(path_type=Path),
+    help="A new folder, for its owner alone.",
+)
+@click.option(
+    "--config", "config_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Of the run."
+)
+@table_options
+@click.option("--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says.")
+@SET
 @JSON
-def formats(as_json: bool) -> None:
-    """List the formats of ratings that can be read."""
+def split(
+    source: str,
+    folder: Path,
+    config_file: Path | None,
+    assignments: tuple[str, ...],
+    as_json: bool,
+    **flags: Any,
+) -> None:
+    """Write what a run on SOURCE learns from and is judged on to DIR, as Parquet and as CSV.
+
+    Rows fall by the same coins as in `fedboard simulate` with the same configuration, so that models of other
+    packages learn from the very same rows. What DIR holds is raw ratings, by the ids of the file.
+    """
+    from fedboard.simulations.config import read_config
+    from fedboard.simulations.datasets.splits.tables import write_split
+    from fedboard.simulations.problem import load_problem
+
+    base = {} if config_file is None else read_config(config_file)
+    config = configure(base, {"data": source, **flags}, assignments, source=str(config_file or "the flags"))
+    tables = load_problem(config).tables
+    told = {"data": config.data, "split": config.split, "feedback": config.feedback}
+    written = write_split(tables, folder, told)
+    if as_json:
+        document({"rows": {name: table.num_rows for name, table in tables}, "files": list(map(str, written))})
+        return
+    rows = [(name, f"{table.num_rows:,}") for name, table in tables]
+    click.echo(f"{aligned(('part', 'rows'), rows, right=(1,))}\n\nWritten to {folder}/")
+
+
+def _tell_formats(*, as_json: bool) -> None:
     from fedboard.simulations.datasets.readers import READERS
 
     if as_json:

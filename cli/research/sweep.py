@@ -12,6 +12,7 @@ from fedboard.cli.names import NamedOption
 from fedboard.cli.research.configuration import POPULATION, configure, data_options, listed, model_options
 from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.registry import USUAL
 
 if TYPE_CHECKING:
     from fedboard.simulations.sweeps.sweep import CellOutcome, SweepRecord, SweepResult
@@ -20,6 +21,7 @@ _AXES: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "algorithms": (str, "--algorithms"),
     "epsilons": (float, "--epsilon"),
     "seeds": (int, "--seeds"),
+    "protocols": (str, "--protocols"),
 }
 """Axis of the grid: kind of its values, and the option that gives them."""
 _EXAMPLES = """\b
@@ -50,6 +52,7 @@ def _default_axis() -> str:
 )
 @click.option("--epsilon", metavar="E,F", help="Privacy budgets.  [default: 1,5,20]")
 @click.option("--seeds", metavar="S,T", help="Seeds of noise and first factors.  [default: 0]")
+@click.option("--protocols", metavar="P,Q", help=f"Every private cell under each.  [default: {USUAL}]")
 @click.option(
     "--folds",
     type=FOLDS,
@@ -68,6 +71,7 @@ def sweep(
     floors: bool | None,
     epsilon: str | None,
     seeds: str | None,
+    protocols: str | None,
     folds: int | None,
     out: Path | None,
     jobs: int,
@@ -87,7 +91,7 @@ def sweep(
     if resume and out is None:
         raise InputError("--resume needs the sweep: give --out DIR")
     place = out or fresh(RUNS / "sweep")
-    axes = {"algorithms": algorithms, "epsilons": epsilon, "seeds": seeds}
+    axes = {"algorithms": algorithms, "epsilons": epsilon, "seeds": seeds, "protocols": protocols}
     record = _assembled(place, config_file, axes, flags, assignments, resume=resume)
     if folds is not None:
         record = _with(record, folds=folds)

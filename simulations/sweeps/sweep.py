@@ -1,6 +1,7 @@
 """Many runs as one question: a grid of algorithms, epsilons and seeds, and the frontier that comes out."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,14 +11,17 @@ import msgspec
 
 from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.protocols.registry import says
+from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
-from fedboard.simulations.config import SimulationConfig, SplitConfig
+from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.datasets.splits.coins import Fold
 from fedboard.simulations.judging.references import ALS, ceiling_names, reference_names
 from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
 from fedboard.simulations.runs.without_privacy import is_reference
+from fedboard.simulations.sessions.choice import chosen_card
 from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
@@ -36,6 +40,8 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     epsilons: tuple[float, ...] = (1.0, 5.0, 20.0)
     seeds: tuple[int, ...] = (0,)
     """Of noise and first factors; the split stays the same."""
+    protocols: tuple[str, ...] = ()
+    """How contributions become sums: every private cell under each; none: under the shared configuration's."""
     folds: int | None = None
     """k >= 2: every cell on each of the k folds of the split, also those without privacy; None: on one split."""
 
@@ -97,6 +103,8 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
         raise InputError(f"algorithms must be among {', '.join(known)}, got {unknown[0]!r}{meant}")
     for choice in own:
         chosen_algorithm(choice)
+    for protocol in grid.protocols:
+        chosen_card(protocol)
     if len({label_of(choice) for choice in grid.algorithms}) < len(grid.algorithms):
         raise InputError("two algorithms of a sweep go by the same name; name one of the files otherwise")
     if not all(0 < epsilon < math.inf for epsilon in grid.epsilons):
@@ -180,7 +188,8 @@ def sweep(
             on_done(outcome)
     outcomes = tuple(ended[cell.name] for cell in cells)
     _write_failures(out / FAILURES, outcomes)
-    results = [_frontier_entry(outcome) for outcome in outcomes if outcome.final is not None]
+    several = len(record.grid.protocols) > 1
+    results = [_frontier_entry(outcome, several) for outcome in outcomes if outcome.final is not None]
     return SweepResult(outcomes=outcomes, frontier=tuple(write_frontier(results, out)) if results else ())
 
 
@@ -209,20 +218,48 @@ def _cells_of(algorithm: str, shared: SimulationConfig, grid: Grid) -> list[Cell
         }
         config = msgspec.structs.replace(shared, algorithm=algorithm, settings=settings, seed=grid.seeds[0])
         return [Cell(name=algorithm, config=config)]
-    return [_private_cell(algorithm, shared, e, s) for e in grid.epsilons for s in grid.seeds]
+    runs = {f"-{_plain(name)}": _under(name, shared) for name in grid.protocols} or {"": shared.run}
+    return [
+        _private_cell(algorithm, msgspec.structs.replace(shared, run=run), e, s, ending)
+        for e in grid.epsilons
+        for s in grid.seeds
+        for ending, run in runs.items()
+    ]
 
 
-def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed: int) -> Cell:
+def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed: int, ending: str) -> Cell:
     privacy = msgspec.structs.replace(shared.privacy, epsilon=epsilon)
     config = msgspec.structs.replace(shared, algorithm=algorithm, privacy=privacy, seed=seed)
-    return Cell(name=f"{label_of(algorithm)}-eps{epsilon:g}-seed{seed}", config=config)
+    return Cell(name=f"{label_of(algorithm)}-eps{epsilon:g}-seed{seed}{ending}", config=config)
 
 
-def _frontier_entry(outcome: CellOutcome) -> dict[str, Any]:
+def _under(protocol: str, shared: SimulationConfig) -> RunConfig:
+    """The same run under a protocol, with those of the settings that it has.
+
+    What cancels in the sums is left out where that is known: the same board, however many clients there are.
+    """
+    run = msgspec.structs.replace(shared.run, protocol=protocol)
+    if says(protocol, shows_rows):
+        return msgspec.structs.replace(run, protocol_settings={}, clients=None, dropout=0.0, masks="real")
+    card = chosen_card(protocol)
+    known = {*card.meanings, *card.optional}
+    own = {key: value for key, value in run.protocol_settings.items() if key in known}
+    left_out = card.without_messages is not None and shared.privacy.noise == "seeded"
+    return msgspec.structs.replace(run, protocol_settings=own, masks="cancelled" if left_out else "real")
+
+
+def _plain(choice: str) -> str:
+    """A name for a folder."""
+    return re.sub(r"[^\w.-]+", "-", choice).strip("-.")
+
+
+def _frontier_entry(outcome: CellOutcome, several: bool) -> dict[str, Any]:
+    """What is drawn of a cell; of several protocols the name says which."""
     config, final = outcome.cell.config, outcome.final or {}
     private = not is_reference(config.algorithm)
+    under = f", {config.run.protocol}" if several and private else ""
     return {
-        "algorithm": label_of(config.algorithm),
+        "algorithm": f"{label_of(config.algorithm)}{under}",
         "epsilon": config.privacy.epsilon if private else None,
         "delta": config.privacy.delta if private else None,
         "seed": config.seed,

@@ -26,7 +26,6 @@ from fedboard.common.tasks.registry import (
 from fedboard.common.tasks.residual.algorithm import ALGORITHM as RESIDUAL
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.fleet.plan.settings import TaskSection
-from fedboard.simulations.comparing.compare import Comparison
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.sweeps.sweep import SweepRecord
 
@@ -97,7 +96,6 @@ def test_lists_are_learnt_by_what_does_not_lose_to_popularity_where_nobody_says_
     lists = SweepRecord(config=SimulationConfig(feedback=Feedback.IMPLICIT))
     assert lists.grid.algorithms == ("topk", "als")
     assert SweepRecord().grid.algorithms == ("residual", "als")
-    assert Comparison(config=lists.config).algorithms == ("topk",)
 
 
 def test_names_are_one_algorithms_each_and_those_of_a_feedback_learn_from_it() -> None:

@@ -123,6 +123,27 @@ def test_a_grid_that_cannot_be_run_is_refused(axes: dict[str, object], message: 
     assert not (tmp_path / "sweep").exists()
 
 
+def test_every_private_cell_is_run_under_each_protocol_with_the_settings_that_it_has(tmp_path: Path) -> None:
+    swept = record(algorithms=("als", "residual"), protocols=("trusted", "two-server"))
+    run = {**TINY["run"], "clients": 20, "protocol_settings": {"most_items": 9}}
+    swept = msgspec.structs.replace(swept, config=parse_config(TINY | {"run": run}))
+
+    result = sweep(swept, tmp_path / "sweep")
+
+    assert names(swept) == ["als", "residual-eps2-seed0-trusted", "residual-eps2-seed0-two-server"]
+    assert not result.failed
+    _, plain, halved = (cell.config.run for cell in plan_cells(swept))
+    assert (plain.protocol, plain.clients, plain.protocol_settings) == ("trusted", None, {})
+    assert (halved.protocol, halved.clients, halved.masks) == ("two-server", 20, "cancelled")
+    assert halved.protocol_settings == {"most_items": 9}
+    frontier = json.loads((tmp_path / "sweep" / "frontier.json").read_text())
+    assert [entry["algorithm"] for entry in frontier["results"]] == [
+        *("als", "residual, trusted", "residual, two-server")
+    ]
+    with pytest.raises(InputError, match="'shuffled'"):
+        plan_cells(record(protocols=("shuffled",)))
+
+
 def test_a_sweep_writes_cells_and_a_frontier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sweep_frontier, "frontier_figure", frontier_figure)
     swept = record(algorithms=("adadpals", "item-mean"), seeds=(0, 1))

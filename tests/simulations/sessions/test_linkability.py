@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from fedboard.common.arrays import IndexArray, IntArray
-from fedboard.common.contribution import Contribution
-from fedboard.simulations.comparing.workload import workload_of
+from fedboard.common.contribution import Contribution, SumSource
+from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import load_problem
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.simulate import simulate
 
@@ -29,9 +30,15 @@ def rows_of(source: dict[str, Any], place: Path) -> Contribution:
     problem = load_problem(config)
     simulate(config, place / "run", problem=problem, report=False)
     run = RunDirectory(place / "run")
-    n_users = problem.train.n_users
-    workload = workload_of(config, run, problem, users_per_client=n_users, clients=1)
-    return workload.given()[0].contribution
+    task = build_task(
+        config, rating_range=problem.rating_range, backend="numpy", features=problem.feature_values
+    ).task
+    store = BoardStore(run.boards)
+    for board in map(store.load, reversed(store.versions())):
+        requests = task.requests(board)
+        if any(request.source is SumSource.ITEM_LINEAR for request in requests):
+            return task.contribute(problem.train, board, requests)
+    raise AssertionError("there was no item round")
 
 
 def shuffled(rows: Contribution) -> tuple[IntArray, IndexArray]:

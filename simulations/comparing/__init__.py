@@ -1,1 +1,0 @@
-"""Comparing protocols: bytes, seconds, accuracy and whom each asks to be trusted."""
