@@ -22,6 +22,9 @@ FROM_THE_ROOT = {
 """File at the top of the repository -> its page."""
 INSTEAD = {"README.md": "index.md"}
 """File of the repository -> the page that says it on the site."""
+UNSEARCHED = {"decisions.md", "changelog.md", "successors.md"}
+"""Pages that the site's search leaves out: they are about the project, not about a task."""
+NOT_SEARCHED = "---\nsearch:\n  exclude: true\n---\n"
 ASSETS = {".svg", ".png", ".json", ".csv", ".toml"}
 """Files beside the pages that are published as they are."""
 LANGUAGES = {".py": "python", ".toml": "toml", ".proto": "protobuf", ".sh": "bash", ".js": "javascript"}
@@ -46,14 +49,13 @@ def stage(pages: Path, shown: set[Path]) -> None:
         there = pages / target
         there.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
-            text = apart(_with_pictures(source))
+            text = (NOT_SEARCHED if target in UNSEARCHED else "") + apart(_with_pictures(source))
             there.write_text(on_the_site(text, source, target, shown), encoding="utf-8")
         else:
             shutil.copyfile(source, there)
     (pages / "assets").mkdir(exist_ok=True)
     for name in ("site.css", "scrolling.js", "search-from-disk.js"):
         shutil.copyfile(OWN / name, pages / "assets" / name)
-    (pages / "decisions" / "index.md").write_text(_decisions(), encoding="utf-8")
 
 
 def on_the_site(text: str, source: Path, target: str, shown: set[Path], made: Collection[str] = ()) -> str:
@@ -162,17 +164,6 @@ def _with_pictures(source: Path) -> str:
         return f'<div class="figure">{picture.replace(chr(10), "")}</div>'
 
     return _PICTURE.sub(drawn, source.read_text(encoding="utf-8"))
-
-
-def _decisions() -> str:
-    rows = [f"| [{title_of(file)}]({file.name}) |" for file in sorted((DOCS / "decisions").glob("[0-9]*.md"))]
-    told = "What was chosen, what else there was, and why it was not taken. None is rewritten: a later one says so."
-    return "\n".join(["# Decisions", "", told, "", "| decision |", "|---|", *rows, ""])
-
-
-def title_of(page: Path) -> str:
-    """What its first line says."""
-    return page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
 
 
 def show_code(file: Path, pages: Path) -> None:

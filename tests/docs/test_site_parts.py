@@ -56,7 +56,7 @@ def test_what_leads_somewhere_is_no_fault(tmp_path: Path) -> None:
 def test_links_of_a_code_host_become_those_of_the_site() -> None:
     shown: set[Path] = set()
     text = (
-        "[a](privacy.md#the-promise) [b](../decisions/) [c](../../common/task.py) [d](../notebooks/first-run.py) "
+        "[a](privacy.md#the-promise) [b](../api/) [c](../../common/task.py) [d](../notebooks/first-run.py) "
         "[e](../../README.md) [f](../../CHANGELOG.md) [g](https://example.org) [h](#here) `[i](nowhere.md)`\n"
         "```\n[j](nowhere.md)\n```\n"
     )
@@ -64,7 +64,7 @@ def test_links_of_a_code_host_become_those_of_the_site() -> None:
     told = module("staging").on_the_site(text, DOCS / "guide" / "noise.md", "guide/noise.md", shown)
 
     assert told == (
-        "[a](privacy.md#the-promise) [b](../decisions/index.md) [c](../source/common/task.py.md) "
+        "[a](privacy.md#the-promise) [b](../api/index.md) [c](../source/common/task.py.md) "
         "[d](../notebooks/first-run.md) [e](../index.md) [f](../changelog.md) [g](https://example.org) [h](#here) "
         "`[i](nowhere.md)`\n```\n[j](nowhere.md)\n```\n"
     )
