@@ -16,10 +16,9 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted, rows_within_bounds
-from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.collection import ROW_BOUND, Mechanism, Subject, numbers_of
 from fedboard.common.questions.mean import MeanQuestion
-from fedboard.common.questions.quantile import QuantileQuestion
+from fedboard.common.questions.quantile import QuantileQuestion, Target
 from fedboard.common.questions.wording import Question, QuestionTask
 from fedboard.server.question import Asked, ask, fitting_mechanism
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings

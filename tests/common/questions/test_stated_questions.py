@@ -12,10 +12,9 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.collection import ROW_BOUND, Subject
 from fedboard.common.questions.names import of_question
-from fedboard.common.questions.quantile import Bisection, Bracket, QuantileQuestion
+from fedboard.common.questions.quantile import Bisection, Bracket, QuantileQuestion, Target
 from fedboard.common.questions.statement import BRACKET, QuestionStatement, StatedQuestion, rebuilt_question
 from fedboard.common.questions.wording import Wording
 from fedboard.common.tasks.registry import ALGORITHMS, algorithm_of, rebuild_task
