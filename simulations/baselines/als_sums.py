@@ -6,7 +6,7 @@ from scipy.sparse import csr_array
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.kernels.shared.packed import packed_size
+from fedboard.common.kernels.packed import packed_size
 from fedboard.simulations.baselines.als import AlsModel, labels_of
 from fedboard.simulations.baselines.als_config import AlsConfig
 

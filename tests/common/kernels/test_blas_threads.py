@@ -7,7 +7,7 @@ from threading import Barrier, Thread
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from fedboard.common.kernels.shared.blas_threads import one_blas_thread_here
+from fedboard.common.kernels.blas_threads import one_blas_thread_here
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
 

@@ -6,7 +6,7 @@ import pytest
 from fedboard.common.arrays import BitArray
 from fedboard.common.kernels import backends, noisy_sums
 from fedboard.common.kernels.backends import implementation
-from fedboard.common.kernels.shared import quantile
+from fedboard.common.kernels.numpy import noise
 from tests.common.kernels.conftest import COMPILED
 
 TOP = np.uint64(1 << 63)
@@ -17,7 +17,7 @@ def words() -> BitArray:
     rng = np.random.default_rng(0)
     anywhere = rng.integers(0, 2**64, 400_000, dtype=np.uint64)
     tails = rng.integers(0, TOP, 200_000, dtype=np.uint64) >> rng.integers(0, 63, 200_000, dtype=np.uint64)
-    meet = [quantile.TAIL_BELOW, np.exp(-(quantile.FAR_TAIL_FROM**2))]
+    meet = [noise.TAIL_BELOW, np.exp(-(noise.FAR_TAIL_FROM**2))]
     near = np.concatenate([np.uint64(u * 2.0**64) + np.arange(4000, dtype=np.uint64) for u in meet])
     positive = np.concatenate([tails, near, np.arange(1000, dtype=np.uint64), [TOP - np.uint64(1)]])
     return np.concatenate([anywhere, positive, positive | TOP])
@@ -29,11 +29,11 @@ def test_the_draws_are_those_of_the_compiled_kernel_bit_for_bit() -> None:
     bits = words()
     compiled, ours = np.empty(bits.size), np.empty(bits.size)
 
-    implementation("compiled", "normal").fill_normal(bits, compiled)
-    quantile.fill_normal(bits, ours)
+    implementation("compiled", "noise").fill_normal(bits, compiled)
+    noise.fill_compiled_normal(bits, ours)
 
     assert np.array_equal(ours.view(np.uint64), compiled.view(np.uint64))
-    implementation("numpy", "normal").fill_normal(bits, ours)  # another approximation is told apart
+    implementation("numpy", "noise").fill_normal(bits, ours)  # another approximation is told apart
     assert not np.array_equal(ours.view(np.uint64), compiled.view(np.uint64))
 
 
@@ -45,7 +45,7 @@ def test_noised_sums_are_those_of_the_compiled_kernel(monkeypatch: pytest.Monkey
         "bits": rng.integers(0, 2**64, 700 * 36, dtype=np.uint64),
         "stddevs": rng.uniform(0.1, 2.0**40, 36),
     }
-    implementation("compiled", "noisy_sums")
+    implementation("compiled", "noise")
     compiled = noisy_sums(**given, shift=3, backend="compiled")
 
     monkeypatch.setattr(backends, "_COMPILED_DRAWS", "nothing that is loaded")

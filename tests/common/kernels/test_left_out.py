@@ -7,7 +7,7 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import left_out_errors
-from fedboard.common.kernels.ridge import MOST_LEFT_OUT
+from fedboard.common.kernels.solves import MOST_LEFT_OUT
 
 RIDGES, BIAS_RIDGE = np.array([0.3, 3.0, 40.0]), 2.0
 

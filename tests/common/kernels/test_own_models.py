@@ -5,7 +5,7 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import solve_own_models
-from fedboard.common.kernels.ridge import CONTENT_RIDGES
+from fedboard.common.kernels.solves import CONTENT_RIDGES
 
 WIDTH, CONTENT = 5, 30
 

@@ -9,7 +9,7 @@ from fedboard.client.recommending.explain import explain
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.kernels.ridge import CONTENT_RIDGES
+from fedboard.common.kernels.solves import CONTENT_RIDGES
 from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.shared.regression import content_of, content_vectors
 from fedboard.common.wire.item_features import CatalogueFeatures

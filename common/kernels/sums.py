@@ -1,10 +1,14 @@
-"""Entries of compressed rows less a level of their item, sums of them by row or by item, and of their pairs."""
+"""Sums over the entries of compressed rows: by row, by item, of pairs, exact statistics; and rows of unit norm."""
+
+from typing import Final
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ShortArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
+from fedboard.common.kernels.packed import packed_size
+from fedboard.common.kernels.threads import for_row_ranges
 
 
 def less_levels(
@@ -26,7 +30,7 @@ def less_levels(
     Raises:
         InputError: arrays that do not fit together, or an item out of range.
     """
-    kernel = implementation(backend, "entry_sums")
+    kernel = implementation(backend, "rows")
     items, values = np.ascontiguousarray(items, np.int32), np.ascontiguousarray(values, np.float32)
     levels = np.ascontiguousarray(item_levels, np.float32)
     if items.shape != values.shape:
@@ -57,7 +61,7 @@ def sums_by_row(
     Raises:
         InputError: arrays that do not fit together, or an item out of range.
     """
-    kernel = implementation(backend, "entry_sums")
+    kernel = implementation(backend, "rows")
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
     values, levels = np.ascontiguousarray(values, np.float32), np.ascontiguousarray(item_levels, np.float64)
     _check(indptr, items.shape, values.shape)
@@ -94,7 +98,7 @@ def sums_by_item(
     Raises:
         InputError: arrays that do not fit together, or an item out of range.
     """
-    kernel = implementation(backend, "entry_sums")
+    kernel = implementation(backend, "rows")
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
     values, levels = np.ascontiguousarray(values, np.float32), np.ascontiguousarray(row_levels, np.float64)
     _check(indptr, items.shape, values.shape)
@@ -123,7 +127,7 @@ def norms_by_row(indptr: IntArray, weights: FloatArray, values: FloatArray, *, b
     Raises:
         InputError: arrays that do not fit together.
     """
-    kernel = implementation(backend, "entry_sums")
+    kernel = implementation(backend, "rows")
     indptr = np.ascontiguousarray(indptr, np.int64)
     weights, values = np.ascontiguousarray(weights, np.float64), np.ascontiguousarray(values, np.float64)
     _check(indptr, weights.shape, values.shape)
@@ -175,3 +179,132 @@ def _check(indptr: IntArray, *shapes: tuple[int, ...]) -> None:
 def _check_items(items: IndexArray, n_items: int) -> None:
     if items.size and (items.min() < 0 or items.max() >= n_items):
         raise InputError("items must be numbers of the catalogue")
+
+
+VECTOR_LIMIT: Final = 1 << 12
+
+
+def item_statistics(
+    indptr: IntArray,
+    users: IndexArray,
+    entries: IntArray,
+    vectors: ShortArray,
+    weights: ShortArray,
+    responses: ShortArray,
+    *,
+    start: int,
+    stop: int,
+    quadratic: bool = True,
+    backend: str,
+    threads: int = 1,
+) -> tuple[IntArray | None, IntArray]:
+    """Sum weighted outer products and weighted responses over the users of each item, exactly.
+
+    Item i, over its ratings k in indptr[i]:indptr[i + 1] with v = vectors[users[k]], w = weights[entries[k]] and
+    r = responses[entries[k]]: quadratic = sum_k w v v^T, linear = sum_k w r v, on the integer grid.
+
+    **Guarantee**: integers, summed exactly, so every backend, split and order gives the same bits.
+
+    Args:
+        indptr: int64, shape (n_items + 1,). Private, as is all that follows.
+        users: int32, shape (n_ratings,), row numbers into ``vectors``.
+        entries: int64, shape (n_ratings,), places in ``weights`` and ``responses`` (user-major order).
+        vectors: int16, shape (n_users, rank), grid units, within +-4096.
+        weights: int16, shape (n_ratings,), 16384 for 1. Where it lies beside ``responses``, rating for rating, a
+            compiled backend waits once for both.
+        responses: int16, shape (n_ratings,), grid units.
+        start: first item.
+        stop: one past the last item.
+        quadratic: False skips the outer products.
+        backend: "numpy" or "compiled".
+        threads: >= 1.
+
+    Returns:
+        int64, shape (stop - start, rank (rank + 1) / 2), packed upper triangles, or None;
+        int64, shape (stop - start, rank).
+
+    Raises:
+        InputError: arrays that do not fit together, or vectors beyond the grid.
+    """
+    kernel = implementation(backend, "item_statistics")
+    indptr, entries = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(entries, np.int64)
+    users, vectors = np.ascontiguousarray(users, np.int32), np.ascontiguousarray(vectors, np.int16)
+    weights, responses = np.asarray(weights, np.int16), np.asarray(responses, np.int16)
+    _check_sums(indptr, users, entries, vectors, weights, responses, start, stop)
+    rank = vectors.shape[1]
+    squares = np.empty((stop - start, packed_size(rank) if quadratic else 0), np.int64)
+    linear = np.empty((stop - start, rank), np.int64)
+    rows = indptr[start : stop + 1]
+
+    def work(first: int, last: int) -> None:
+        kernel.sum_rows(rows, users, entries, vectors, weights, responses, first, last, squares, linear)
+
+    for_row_ranges(work, np.diff(rows) + 1.0, threads=threads)
+    return (squares if quadratic else None), linear
+
+
+def _check_sums(
+    indptr: IntArray,
+    users: IndexArray,
+    entries: IntArray,
+    vectors: ShortArray,
+    weights: ShortArray,
+    responses: ShortArray,
+    start: int,
+    stop: int,
+) -> None:
+    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
+    if not 0 <= start <= stop < indptr.size:
+        raise InputError(f"items {start}:{stop} are outside the catalogue of {indptr.size - 1}")
+    if users.shape != entries.shape or weights.shape != responses.shape:
+        raise InputError("users and entries, weights and responses must pair up one to one")
+    if indptr[0] < 0 or indptr[-1] > users.size or not ascends(indptr):
+        raise InputError("indptr must ascend within 0..number of entries")
+    read = slice(int(indptr[start]), int(indptr[stop]))  # a call for a few items looks at theirs alone
+    users, entries = users[read], entries[read]
+    if users.size and (users.min() < 0 or users.max() >= vectors.shape[0]):
+        raise InputError("users must be row numbers of vectors")
+    if entries.size and (entries.min() < 0 or entries.max() >= weights.size):
+        raise InputError("entries must be places in weights and responses")
+    if vectors.size and (vectors.min() < -VECTOR_LIMIT or vectors.max() > VECTOR_LIMIT):
+        raise InputError(f"vectors must stay within +-{VECTOR_LIMIT} grid units")
+
+
+def unit_rows(
+    indptr: IntArray, items: IndexArray, item_weights: FloatArray, *, spend_all: bool, backend: str
+) -> FloatArray:
+    """Scale the weights of each row's items so that their squares add to at most 1.
+
+    An entry of row j with item i gets omega_i / |omega over row j|, at most 1; without ``spend_all`` a row whose
+    norm is below 1 stays as it is.
+
+    **Guarantee**: every backend gives the same bits, and a row depends on its own entries alone.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are the items.
+        items: int32, shape (n_entries,).
+        item_weights: float64, shape (n_items,), omega, finite and > 0. Public.
+        spend_all: whether every row gets norm 1. Public.
+        backend: "numpy" or "compiled".
+
+    Returns:
+        float64, shape (n_entries,), in [0, 1].
+
+    Raises:
+        InputError: arrays that do not fit together.
+    """
+    kernel = implementation(backend, "rows")
+    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
+    item_weights = np.ascontiguousarray(item_weights, np.float64)
+    _check_weights(indptr, items, item_weights)
+    weights = np.empty(items.size)
+    kernel.scale_rows(indptr, items, item_weights, int(spend_all), weights)
+    return weights
+
+
+def _check_weights(indptr: IntArray, items: IndexArray, item_weights: FloatArray) -> None:
+    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
+    if indptr.size < 1 or indptr[0] != 0 or indptr[-1] != items.size or not ascends(indptr):
+        raise InputError("indptr must ascend from 0 to the number of items")
+    if items.size and (items.min() < 0 or items.max() >= item_weights.size):
+        raise InputError("items must be places in item_weights")

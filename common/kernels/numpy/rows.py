@@ -1,8 +1,84 @@
-"""Which rows break a bound, in numpy: exact integers."""
+"""What is computed row by row, in numpy: sums, norms, residuals, the best items, and which rows break a bound."""
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
+from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray, ShortArray
+
+
+def subtract_levels(items: IndexArray, values: Float32Array, levels: Float32Array, out: Float32Array) -> None:
+    """Fill ``out`` (n_entries,); arguments as in ``less_levels``."""
+    np.subtract(values, levels.take(items), out=out)
+
+
+def add_by_row(
+    indptr: IntArray, items: IndexArray, values: Float32Array, levels: FloatArray, out: FloatArray
+) -> None:
+    """Fill ``out`` (n_rows,); arguments as in ``sums_by_row``."""
+    out[:] = np.bincount(_rows(indptr), weights=values - levels[items], minlength=out.size)
+
+
+def add_by_item(
+    indptr: IntArray, items: IndexArray, values: Float32Array, levels: FloatArray, out: FloatArray
+) -> None:
+    """Fill ``out`` (n_items,); arguments as in ``sums_by_item``."""
+    left = values - np.repeat(levels, np.diff(indptr))
+    out[:] = np.bincount(items, weights=left, minlength=out.size)
+
+
+def fill_norms(indptr: IntArray, weights: FloatArray, values: FloatArray, out: FloatArray) -> None:
+    """Fill ``out`` (n_rows,); arguments as in ``norms_by_row``."""
+    squares = np.square(weights * values)
+    out[:] = np.sqrt(np.bincount(_rows(indptr), weights=squares, minlength=out.size))
+
+
+def _rows(indptr: IntArray) -> IntArray:
+    """Row number of each entry, int64, as ``bincount`` takes it without a copy."""
+    return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+
+
+def scale_rows(
+    indptr: IntArray, items: IndexArray, item_weights: FloatArray, spend_all: int, out: FloatArray
+) -> None:
+    """Fill ``out`` (n_entries,); arguments as in ``unit_rows``. ``bincount`` adds along the row, in order."""
+    counts = np.diff(indptr)
+    rows = np.repeat(np.arange(counts.size), counts)
+    weights = item_weights[items]
+    norms = np.sqrt(np.bincount(rows, weights=weights * weights, minlength=counts.size))
+    if not spend_all:
+        norms = np.maximum(norms, 1.0)
+    np.minimum(weights / norms[rows], 1.0, out=out)
+
+
+_ENTRIES_AT_ONCE = 1 << 18
+
+
+def fill_residuals(
+    indptr: IntArray,
+    items: IndexArray,
+    targets: Float32Array,
+    vectors: Float32Array,
+    own: Float32Array,
+    out: FloatArray,
+) -> None:
+    """Fill ``out``; arguments as in ``residuals_of_rows``."""
+    rows = np.repeat(np.arange(indptr.size - 1, dtype=np.int32), np.diff(indptr))
+    for first in range(0, items.size, _ENTRIES_AT_ONCE):
+        part = slice(first, first + _ENTRIES_AT_ONCE)
+        mine = own[rows[part]]
+        explained = np.einsum("pd,pd->p", vectors[items[part]], mine[:, 1:], dtype=np.float64)
+        out[part] = targets[part] - mine[:, 0] - explained
+
+
+def select(
+    scores: Float32Array, exclude_indptr: IntArray, exclude_items: IndexArray, best: IndexArray
+) -> None:
+    """Fill ``best`` (n, k) from ``scores`` (n, n_items); overwrites the scores of excluded items."""
+    rows = np.repeat(np.arange(scores.shape[0]), np.diff(exclude_indptr))
+    scores[rows, exclude_items[exclude_indptr[0] : exclude_indptr[-1]]] = -np.inf
+    order = np.argsort(-scores, axis=1, kind="stable")[:, : best.shape[1]]
+    candidate = np.take_along_axis(scores, order, axis=1) > -np.inf
+    best[:] = -1
+    best[:, : order.shape[1]] = np.where(candidate, order, -1)
 
 
 def mark_broken(

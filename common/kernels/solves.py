@@ -1,4 +1,7 @@
-"""Many ridge regressions on shared factors: the user step, ALS, own models and what is left, what a ridge does."""
+"""Many ridge regressions on shared factors: the user step, ALS, own models and what is left, what a ridge does.
+
+And many systems whose noisy, possibly indefinite matrices are first projected on the positive semidefinite ones.
+"""
 
 import numpy as np
 
@@ -6,7 +9,8 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArra
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.numpy import own_models as reference
-from fedboard.common.kernels.shared.threads import for_row_ranges
+from fedboard.common.kernels.packed import packed_size
+from fedboard.common.kernels.threads import for_row_ranges
 
 CONTENT_RIDGES = (4.0, 16.0)
 """Variance of a rating around its prediction over that of a coordinate of h: candidates, beside no content."""
@@ -246,7 +250,7 @@ def residuals_of_rows(
     vectors = np.ascontiguousarray(vectors, np.float32)
     _check_own(indptr, items, targets, vectors, own)
     found = np.empty(items.size)
-    implementation(backend, "residuals").fill_residuals(indptr, items, targets, vectors, own, found)
+    implementation(backend, "rows").fill_residuals(indptr, items, targets, vectors, own, found)
     return found
 
 
@@ -259,3 +263,49 @@ def _check_own(
     if own.shape != (indptr.size - 1, 1 + vectors.shape[1]) or items.shape != targets.shape:
         raise InputError("own models (one per row), items and targets (one per entry) do not fit together")
     _check_entries(indptr, items, vectors, name="items")
+
+
+def solve_psd(
+    quadratic: FloatArray,
+    linear: FloatArray,
+    *,
+    ridge: FloatArray,
+    gram: FloatArray | None = None,
+    backend: str,
+    threads: int = 1,
+) -> FloatArray:
+    """Project each matrix on the positive semidefinite ones (negative eigenvalues to zero), then solve.
+
+    x_i = (Proj_PSD(A_i) + ridge_i I + gram)^-1 b_i. Post-processing: reads noisy sums only.
+
+    Args:
+        quadratic: float64, shape (k, rank (rank + 1) / 2), packed upper triangles of A_i. Public (noisy).
+        linear: float64, shape (k, rank), b_i. Public (noisy).
+        ridge: float64, shape (k,), > 0.
+        gram: float64, shape (rank, rank), symmetric, positive semidefinite; None for zero.
+        backend: "numpy" diagonalises; "compiled" agrees to a relative 1e-5.
+        threads: >= 1.
+
+    Returns:
+        float64, shape (k, rank).
+
+    Raises:
+        InputError: shapes that do not fit, values that are not finite, or a ridge that is not > 0.
+    """
+    kernel = implementation(backend, "psd")
+    quadratic, linear = np.ascontiguousarray(quadratic, np.float64), np.ascontiguousarray(linear, np.float64)
+    ridge = np.ascontiguousarray(ridge, np.float64)
+    count, rank = linear.shape
+    if quadratic.shape != (count, packed_size(rank)) or ridge.shape != (count,):
+        raise InputError("quadratic (packed), linear and ridge must have one row per item and fit one rank")
+    if gram is not None and gram.shape != (rank, rank):
+        raise InputError("gram must have shape (rank, rank)")
+    if not (np.all(np.isfinite(quadratic)) and np.all(np.isfinite(linear)) and np.all(ridge > 0)):
+        raise InputError("quadratic and linear must be finite and ridge must be > 0")
+    solution = np.empty((count, rank))
+
+    def work(start: int, stop: int) -> None:
+        kernel.solve_rows(quadratic, linear, ridge, gram, start, stop, solution)
+
+    for_row_ranges(work, np.ones(count), threads=threads)
+    return solution

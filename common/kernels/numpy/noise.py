@@ -1,7 +1,8 @@
-"""Normal draws through the rational approximations of Wichura's algorithm AS 241 (PPND16), in NumPy.
+"""Normal draws and noise on integer sums, in numpy: those of this back end, and those of the compiled one.
 
-The draws are those of the compiled kernels to the last bit: the same operations in the same order, each rounded as
-IEEE 754 says, and the logarithms of the C library, which Python's ``math`` and the compiled code both call.
+The compiled draws go through the rational approximations of Wichura's algorithm AS 241 (PPND16). Here they are the
+same to the last bit: the same operations in the same order, each rounded as IEEE 754 says, and the logarithms of
+the C library, which Python's ``math`` and the compiled code both call.
 
 Reference: M. J. Wichura, Algorithm AS 241: the percentage points of the normal distribution, Applied
 Statistics 37 (1988) 477-484. Relative accuracy about 1e-16.
@@ -12,7 +13,19 @@ from typing import Final
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, FloatArray
+from fedboard.common.arrays import BitArray, FloatArray, IntArray
+from fedboard.common.normal_quantiles import fill_quantiles
+
+
+def fill_noised(sums: IntArray, draws: FloatArray, stddevs: FloatArray, shift: int, out: FloatArray) -> None:
+    """Fill ``out`` (k, width) with ``floor((sums + rint(stddevs draws)) / 2^shift)``; ``draws`` is used up."""
+    draws *= stddevs
+    np.rint(draws, out=draws)
+    noisy = draws.astype(np.int64)
+    noisy += sums
+    noisy >>= shift
+    out[:] = noisy
+
 
 # Coefficients from the highest power down. Centre: |u - 1/2| <= 0.425, in the variable 0.180625 - (u - 1/2)^2.
 CENTRE: Final = (
@@ -55,7 +68,7 @@ SIGN_SHIFT: Final = np.uint64(63)
 SCALE: Final = 2.0**-64
 
 
-def fill_normal(bits: BitArray, out: FloatArray) -> None:
+def fill_compiled_normal(bits: BitArray, out: FloatArray) -> None:
     """Fill ``out`` with one draw per word; both of shape (n,)."""
     uniform = ((bits & LOW_BITS) + ONE).astype(np.float64) * SCALE
     offset = uniform - 0.5
@@ -76,3 +89,19 @@ def _ratio(variable: FloatArray, coefficients: tuple[tuple[float, float], ...]) 
         above = above * variable + upper
         below = below * variable + lower
     return above / below
+
+
+def fill_normal(bits: BitArray, out: FloatArray) -> None:
+    """Fill ``out`` with one draw per word; both of shape (n,)."""
+    low = bits & np.uint64((1 << 63) - 1)
+    low += np.uint64(1)
+    np.multiply(low, 2.0**-64, out=out)
+    fill_quantiles(out, out)
+    np.negative(out, out=out, where=bits.view(np.int64) < 0)
+
+
+def fill_noisy(sums: IntArray, bits: BitArray, stddevs: FloatArray, shift: int, out: FloatArray) -> None:
+    """Fill ``out`` (k, width); arguments as in ``noisy_sums``."""
+    draws = np.empty(sums.shape)
+    fill_normal(bits, draws.reshape(-1))
+    fill_noised(sums, draws, stddevs, shift, out)
