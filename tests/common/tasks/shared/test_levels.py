@@ -1,9 +1,54 @@
-"""Item effects behind noisy sums, against simulation: near the true posterior, and nothing where all is noise."""
+"""Counts behind released counts: better than what was released, whatever they are like.
+
+Item effects behind noisy sums, against simulation: near the true posterior, and nothing where all is noise.
+
+Of a large catalogue a few rows are taken, and they are the right ones.
+"""
 
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.shared.levels import LikelyCounts, NoisySums, confounding, posterior_effects
+from fedboard.common.tasks.shared import regression
+from fedboard.common.tasks.shared.levels import (
+    LikelyCounts,
+    NoisySums,
+    confounding,
+    likely_counts,
+    posterior_effects,
+)
+from fedboard.common.tasks.shared.regression import gram_of, rated_rows
+
+SHAPES = {
+    "few popular": lambda rng: rng.pareto(1.0, 4000),
+    "all alike": lambda rng: np.full(4000, 7.0),
+    "none": lambda rng: np.zeros(4000),
+    "many": lambda rng: rng.uniform(0.0, 500.0, 4000),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("stddev", [0.5, 5.0, 50.0])
+def test_the_posterior_is_nearer_than_the_release_and_knows_how_near(shape: str, stddev: float) -> None:
+    rng = np.random.default_rng(3)
+    counts = SHAPES[shape](rng)
+    released = counts + rng.normal(0.0, stddev, counts.size)
+
+    found = likely_counts(released, stddev=stddev)
+
+    error = np.mean((found.mean - counts) ** 2)
+    assert error < 1.02 * stddev**2
+    assert error < 1.001 * np.mean((np.maximum(released, 0.0) - counts) ** 2)
+    assert found.mean.min() >= 0.0
+    assert 0.7 * error - 0.05 * stddev**2 < found.variance.mean() < 1.3 * error + 0.2 * stddev**2
+
+
+def test_a_larger_release_is_never_a_smaller_count() -> None:
+    released = np.random.default_rng(0).normal(3.0, 4.0, 500)
+
+    found = likely_counts(np.sort(released), stddev=2.0)
+
+    assert np.all(np.diff(found.mean) > -1e-9)
+
 
 N_ITEMS, SCATTER = 1500, 0.3
 
@@ -73,3 +118,27 @@ def test_what_two_estimates_disagree_in_beyond_their_noise_is_found(variance: fl
     found = confounding(first, second, counts, spread=1.0)
 
     assert found == pytest.approx(variance, abs=1e-3, rel=0.25)
+
+
+@pytest.mark.parametrize("n_items", [20, 100, 10_000])
+@pytest.mark.parametrize("n_ratings", [0, 1, 12])
+def test_the_rows_that_are_taken_are_those_of_the_items(n_items: int, n_ratings: int) -> None:
+    rng = np.random.default_rng(n_items + n_ratings)
+    values = rng.standard_normal((n_items, 3))
+    items = rng.integers(n_items, size=n_ratings).astype(np.int32)
+
+    rows, places = rated_rows(items, n_items)
+
+    np.testing.assert_array_equal(values[rows][places], values[items])
+    assert places.dtype == np.int32
+    assert len(values[rows]) in (n_items, np.unique(items).size)
+
+
+def test_a_gram_matrix_in_blocks_is_that_of_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    factors = np.random.default_rng(1).standard_normal((50, 4)).astype(np.float32)
+    whole = gram_of(factors)
+
+    monkeypatch.setattr(regression, "_ROWS_AT_ONCE", 7)
+
+    np.testing.assert_array_equal(whole, factors.T.astype(np.float64) @ factors)
+    np.testing.assert_allclose(gram_of(factors), whole, rtol=1e-12)
