@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import OutOfRangeError
-from fedboard.common.kernels.shared.blas_threads import one_blas_thread_here
+from fedboard.common.kernels.blas_threads import one_blas_thread_here
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import is_pure
 from fedboard.common.privacy.ledger.ledger import Ledger

@@ -6,14 +6,24 @@ number of threads nor on how the rows are split over calls, bit for bit.
 """
 
 from fedboard.common.kernels.backends import BACKENDS, choose_backend
-from fedboard.common.kernels.entry_sums import less_levels, norms_by_row, pair_sums, sums_by_item, sums_by_row
-from fedboard.common.kernels.item_statistics import item_statistics
-from fedboard.common.kernels.noisy_sums import noisy_sums
-from fedboard.common.kernels.normal import standard_normal
-from fedboard.common.kernels.psd import solve_psd
-from fedboard.common.kernels.ridge import left_out_errors, residuals_of_rows, solve_own_models, solve_ridge
+from fedboard.common.kernels.draws import noisy_sums, standard_normal
+from fedboard.common.kernels.solves import (
+    left_out_errors,
+    residuals_of_rows,
+    solve_own_models,
+    solve_psd,
+    solve_ridge,
+)
+from fedboard.common.kernels.sums import (
+    item_statistics,
+    less_levels,
+    norms_by_row,
+    pair_sums,
+    sums_by_item,
+    sums_by_row,
+    unit_rows,
+)
 from fedboard.common.kernels.top_k import top_k
-from fedboard.common.kernels.unit_rows import unit_rows
 
 __all__ = [
     "BACKENDS",

@@ -11,13 +11,18 @@ from fedboard.common.errors import InputError
 
 BACKENDS: Final = ("numpy", "compiled")
 
+KERNELS: Final = ("own_models", "psd", "ridge", "item_statistics", "left_out", "noise", "rows")
+"""What runs over ratings call of a back end, by module; what takes longest to compile first."""
+FOR_FEATURES: Final = ("own_models",)
+"""Called only where a catalogue has features."""
+
 # Below this amount of work (ratings x rank^2, about half a flop each) compiled kernels cost more to load, or to
 # compile on their first call, than they save.
 _COMPILED_FROM: Final = 3e8
 
 FEW_DRAWS: Final = 1 << 18
 """Numbers that a process draws without the compiler; they take some 20 ms, and numba half a second to import."""
-_COMPILED_DRAWS: Final = "fedboard.common.kernels.compiled.normal"
+_COMPILED_DRAWS: Final = "fedboard.common.kernels.compiled.noise"
 _drawn = 0
 
 
@@ -62,7 +67,7 @@ def implementation(backend: str, kernel: str) -> ModuleType:
 
 def without_compiler(backend: str, numbers: int) -> bool:
     """Whether NumPy makes the next so many normal draws of a compiled backend: the same ones, bit for bit
-    (``shared/quantile.py``), at a tenth of the speed, for a process that needs few.
+    (``numpy/noise.py``), at a tenth of the speed, for a process that needs few.
 
     Args:
         backend: asked for.

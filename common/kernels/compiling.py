@@ -4,8 +4,12 @@ Import it (and everything under ``compiled``) only through ``backends.implementa
 optional and takes about half a second to import.
 """
 
+import hashlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
 import numba
@@ -14,8 +18,7 @@ from numba.core import event
 from numba.core.registry import CPUDispatcher
 from numba.extending import intrinsic as _intrinsic
 
-from fedboard.common.kernels.shared.compiled_code import cache_folder
-
+_KERNELS: Final = Path(__file__).parent
 _settings: Any = numba.config
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -122,3 +125,28 @@ def _own_cache_folder() -> Iterator[None]:
         yield
     finally:
         _settings.CACHE_DIR = configured
+
+
+def cache_folder(configured: str = "") -> Path:
+    """The folder of machine code, named after the text of all kernels.
+
+    numba notices a change in the file of the function it compiles, not in the files of the functions which that
+    one calls; without this an upgrade could run yesterday's machine code.
+
+    Args:
+        configured: the folder that numba was told to use, if any.
+    """
+    return Path(configured or _KERNELS / "__pycache__") / f"kernels-{_digest_of_sources()}"
+
+
+def is_kept() -> bool:
+    """Whether machine code that one process makes can be found by others: there is a folder that takes it."""
+    return os.access(cache_folder(_settings.CACHE_DIR), os.W_OK)
+
+
+@cache
+def _digest_of_sources() -> str:
+    digest = hashlib.sha256()
+    for path in sorted(_KERNELS.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]

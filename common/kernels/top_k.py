@@ -7,7 +7,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
-from fedboard.common.kernels.shared.threads import for_row_ranges
+from fedboard.common.kernels.threads import for_row_ranges
 
 # Users per matrix product. Fixed, and the last block is padded, so that the products of a user do not depend
 # on who shares her block.
@@ -43,7 +43,7 @@ def top_k(
     Raises:
         InputError: shapes that do not fit, k < 1, or an excluded item out of range.
     """
-    kernel = implementation(backend, "top_k")
+    kernel = implementation(backend, "rows")
     users, items = (
         np.ascontiguousarray(user_factors, np.float32),
         np.ascontiguousarray(item_factors, np.float32),

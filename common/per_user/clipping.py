@@ -145,7 +145,7 @@ def check_rows(
     )
     none = np.zeros(0, dtype=np.int16)
     broken = np.ones(indptr.size - 1, dtype=np.bool_)
-    implementation(backend, "row_bounds").mark_broken(
+    implementation(backend, "rows").mark_broken(
         np.ascontiguousarray(indptr),
         np.ascontiguousarray(items),
         n_items,

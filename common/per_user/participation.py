@@ -52,20 +52,6 @@ class RowsByWord:
         return ~_before(words, numbers, self.least) & _before(words, numbers, self.end)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RowsByNumber:
-    """Every so-manieth row. Public."""
-
-    of: int
-    """>= 1."""
-    number: int
-    """Which of them, in 0..of - 1."""
-
-    def rows(self, start: int, stop: int) -> BoolArray:
-        """Which of rows ``start:stop`` take part."""
-        return np.asarray(np.arange(start, stop) % self.of == self.number)
-
-
 def rows_of_ranks(stream: NoiseStream, n_users: int, first: int, last: int) -> RowsByWord:
     """The rows whose words have the ranks ``first:last`` among all words, smallest first.
 

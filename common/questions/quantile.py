@@ -14,7 +14,9 @@ n numbers, this one's over the rounds: with 201 candidates a rank error of about
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 
@@ -27,7 +29,6 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.pure import ExponentialRelease
-from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.collection import (
     CONFIDENCE,
     ROW_BOUND,
@@ -41,9 +42,59 @@ from fedboard.common.questions.collection import (
 )
 from fedboard.common.questions.mean import require_bound
 
+_FINEST_TARGET = 10_000
 MOST_CANDIDATES = 1 << 12
 _SAME = 1e-6
 """Part of the gap above a candidate that still counts as the candidate: ratings are float32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A share q in (0, 1) as a ratio of small whole numbers, so that ranks are compared exactly. Public."""
+
+    share: float
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            InputError: not in (0, 1).
+        """
+        if not 0.0 < self.share < 1.0 or self.ratio in (0, 1):
+            raise InputError(f"the share of a quantile must be in (0, 1), to 1/10000, got {self.share}")
+
+    @property
+    def ratio(self) -> Fraction:
+        """The nearest ratio with a denominator of at most 10 000."""
+        return Fraction(self.share).limit_denominator(_FINEST_TARGET)
+
+    def penalties(self, histogram: Sequence[int]) -> list[int]:
+        """How far each cell is from containing the quantile: ``max(B_before - q T, q T - B, 0)``, times a constant.
+
+        B is the weight up to and with the cell, T all weight. A cell that the quantile lies in has 0, also where
+        many values are equal; where all values differ this is the rank's distance from q, up to one weight.
+
+        Args:
+            histogram: whole weights by cell, ascending cells. Private.
+        """
+        numerator, denominator = self.ratio.as_integer_ratio()
+        wanted, before, found = numerator * sum(histogram), 0, []
+        for weight in histogram:
+            after = before + denominator * weight
+            found.append(max(before - wanted, wanted - after, 0))
+            before = after
+        return found
+
+    def sensitivity(self, largest_weight: int, adjacency: Adjacency) -> int:
+        """Largest change of a penalty when a user of at most this total weight comes, goes or is exchanged.
+
+        A user of total weight t with b of it up to a cell moves ``B - q T`` by ``b - q t``, which lies in
+        ``[-q t, (1 - q) t]``: coming or going by at most ``max(q, 1 - q) t``, exchanged by at most t.
+        """
+        numerator, denominator = self.ratio.as_integer_ratio()
+        if adjacency is Adjacency.ADD_REMOVE:
+            return max(numerator, denominator - numerator) * largest_weight
+        return denominator * largest_weight
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,11 +21,10 @@ from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.collection import Answer, Mechanism, Subject
 from fedboard.common.questions.mean import MeanQuestion
 from fedboard.common.questions.names import TASK, of_question
-from fedboard.common.questions.quantile import Bisection, Bracket, QuantileQuestion
+from fedboard.common.questions.quantile import Bisection, Bracket, QuantileQuestion, Target
 from fedboard.common.task import ReleasedSums
 
 _EPSILONS, _LEAST_DELTA = (1e-6, 1e3), 1e-15

@@ -17,10 +17,9 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.questions.bounding.quantile import Target
 from fedboard.common.questions.collection import Subject
 from fedboard.common.questions.mean import MeanQuestion
-from fedboard.common.questions.quantile import QuantileQuestion
+from fedboard.common.questions.quantile import QuantileQuestion, Target
 from fedboard.common.questions.statement import QuestionStatement
 from fedboard.common.task import ReleasedSums
 

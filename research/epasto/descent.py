@@ -22,7 +22,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.questions.bounding.sizes import PublicSizes
+from research.epasto.bounding import PublicSizes
 
 _UNITS = 1 << 30
 """The longest part of one user in a step, grid units."""

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.questions.bounding.sizes import PublicSizes
 from fedboard.simulations.drawing.svg import SERIES, new_figure
+from research.epasto.bounding import PublicSizes
 from research.epasto.labels import (
     LinearEstimator,
     best_matrix,

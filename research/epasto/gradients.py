@@ -2,8 +2,8 @@
 
 Three solvers for the same weighted or limited risk:
 
-- ``perturbed``: the minimiser with noise (``questions.bounding.risk``), as table 2 has it here;
-- ``gradients``: all rows in every step, noise by the exact accountant (``questions.bounding.descent``); - ``as
+- ``perturbed``: the minimiser with noise (``epasto.risk``), as table 2 has it here;
+- ``gradients``: all rows in every step, noise by the exact accountant (``epasto.descent``); - ``as
   printed``: Algorithm 1 of Bassily, Smith and Thakurta (2014), which the paper names: m^2 steps with one random
   user each, noise and step lengths by its formulas.
 
@@ -22,7 +22,7 @@ from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.questions.bounding.sizes import PublicSizes
+from research.epasto.bounding import PublicSizes
 from research.epasto.descent import NoisyDescent
 from research.epasto.labels import limited_rows
 from research.epasto.problems import Problem

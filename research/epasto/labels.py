@@ -19,7 +19,7 @@ from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.pure import LaplaceRelease
-from fedboard.common.questions.bounding.grid import GRID_BOUND, on_grid
+from research.epasto.bounding import GRID_BOUND, on_grid
 
 _UNBIASED = 1e-8
 

@@ -11,7 +11,7 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from fedboard.common.questions.bounding.sizes import PublicSizes
+from research.epasto.bounding import PublicSizes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,26 @@ earlier ones showed, because to a user outside them these are post-processing.
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from fedboard.common.arrays import BoolArray
 from fedboard.common.checks import require_whole
-from fedboard.common.per_user.participation import RowsByNumber, round_name, round_number
+from fedboard.common.per_user.participation import round_name, round_number
 from fedboard.common.privacy.releases.noise import NoiseSource
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsByNumber:
+    """Every so-manieth row. Public."""
+
+    of: int
+    """>= 1."""
+    number: int
+    """Which of them, in 0..of - 1."""
+
+    def rows(self, start: int, stop: int) -> BoolArray:
+        """Which of rows ``start:stop`` take part."""
+        return np.asarray(np.arange(start, stop) % self.of == self.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError
-from fedboard.common.kernels.shared.packed import packed_rank
+from fedboard.common.kernels.packed import packed_rank
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import FactoredSums, ItemIndex
 from fedboard.common.protocols.trusted.protocol import (

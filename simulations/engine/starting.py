@@ -29,7 +29,7 @@ IMPORTED = (
     "fedboard.common.protocols.trusted.protocol",
 )
 """What nearly every worker imports, after what makes that quick; if one cannot be imported, workers do without."""
-COMPILED = ("fedboard.common.kernels.compiled.noisy_sums", "fedboard.common.kernels.compiled.normal")
+COMPILED = ("fedboard.common.kernels.compiled.noise",)
 """And those with compiled kernels."""
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"), "1")
 Target: TypeAlias = Callable[..., None]

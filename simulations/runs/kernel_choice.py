@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from fedboard.common import kernels
-from fedboard.common.kernels.backends import has_compiler, implementation
-from fedboard.common.kernels.shared.compiled_code import compile_seconds, is_kept, is_noted, note
+from fedboard.common.kernels.backends import FOR_FEATURES, KERNELS, has_compiler, implementation
 from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
@@ -17,9 +16,6 @@ from fedboard.simulations.streams.problem import StreamedProblem
 
 _USUAL_RANK = 8
 _RATINGS_PER_ITEM = 2000
-_MOST_PROCESSES: Final = 3
-_STARTING: Final = 1.0
-"""Seconds until a process that compiles has begun to."""
 _COMPILE: Final = """
 import sys
 from fedboard.common.kernels.backends import implementation
@@ -70,68 +66,41 @@ def compile_kernels(
 ) -> None:
     """Compile what a run will call, where that was never done on this machine; worker processes then find it.
 
-    Where there are more cores, other processes compile a part of it meanwhile.
+    Where there are two cores, another process begins at the other end meanwhile; each finds what the other made.
 
     Args:
         backend: of the run.
         features: whether users' own models look at item features.
         not_called: kernels that the run's algorithm never calls.
-        on_progress: told ("compiling", seconds done, seconds in all) if and only if something has to be compiled;
-            the seconds are those of idle cores of 2024.
+        on_progress: told ("compiling", kernels done, kernels in all) if and only if something has to be compiled.
     """
-    usual = compile_seconds(backend, features=features)
-    seconds = {
-        name: takes for name, takes in usual.items() if name not in not_called and not is_noted(backend, name)
-    }
-    if not seconds or not has_compiler():
+    if backend != "compiled" or not has_compiler():
         return
-    from fedboard.common.kernels.compiling import told_of_compiling  # takes numba half a second
+    from fedboard.common.kernels.compiling import is_kept, told_of_compiling  # takes numba half a second
 
-    ours, *theirs = shared_out(seconds, _processes())
-    done, total = 0.0, max(sum(seconds[name] for name in share) for share in (ours, *theirs))
-    begun, waited = False, False
+    names = [name for name in KERNELS if name not in not_called and (features or name not in FOR_FEATURES)]
+    begun = False
     helpers: list[subprocess.Popen[bytes]] = []
 
     def begin() -> None:
         nonlocal begun
         begun = True
-        on_progress("compiling", round(done), round(total))
-        if is_kept() and not waited:
-            helpers.extend(_compiling(backend, share) for share in theirs)
+        on_progress("compiling", 0, len(names))
+        if is_kept() and _has_another_core():
+            helpers.append(_compiling(backend, names[::-1]))
 
     with told_of_compiling(begin):
-        for name in ours:
+        for done, name in enumerate(names, start=1):
             implementation(backend, name)
-            done += seconds[name]
             if begun:
-                on_progress("compiling", round(done), round(total))
-        waited = True
-        for helper in helpers:
-            helper.wait()
-        for name in (
-            name for share in theirs for name in share
-        ):  # found; compiled here, where a helper failed
-            implementation(backend, name)
-    for name in seconds:
-        note(backend, name)
+                on_progress("compiling", done, len(names))
+    for helper in helpers:
+        helper.wait()
 
 
-def shared_out(seconds: Mapping[str, float], processes: int) -> list[list[str]]:
-    """The kernels for each process, so that all are done at about the same time: the longest first, each to the one
-    that has least to do. Every process but the first has to start.
-    """
-    shares: list[list[str]] = [[] for _ in range(processes)]
-    busy = [0.0] + [_STARTING] * (processes - 1)
-    for name in sorted(seconds, key=lambda name: -seconds[name]):
-        least = busy.index(min(busy))
-        shares[least].append(name)
-        busy[least] += seconds[name]
-    return shares[:1] + [share for share in shares[1:] if share]
-
-
-def _processes() -> int:
+def _has_another_core() -> bool:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return min(cores, _MOST_PROCESSES) if sys.executable else 1
+    return cores > 1 and bool(sys.executable)
 
 
 def _compiling(backend: str, names: Sequence[str]) -> "subprocess.Popen[bytes]":

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from fedboard.simulations.runs.calibrated import AnyProblem
     from fedboard.simulations.runs.trainer import Listener
 
+_COMPILING = "compiling kernels, once on this machine"
 _PHASES = {
+    "compiling": _COMPILING,
     "users": "users: read, solve and contribute",
     "clients": "clients: solve and contribute",
     "sums": "clients: truncate and sum",
@@ -51,7 +53,7 @@ class PlainListener:
     def progress(self, phase: str, done: int, total: int) -> None:
         """Say what takes long before the first round; rounds are enough where nobody watches."""
         if phase == "compiling" and done == 0:
-            click.echo(f"{compiling_told(total)}; later runs find what is compiled", err=True)
+            click.echo(f"{_COMPILING}; later runs find what is compiled", err=True)
         if phase == _USERS:
             self._users(done, total)
 
@@ -91,8 +93,7 @@ class LiveListener:
         """Move the bar of the phase; another phase starts it anew."""
         if phase != self._name:
             self._name = phase
-            shown = compiling_told(total) if phase == "compiling" else _PHASES.get(phase, phase)
-            self._bars.reset(self._phase, description=shown, visible=True)
+            self._bars.reset(self._phase, description=_PHASES.get(phase, phase), visible=True)
         told = self._pace.told(done, total) if phase == _USERS else ""
         self._bars.update(self._phase, completed=done, total=total, told=told)
 
@@ -135,11 +136,6 @@ def sizes_of(problem: "AnyProblem") -> str:
     train = problem.train
     columns, entries = ("items", "ratings") if train.features is None else ("features", "examples")
     return f"{train.n_users:,} users, {train.n_items:,} {columns}, {train.n_ratings:,} {entries}"
-
-
-def compiling_told(seconds: int) -> str:
-    """What takes that long, on the first run alone."""
-    return f"compiling once, about {seconds} s"
 
 
 def told_of(line: Mapping[str, Any], budget: float) -> str:

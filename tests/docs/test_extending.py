@@ -70,7 +70,7 @@ def part(name: str) -> Part:
             copies = re.findall(r"^cp (\S+) (\S+)\n", text, flags=re.MULTILINE)
             read.files.update({new: (ROOT / old).read_text(encoding="utf-8") for old, new in copies})
             rest = re.sub(r"^cp .*\n", "", text, flags=re.MULTILINE)
-            (commands if read.files else alone).append(rest)
+            (commands if read.files or read.lines else alone).append(rest)
     return Part(files=read.files, lines=read.lines, alone="".join(alone), commands="".join(commands))
 
 

@@ -14,7 +14,7 @@ EXCEPTIONS = {
     "fedboard.common.per_user.participation": "disjoint cohorts draw no coins",
     "fedboard.common.protocols.sums.exact": "regressions send factored sums by hand",
     "fedboard.common.protocols.sums.row_bounds": "regressions are refused as an aggregator refuses",
-    "fedboard.common.questions.bounding.grid": "labels are put on the grid of questions",
+    "fedboard.common.questions.quantile": "which quantile is meant, as an exact ratio",
     "fedboard.common.tasks.adadpsgd": "appendix C runs AdaDPSGD on another problem",
     "fedboard.common.tasks.langevin": "figure 7 compares with the algorithm, and trims as it does",
     "fedboard.common.tasks.shared.preparation": "the curve says how the level's share falls with people",

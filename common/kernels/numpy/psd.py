@@ -5,7 +5,7 @@ from typing import Final
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.kernels.shared.packed import unpack_symmetric
+from fedboard.common.kernels.packed import unpack_symmetric
 
 # Entries of the full matrices held at a time: 32 MB.
 _ENTRIES_AT_ONCE: Final = 1 << 22

@@ -24,7 +24,7 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.kernels.shared.packed import unpack_symmetric
+from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.per_user.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.per_user.weights import WeightScheme, entry_weights, item_weights
 from fedboard.common.task import ReleasedSums
@@ -360,6 +360,6 @@ ALGORITHM = Algorithm(
     array_rules=array_rules,
     folder=files(__package__),
     regression=regression,
-    not_called=frozenset({"left_out", "residuals"}),
+    not_called=frozenset({"left_out"}),
 )
 """One task with five weightings."""

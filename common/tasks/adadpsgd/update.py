@@ -21,7 +21,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
-from fedboard.common.kernels.shared.packed import unpack_symmetric
+from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.adadpals.config import needs_population
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig, Schedule

@@ -10,7 +10,7 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
-from fedboard.common.kernels.shared.packed import pack_symmetric, unpack_symmetric
+from fedboard.common.kernels.packed import pack_symmetric, unpack_symmetric
 from fedboard.common.per_user.clipping import VECTOR_BOUND
 from fedboard.common.per_user.weights import WeightScheme, item_weights
 from fedboard.common.task import ReleasedSums

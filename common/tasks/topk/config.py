@@ -12,7 +12,7 @@ from enum import StrEnum
 
 from fedboard.common.checks import require
 from fedboard.common.contribution import Request, SumSource
-from fedboard.common.kernels.shared.packed import packed_size
+from fedboard.common.kernels.packed import packed_size
 from fedboard.common.per_user.clipping import LINEAR_BOUND, VECTOR_BOUND
 from fedboard.common.tasks.shared.preparation import calibrated_request, counts_request, users_request
 from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, RatingsConfig

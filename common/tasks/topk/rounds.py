@@ -25,7 +25,7 @@ from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.kernels.shared.packed import unpack_symmetric
+from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.preparation import head_of, real_stddev

@@ -15,7 +15,7 @@ COMPILED = pytest.mark.skipif(not has_compiler(), reason="numba is not installed
 @pytest.fixture(params=[name if name == "numpy" else pytest.param(name, marks=COMPILED) for name in BACKENDS])
 def backend(request: pytest.FixtureRequest) -> str:
     if request.param != "numpy":  # what is compiled is tested, even where few numbers are drawn
-        implementation(request.param, "noisy_sums")
+        implementation(request.param, "noise")
     return str(request.param)
 
 

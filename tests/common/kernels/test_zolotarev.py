@@ -6,7 +6,7 @@ from fedboard.common.kernels.backends import has_compiler
 if not has_compiler():
     pytest.skip("numba is not installed", allow_module_level=True)
 
-from fedboard.common.kernels.compiled.zolotarev import N_POLES, SMALLEST, sign_coefficients
+from fedboard.common.kernels.compiled.psd import N_POLES, SMALLEST, sign_coefficients
 
 
 def test_fractions_used_for_the_projection_give_the_sign_within_1e_12():

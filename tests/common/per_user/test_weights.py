@@ -7,8 +7,7 @@ from scipy import stats
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.clipping import check_rows, quantise_weights
-from fedboard.common.per_user.weightings.weighting import Weighting
-from fedboard.common.per_user.weights import WeightScheme, entry_weights, item_weights
+from fedboard.common.per_user.weights import WEIGHTINGS, Weighting, WeightScheme, entry_weights, item_weights
 
 N_ITEMS, N_USERS = 60, 400
 COUNTS = np.random.default_rng(3).pareto(1.0, N_ITEMS) * 20 - 5
@@ -146,7 +145,7 @@ def test_uniform_samples_of_two_users_and_of_two_seeds_are_unrelated():
 def test_large_cohorts_are_sampled_block_by_block_alike(monkeypatch):
     whole = weights_of("uniform")
 
-    monkeypatch.setattr("fedboard.common.per_user.weightings.choosing._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("fedboard.common.per_user.weights._ROWS_PER_BLOCK", 7)
 
     assert np.array_equal(whole, weights_of("uniform"))
 
@@ -246,7 +245,7 @@ def test_a_weighting_that_chooses_too_many_items_is_stopped(monkeypatch):
         omega=lambda released: np.ones(released.noisy_counts.size),
         choose=lambda draw: np.ones(draw.cohort.n_ratings, dtype=bool),
     )
-    monkeypatch.setattr("fedboard.common.per_user.weightings.uniform.WEIGHTING", greedy)
+    monkeypatch.setitem(WEIGHTINGS, WeightScheme.UNIFORM, greedy)
 
     with pytest.raises(PrivacyError, match="uniform weights chose more than 7 items of a user"):
         weights_of("uniform")
@@ -254,6 +253,6 @@ def test_a_weighting_that_chooses_too_many_items_is_stopped(monkeypatch):
 
 def test_a_weighting_whose_item_weights_are_too_large_is_clipped(monkeypatch):
     heavy = Weighting(omega=lambda released: np.full(released.noisy_counts.size, 1e6))
-    monkeypatch.setattr("fedboard.common.per_user.weightings.adaptive.WEIGHTING", heavy)
+    monkeypatch.setitem(WEIGHTINGS, WeightScheme.ADAPTIVE, heavy)
 
     assert row_squares(weights_of("adaptive")).max() <= 1 + 1e-12

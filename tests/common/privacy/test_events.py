@@ -1,12 +1,19 @@
-"""What an event may state about who takes part: anything doubtful is refused, never accounted as something else."""
+"""What an event may state about who takes part: anything doubtful is refused, never accounted as something else.
 
+What people read has five digits and never promises more than what is stated.
+"""
+
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import event_problems, is_amplified, require_sound
+from fedboard.common.privacy.shown import shown_number, shown_sentence
 from tests.common.privacy.exact_curves import gaussian, laplace
 
 POISSON = {"kind": "poisson", "probability": 0.25, "round": "round-1"}
@@ -98,3 +105,28 @@ def test_a_release_with_a_doubtful_participation_cannot_be_made(make_release: An
 def test_a_sampled_release_cannot_be_made_under_replace(make_release: Any) -> None:
     with pytest.raises(PrivacyError, match="add-remove only"):
         make_release(participation=POISSON, adjacency=Adjacency.REPLACE)
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300))
+def test_a_shown_number_is_never_smaller_and_off_by_one_in_the_fifth_digit_at_most(value: float) -> None:
+    shown = Decimal(shown_number(value))
+
+    assert Decimal(repr(value)) <= shown <= Decimal(repr(value)) * Decimal("1.0001")
+    assert len(shown.normalize().as_tuple().digits) <= 5
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(5.0, "5"), (4.9999999, "5"), (1.00001, "1.0001"), (1e-5, "1e-05"), (0.95133543, "0.95134"), (0.0, "0")],
+)
+def test_a_number_that_is_short_stays_as_it_is(value: float, shown: str) -> None:
+    assert shown_number(value) == shown
+    assert shown_number(float("inf")) == "inf"
+
+
+def test_only_long_fractions_of_a_sentence_are_shortened() -> None:
+    told = "fedboard 0.1.23456789: 4096 of 1234567 cost (0.99999912, 1e-05), exactly 16.123456-GDP; 1.2345678e-07."
+
+    assert shown_sentence(told) == (
+        "fedboard 0.1.23456789: 4096 of 1234567 cost (1, 1e-05), exactly 16.124-GDP; 1.2346e-07."
+    )

@@ -1,17 +1,34 @@
-"""What every protocol keeps: the trusted sum to the last bit, and nothing for who does not play by the rules."""
+"""What every protocol keeps: the trusted sum to the last bit, and nothing for who does not play by the rules.
 
-from collections.abc import Iterator, Mapping
+The contract test notices what it is there for: protocols with one fault each, and the test that each fails.
+
+What every protocol states about itself is so: parameters, trust, sizes of messages, noise.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from inspect import signature
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from fedboard.common.errors import PrivacyError, TooFewAnswersError
-from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.registry import PROTOCOL_NAMES
+from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.noise_shares import SharedNoise
+from fedboard.common.protocol import NoiseAt
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, sized_protocol
+from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
+from fedboard.common.wire.frame import pack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.cases import CASES, ITEMS, each_board, each_case, raises
 from tests.common.protocols.meetings import (
@@ -19,6 +36,7 @@ from tests.common.protocols.meetings import (
     Case,
     Meeting,
     assert_same,
+    example,
     meeting,
     rows_of,
     shifts_of,
@@ -274,3 +292,230 @@ def test_fewer_clients_than_are_needed_never_make_a_sum(case: Case) -> None:
 
     with pytest.raises(TooFewAnswersError):
         one_fewer_is_there()
+
+
+Sound: Any = type(example("additive_shares.py", "AdditiveShares")(2))
+
+
+class OffByOne(Sound):
+    def open(self, *arguments: Any, **named: Any) -> OneStepServer:
+        server = super().open(*arguments, **named)
+        server.adding.totals["first"][-1] += 1
+        return server
+
+
+class Unbound(Sound):
+    def open(self, about: bytes, *arguments: Any, **named: Any) -> OneStepServer:
+        return super().open(b"", *arguments, **named)
+
+    def resume(self, about: bytes, *arguments: Any) -> OneStepClient:
+        return super().resume(b"", *arguments)
+
+    def join(self, about: bytes, *arguments: Any) -> OneStepClient:
+        return super().join(b"", *arguments)
+
+
+class EveryReplyCounts(Sound):
+    def open(self, *arguments: Any, **named: Any) -> OneStepServer:
+        class Open(OneStepServer):
+            def take(self, client: str, reply: bytes) -> None:
+                self._taken.discard(client)
+                super().take(client, reply)
+
+        server = super().open(*arguments, **named)
+        return Open(about=server.about, clients=server.clients, adding=server.adding)
+
+
+class Forgetful(Sound):
+    def resume(self, about: bytes, noise: Any, state: bytes) -> OneStepClient:
+        return self.join(about, noise)
+
+
+class DrawsAgain(Sound):
+    def join(self, about: bytes, noise: Any) -> OneStepClient:
+        class Redrawing(OneStepClient):
+            def answer(self, message: bytes, given: Any) -> bytes:
+                self.sent = b""
+                return super().answer(message, given)
+
+        return Redrawing(about=about, pack=self.halves)
+
+
+class Unchecked(Sound):
+    def halves(self, given: Any) -> bytes:
+        packing = Packing.of(given.requests, most_users=self.most_users)
+        sums = whole_sums(FactoredSums.of(given.contribution), given.requests)
+        numbers = packing.flatten({name: values >> packing.shifts[name] for name, values in sums.items()})
+        return pack_frame("halves", {}, {"first": numbers, "second": np.zeros_like(numbers)})
+
+
+class ChangedBeforeItIsChecked(Sound):
+    def open(self, *arguments: Any, **named: Any) -> OneStepServer:
+        server = super().open(*arguments, **named)
+        checked = server.adding.add
+
+        def add(message: bytes) -> None:
+            server.adding.totals["second"][0] += 1
+            checked(message)
+            server.adding.totals["second"][0] -= 1
+
+        server.adding.add = add
+        return server
+
+
+class Telling(Sound):
+    def halves(self, given: Any) -> bytes:
+        packing = Packing.of(given.requests, most_users=self.most_users)
+        checked = packing.flatten(coarse_sums(given.contribution, given.requests, packing.shifts))
+        told = {"one for each rating": "1" * given.contribution.items.size}
+        return pack_frame("halves", told, {"first": checked, "second": np.zeros_like(checked)})
+
+
+class Credulous(Sound):
+    @classmethod
+    def from_parameters(cls, parameters: Any, *, backend: str = "numpy") -> Any:
+        return cls(most_users=parameters.get("most_users", N_USERS), backend=backend)
+
+
+class Vague(Sound):
+    trust = replace(Sound.trust, network_sees="")
+
+
+def booked(request: Request, noise: NoiseSource, folder: Path) -> BookedRelease:
+    name = f"{request.source}-{noise.label}.sqlite".replace("/", " ")
+    budget = Budget(epsilon=50.0, delta=1e-5, adjacency=request.release.adjacency)
+    with Ledger.create(folder / name, budget) as ledger:
+        return request.release.book(ledger, noise)
+
+
+@each_case
+def test_the_parameters_go_through_json_and_rebuild_the_protocol_on_a_client(case: Case) -> None:
+    met = meeting(case, ITEMS)
+    stated = json.loads(json.dumps(dict(met.protocol.parameters)))
+
+    rebuilt = type(met.protocol).from_parameters(stated)  # type: ignore[attr-defined]
+    met.clients = {name: rebuilt.join(met.about, met.noise[name]) for name in met.given}
+
+    assert rebuilt.parameters == met.protocol.parameters
+    assert_same(met.finish(), met.expected())
+
+
+@each_case
+def test_parameters_that_make_no_sense_are_refused_in_one_sentence(case: Case) -> None:
+    protocol = case.make(len(SPLIT) - 1)
+    stated = dict(protocol.parameters)
+    bad = [{**stated, "unknown": 1}, *({k: v for k, v in stated.items() if k != name} for name in stated)]
+    bad += [{**stated, name: value} for name in stated for value in ("", None, -1, float("nan"), [])]
+
+    for parameters in bad:
+        make = type(protocol).from_parameters  # type: ignore[attr-defined]
+        assert raises(InputError, make, parameters), f"took {parameters}"
+
+
+@pytest.mark.parametrize("name", PROTOCOL_NAMES)
+def test_a_setting_that_a_protocol_does_not_have_is_refused(name: str) -> None:
+    with pytest.raises(InputError):
+        sized_protocol(name, clients=10, users=100, settings={"unknown": 1})
+
+
+@each_case
+def test_the_trust_model_is_told_in_whole_sentences(case: Case) -> None:
+    for sentence in case.make(len(SPLIT) - 1).trust.sentences:
+        assert sentence.endswith(".")
+        assert sentence[0].isupper()
+        assert "  " not in sentence
+
+
+def sizes(case: Case, *, seed: int) -> list[list[int]]:
+    met, found = meeting(case, ITEMS, seed=seed), []
+    for messages in met.steps():
+        replies = [met.reply(name, message) for name, message in messages.items()]
+        found.append([len(content) for content in (*messages.values(), *replies)])
+        met.take_all(messages)
+    return found
+
+
+@each_case
+def test_the_sizes_of_messages_tell_of_the_ratings_only_where_the_protocol_says_so(case: Case) -> None:
+    assert (sizes(case, seed=0) == sizes(case, seed=1)) == case.hides_ratings
+
+
+@each_case
+def test_what_the_ledger_books_as_noise_is_where_the_noise_is(case: Case) -> None:
+    """With the noise left in, the sums are off by as much as is stated, or not at all."""
+    met = meeting(case, ITEMS, noise=lambda number: SeededNoise(number))
+    for messages in met.steps():
+        met.take_all(messages)
+    sums = met.server.sums()
+    found, exact = met.told(sums), met.expected()
+
+    assert met.protocol.noise(SecureNoise()).private
+    assert not met.protocol.noise(SeededNoise(0)).private
+    for request in met.requests:
+        off = (found[request.name] - exact[request.name]) / request.release.column_stddev()
+        assert off.std() == pytest.approx(case.spread(met.protocol), rel=0.2)
+    assert sums.noise_shares == case.shares(met.protocol)
+    if met.protocol.noise_at is NoiseAt.SERVER:
+        assert met.protocol.noise(SeededNoise(3)).describe() == SeededNoise(3).describe()
+
+
+@pytest.mark.slow
+@each_case
+def test_the_sums_pass_through_the_releases_that_are_booked_for_them_and_no_others(
+    case: Case, tmp_path: Path
+) -> None:
+    met = meeting(case, ITEMS)
+    for messages in met.steps():
+        met.take_all(messages)
+    sums, drawn = met.server.sums(), SeededNoise(0)
+    told, other = met.told(sums), SharedNoise(least=1, drawn=drawn)
+    if sums.noise_shares:
+        other = drawn
+
+    for request in met.requests:
+        values = told[request.name]
+        published = booked(request, met.protocol.noise(drawn), tmp_path).publish(
+            values, noise_shares=sums.noise_shares
+        )
+        off = published / request.release.grid_step - values
+        assert bool(off.std() > request.release.noise_stddev / 2) == (not sums.noise_shares)
+        with pytest.raises(PrivacyError):
+            booked(request, other, tmp_path).publish(values, noise_shares=sums.noise_shares)
+
+
+def test_the_noise_that_tests_take_out_is_taken_out_by_the_code_that_draws_it() -> None:
+    from fedboard.common.kernels import standard_normal
+    from tests.common.protocols.meetings import SilentNoise
+
+    words = SilentNoise().stream("any").bits(0, 10)
+
+    for backend in ("numpy", "compiled"):
+        assert not standard_normal(words, backend=backend).any()
+    assert standard_normal(SeededNoise(0).stream("any").bits(0, 10), backend="numpy").all()
+
+
+FAULTS: dict[type, Callable[[Case], None]] = {
+    OffByOne: test_any_split_of_the_users_and_any_order_of_replies_gives_the_same_sum,
+    Unbound: test_the_server_refuses_hostile_replies_and_nothing_has_changed,
+    EveryReplyCounts: test_the_server_takes_one_reply_of_each_client_that_it_asked,
+    Forgetful: test_a_session_goes_on_from_what_each_client_has_written_at_any_step,
+    DrawsAgain: test_the_same_message_gets_the_same_bytes_and_asking_twice_sends_the_same,
+    Unchecked: test_a_client_that_would_break_a_bound_sends_nothing_and_the_others_are_summed,
+    ChangedBeforeItIsChecked: test_the_server_refuses_hostile_replies_and_nothing_has_changed,
+    Telling: test_the_sizes_of_messages_tell_of_the_ratings_only_where_the_protocol_says_so,
+    Credulous: test_parameters_that_make_no_sense_are_refused_in_one_sentence,
+    Vague: test_the_trust_model_is_told_in_whole_sentences,
+}
+
+
+def held_to(test: Callable[..., None], protocol: Any) -> None:
+    case = Case(make=lambda clients: protocol(most_users=N_USERS))
+    also = {"board": ITEMS, "seed": 0}
+    test(case, **{name: value for name, value in also.items() if name in signature(test).parameters})
+
+
+@pytest.mark.parametrize(("faulty", "test"), FAULTS.items(), ids=[faulty.__name__ for faulty in FAULTS])
+def test_a_protocol_with_this_fault_fails(faulty: type, test: Callable[..., None]) -> None:
+    held_to(test, Sound)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        held_to(test, faulty)

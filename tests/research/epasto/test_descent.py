@@ -12,7 +12,7 @@ from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.questions.bounding.sizes import PublicSizes
+from research.epasto.bounding import PublicSizes
 from research.epasto.descent import NoisyDescent
 
 SIZES = PublicSizes(sizes=np.array([1, 1, 2, 3, 8, 30]), public_because="they are made up")

@@ -13,10 +13,8 @@ from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from fedboard.common.questions.bounding.grid import GRID_BOUND, on_grid
-from fedboard.common.questions.bounding.mean import WeightedMean
-from fedboard.common.questions.bounding.quantile import Target, WeightedQuantile
-from fedboard.common.questions.bounding.sizes import PublicSizes
+from fedboard.common.questions.quantile import Target
+from research.epasto.bounding import GRID_BOUND, PublicSizes, WeightedMean, WeightedQuantile, on_grid
 from research.epasto.labels import (
     LinearEstimator,
     best_matrix,

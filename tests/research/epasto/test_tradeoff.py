@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.questions.bounding.sizes import PublicSizes
+from research.epasto.bounding import PublicSizes
 from research.epasto.tradeoff import Tradeoff, laplace_noise_variance
 
 MADE_UP = "they are made up"

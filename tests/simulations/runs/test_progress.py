@@ -10,7 +10,6 @@ from rich.progress import Progress, TextColumn
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs import progress
-from fedboard.simulations.runs.kernel_choice import shared_out
 
 ROUNDS = ("preparation", "biases", "round 1", "round 2")
 LINE = {
@@ -64,16 +63,3 @@ def test_a_terminal_gets_rounds_phase_and_budget(problem: Problem, bars: Progres
     assert rounds.fields["told"] == "round 1 of 2: epsilon 1.5 of 5 spent, validation_rmse 0.9100"
     assert (phase.description, phase.completed, phase.total) == ("items: sum, noise and solve", 1, 8)
     assert phase.visible
-
-
-@pytest.mark.parametrize("processes", [1, 2, 3, 9])
-def test_kernels_are_shared_out_evenly_and_all_of_them(processes: int) -> None:
-    seconds = {"a": 5.0, "b": 4.0, "c": 4.0, "d": 1.0, "e": 0.5}
-
-    shares = shared_out(seconds, processes)
-
-    assert sorted(name for share in shares for name in share) == sorted(seconds)
-    assert all(shares), "no process starts for nothing"
-    assert len(shares) <= processes
-    times = [sum(seconds[name] for name in share) for share in shares]
-    assert max(times) <= max(5.0, sum(times) / processes + 2.0)

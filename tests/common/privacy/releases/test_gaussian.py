@@ -1,15 +1,27 @@
+"""The L2 bound of rows, to the last unit.
+
+The floating-point attack is real against naive noise, and finds nothing in what a release publishes.
+"""
+
+import importlib.util
 import math
 import pickle
+import sys
 from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases import gaussian as release_module
+from fedboard.common.privacy.releases.booking import keeps_l2_bound
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 
@@ -335,3 +347,151 @@ def test_the_published_step_is_the_grid_step_times_the_dropped_bits(make_release
 
     assert release.published_step == 0.25 * 2**release.release_shift
     assert release.release_shift == 12
+
+
+WIDE = 2**63
+
+
+def obvious(rows: np.ndarray, bound: int) -> list[bool]:
+    return [sum(int(value) ** 2 for value in row) <= bound**2 for row in rows]
+
+
+def in_floats(rows: np.ndarray, bound: int) -> list[bool]:
+    values = rows.astype(np.float64)
+    return list(np.sqrt(np.einsum("jw,jw->j", values, values)) <= bound)
+
+
+def test_a_row_that_is_longer_by_a_rounding_is_found() -> None:
+    bound = 2**38
+    rows = np.array([[bound, 0], [bound, 1], [bound, -1], [bound - 1, 1], [-bound, 0], [bound + 1, 0]])
+
+    assert keeps_l2_bound(rows, bound).tolist() == [True, False, False, True, True, False]
+    assert in_floats(rows, bound)[1]  # what 64-bit floats make of it
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=200)
+@given(st.data())
+def test_every_row_is_judged_as_in_whole_numbers(data: st.DataObject) -> None:
+    width = data.draw(st.integers(1, 4))
+    number = st.integers(-WIDE, WIDE - 1)
+    rows = np.array(
+        data.draw(st.lists(st.lists(number, min_size=width, max_size=width), min_size=1)), np.int64
+    )
+    squares = sum(int(value) ** 2 for value in rows[0])
+    near = int(np.sqrt(float(squares)))
+    bound = data.draw(st.integers(max(1, near - 2000), near + 2000))
+
+    assert keeps_l2_bound(rows, bound).tolist() == obvious(rows, bound)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (70, 2000)])
+def test_rows_are_judged_in_any_shape(shape: tuple[int, int]) -> None:
+    rows = np.random.default_rng(0).integers(-9, 9, shape)
+    bound = max(1, int(np.sqrt((rows**2).sum(axis=1).mean()))) if rows.size else 1
+
+    found = keeps_l2_bound(rows, bound).tolist()
+    assert found == obvious(rows, bound)
+    assert len(set(found)) == (2 if rows.size else len(set(found)))
+
+
+def test_the_smallest_number_is_as_long_as_it_is() -> None:
+    rows = np.array([[-WIDE], [WIDE - 1]])
+
+    assert keeps_l2_bound(rows, WIDE - 1).tolist() == [False, True]
+    assert keeps_l2_bound(rows, WIDE).tolist() == [True, True]
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("largest", [2**31 - 1, 2**31, math.isqrt(2**63 // 3), math.isqrt(2**63), 2**32])
+def test_sums_that_just_fit_64_bits_and_just_do_not_are_judged_alike(width: int, largest: int) -> None:
+    sizes = [largest, -largest, largest + 1, largest - 1]
+    rows = np.array([[size] * width for size in sizes], np.int64)
+    exactly = math.isqrt(width * largest**2)
+
+    for bound in (exactly - 1, exactly, exactly + 1, exactly + 2):
+        assert keeps_l2_bound(rows, bound).tolist() == obvious(rows, bound)
+        for row in rows:
+            assert keeps_l2_bound(row[np.newaxis], bound).tolist() == obvious(row[np.newaxis], bound)
+
+
+PROGRAM = Path(__file__).parents[4] / "benchmarks" / "privacy" / "floating_point_attack.py"
+
+
+@pytest.fixture(scope="module")
+def attack() -> ModuleType:
+    specification = importlib.util.spec_from_file_location("floating_point_attack", PROGRAM)
+    assert specification is not None
+    assert specification.loader is not None
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[specification.name] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("noise", ["float64", "float32"])
+@pytest.mark.parametrize("sigma", [1.0, 10.0, 100.0])
+def test_naive_noise_on_a_tail_item_gives_its_user_away(attack: ModuleType, noise: str, sigma: float) -> None:
+    one = attack.single_numbers(noise, sigma, 0.0, 4000)
+    item = attack.whole_items(noise, sigma, 10)
+
+    assert one.absence_proved > 0.05
+    assert item.absence_proved >= 0.7
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [np.float64, np.float32])
+@pytest.mark.parametrize("sigma", [1.0, 10.0, 100.0, 0.37])
+@pytest.mark.parametrize("total", [0.0, 0.3, 3.7123, 1234.57])
+def test_the_attack_never_excludes_what_happened(
+    attack: ModuleType, kind: type, sigma: float, total: float
+) -> None:
+    sums = np.full(20_000, total, dtype=kind)
+    draws = np.random.default_rng(0).standard_normal(sums.size, dtype=kind)
+
+    assert attack.possible(sums + kind(sigma) * draws, sums, sigma).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [0.25, 1.0, 10.0, 100.0])
+def test_published_releases_give_nobody_away(attack: ModuleType, sigma: float) -> None:
+    for others in (0.0, 0.3, 1234.57):
+        one = attack.single_numbers("grid", sigma, others, 4000)
+        assert one.absence_proved == one.presence_proved == 0.0
+    item = attack.whole_items("grid", sigma, 10)
+
+    assert item.absence_proved == item.presence_proved == 0.0
+
+
+def test_the_search_on_the_grid_does_find_what_is_impossible(attack: ModuleType) -> None:
+    sums = np.zeros((1, 3), dtype=np.int64)
+    release = attack.GaussianRelease(
+        name="twin",
+        rows=1,
+        width=3,
+        layout="vector",
+        grid_step=1.0,
+        l2_bound=1,
+        same_sign=False,
+        adjacency=attack.Adjacency.ADD_REMOVE,
+        noise_multiplier=2.0**30,
+        covers="nothing",
+    )
+
+    # No draw lies 10 deviations out, and nothing lies between two units of what is published.
+    published = np.array([[5.0 * 2**30, 10.0 * 2**30, 2.0 ** (release.release_shift - 1)]])
+
+    assert attack.possible_on_grid(published, sums, release).tolist() == [[True, False, False]]
+
+
+def test_looking_at_more_neighbours_finds_nothing_more(
+    attack: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws = np.random.default_rng(1).standard_normal(2000)
+    published, other = 10.0 * draws, np.full(2000, 0.3)
+    few = attack.possible(published, other, 10.0)
+
+    monkeypatch.setattr(attack, "NEIGHBOURS", 24)
+
+    assert np.array_equal(few, attack.possible(published, other, 10.0))
+    assert not few.all()

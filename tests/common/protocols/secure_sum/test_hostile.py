@@ -19,7 +19,7 @@ from tests.common.protocols.secure_sum.secure_sums import (
     given,
     with_content,
 )
-from tests.common.protocols.secure_sum.test_key_agreement import LOW_ORDER
+from tests.common.protocols.secure_sum.test_masking import LOW_ORDER
 
 
 def refused(action: object, *arguments: object) -> Refusal:

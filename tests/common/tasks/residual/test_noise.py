@@ -1,4 +1,7 @@
-"""The noise of the residual task's releases, and what a replaced user moves."""
+"""The noise of the residual task's releases, and what a replaced user moves.
+
+Residual alternating minimisation where a round was paid for and lost: what follows does without it.
+"""
 
 import itertools
 from dataclasses import replace
@@ -7,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.adjacency import Adjacency
@@ -14,8 +18,20 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.residual.config import Curvature, Start, stage_of
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.server.round import lost_round
+from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.adadpals.test_task import isometric_norm
-from tests.common.tasks.conftest import N_USERS, SPREAD, a_residual_task, population, residual_boards
+from tests.common.tasks.conftest import (
+    N_ITEMS,
+    N_USERS,
+    PRESENCE,
+    SPREAD,
+    a_residual_task,
+    population,
+    presence,
+    residual_boards,
+)
 from tests.common.tasks.residual.test_bounds import exact_sums, with_ratings
 
 
@@ -143,3 +159,27 @@ def test_two_users_are_never_further_apart_than_replace_books() -> None:
                 largest[name] = max(largest.get(name, 0.0), apart)
     assert max(largest.values()) <= 1.0
     assert largest["round-3/linear"] > 0.6
+
+
+BUDGET = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+
+
+@pytest.mark.parametrize("feedback", list(Feedback))
+@pytest.mark.parametrize("lost", [1, 2, 3, 4])
+def test_a_lost_round_is_skipped(tmp_path: Path, feedback: Feedback, lost: int) -> None:
+    """In turn the round of the biases, the pairs of items, and the first two alternations."""
+    settings = dict(PRESENCE) if feedback is Feedback.IMPLICIT else {}
+    task = a_residual_task(start=Start.SPECTRAL, curvature=Curvature.ONCE, **settings)
+    cohort = presence(population()) if feedback is Feedback.IMPLICIT else population()
+    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(N_ITEMS)))))
+    with Ledger.create(tmp_path / "l", BUDGET) as ledger:
+        while requests := task.requests(board):
+            if board.version == lost:
+                board = lost_round(board)
+                continue
+            sums = FactoredSums.of(task.contribute(cohort, board, requests))
+            booked = {r.name: r.release.book(ledger, SeededNoise(0)) for r in requests}
+            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+
+    assert np.isfinite(board.arrays["item_factors"]).all()
+    assert np.any(board.arrays["item_factors"])

@@ -5,7 +5,7 @@ import pytest
 
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import PrivacyError
-from fedboard.common.kernels.shared.packed import unpack_symmetric
+from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.topk import local

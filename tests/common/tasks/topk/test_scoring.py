@@ -1,4 +1,9 @@
-"""What lists are made of, by loops over pairs of items and by an inverse that is written out."""
+"""Counts of several rounds together: against simulated truth, where the first round was the same for all.
+
+Denoising against simulated truth: what is found, what is shrunk, and that noise alone gives nothing.
+
+What lists are made of, by loops over pairs of items and by an inverse that is written out.
+"""
 
 from dataclasses import replace
 
@@ -8,12 +13,95 @@ from scipy.optimize import nnls
 
 from fedboard.common.board import Board
 from fedboard.common.tasks.topk.algorithm import TopK
-from fedboard.common.tasks.topk.basis import Directions
+from fedboard.common.tasks.topk.basis import Directions, denoised, gauge, started
 from fedboard.common.tasks.topk.config import KERNELS, Stage
 from fedboard.common.tasks.topk.kernels import Kernels
 from fedboard.common.tasks.topk.local import ENERGY_UNITS, energies, scores_of
+from fedboard.common.tasks.topk.popularity import corrected, joined
 from fedboard.common.wire.item_features import CatalogueFeatures
 from tests.common.tasks.topk.boards import N_ITEMS, a_task, board_before, cohort
+
+N_COUNTED, N_USERS = 800, 4000
+
+
+def true_counts(rng: np.random.Generator) -> np.ndarray:
+    return 300.0 * (1.0 + np.arange(N_COUNTED)) ** -0.8 * rng.uniform(0.8, 1.25, N_COUNTED)
+
+
+def test_a_round_among_fewer_items_is_brought_to_the_unit_of_the_first() -> None:
+    rng = np.random.default_rng(0)
+    truth = true_counts(rng)
+    errors, claimed = [], []
+    for _ in range(20):
+        first = truth + 10.0 * rng.standard_normal(N_COUNTED)
+        counted = np.arange(N_COUNTED) < 256
+        again = np.where(counted, 2.5 * truth + 5.0 * rng.standard_normal(N_COUNTED), 0.0)
+        noisy, variance = joined((first, np.full(N_COUNTED, 100.0)), again, counted, 5.0)
+        errors.append((noisy - truth)[counted])
+        claimed.append(variance[counted])
+        assert np.abs(noisy - first)[~counted].max() < 1e-9
+        assert np.abs(variance - 100.0)[~counted].max() < 1e-9
+    assert np.mean(claimed) < 5.0  # 1 / (1 / 100 + 2.5^2 / 25) is 3.8
+    assert np.mean(np.square(errors)) < 2.0 * np.mean(claimed)  # the gain is known to a few percent
+
+
+def test_what_stands_beside_the_constant_corrects_the_counts_along_the_columns() -> None:
+    rng = np.random.default_rng(3)
+    truth, stddev, unit = true_counts(rng), 2.0, 0.8
+    before, after = [], []
+    for _ in range(20):
+        noisy = truth + 20.0 * rng.standard_normal(N_COUNTED)
+        columns = np.linalg.qr(np.column_stack([noisy, np.eye(N_COUNTED)[:, :64]]))[0][:, 1:]
+        crossed = unit * (columns.T @ truth) + stddev / np.sqrt(2.0) * rng.standard_normal(64)
+        found, variance = corrected(
+            (noisy, np.full(N_COUNTED, 400.0)),
+            np.arange(N_COUNTED, dtype=np.int32),
+            columns,
+            crossed,
+            last=unit * 0.3 * N_USERS,
+            population=N_USERS,
+            stddev=stddev,
+        )
+        before.append(np.sum((columns.T @ (noisy - truth)) ** 2))
+        after.append(np.sum((columns.T @ (found - truth)) ** 2))
+        assert 0.0 < variance.min() < 40.0
+    assert np.mean(after) < 0.02 * np.mean(before)
+
+
+N_SEEN = 300
+
+
+def planted(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    axes = np.linalg.qr(rng.standard_normal((N_SEEN, 4)))[0]
+    return axes, np.array([80.0, 40.0, 20.0, 8.0])
+
+
+def symmetric_noise(rng: np.random.Generator, stddev: float) -> np.ndarray:
+    noise = rng.standard_normal((N_SEEN, N_SEEN)) * stddev
+    return (noise + noise.T) / 2
+
+
+def test_eigenvalues_of_the_start_are_freed_of_their_noise() -> None:
+    rng = np.random.default_rng(0)
+    axes, values = planted(rng)
+    found = started((axes * values) @ axes.T + symmetric_noise(rng, 0.5), 0.5, rank=4, known=np.zeros(N_SEEN))
+    assert np.abs(found.values / values - 1).max() < 0.1
+    assert found.above == 4  # those beyond half the edge, 0.5 sqrt(600) / 2 = 6.1
+
+
+def test_agreement_is_the_squared_cosine_with_the_truth() -> None:
+    rng = np.random.default_rng(5)
+    axes, values = planted(rng)
+    counts = np.ones(N_SEEN)
+    scale = gauge(values[1:], 0.4)
+    claimed, true = [], []
+    for _ in range(10):
+        columns = (axes * values) * scale + rng.standard_normal((N_SEEN, 4)) * 0.4
+        found = denoised(columns, scale, (), counts, stddev=0.4)
+        claimed.append(found.agreement[:4])
+        true.append([float(np.sum((axes.T @ axis) ** 2)) for axis in found.axes.T[:4]])
+    assert np.abs(np.mean(claimed, axis=0) - np.mean(true, axis=0)).max() < 0.08
+
 
 M, N_DIRECTIONS, RANK = 30, 4, 5
 

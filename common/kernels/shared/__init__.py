@@ -1,1 +1,0 @@
-"""What the implementations of the kernels share."""

@@ -1,1 +1,0 @@
-"""Smoothly bounded contributions of users who have many values each (Epasto et al. 2020)."""
