@@ -8,7 +8,7 @@ import json
 import zlib
 
 import numpy as np
-from manifests import RefusedError, chosen, need, opened, require_cosigned, require_current, require_place
+from manifests import RefusedError, need, opened, require_cosigned, require_current, require_place
 
 LARGEST_HEADER = 2**26
 DTYPES = {"F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U8": "u1"}
@@ -19,11 +19,10 @@ def board_file(content, file):
     """The bytes of the board file that a file is, or becomes [3.2]."""
     need(len(content) >= file["size"], "unreachable")
     need(len(content) == file["size"] and sha256(content) == file["sha256"], "wrong-digest")
-    if file["encoding"] == "packed":
-        try:
-            content = unpacked(content, file["board_size"])
-        except NOT_A_BOARD as error:
-            raise RefusedError("malformed") from error
+    try:
+        content = unpacked(content, file["board_size"])
+    except zlib.error as error:
+        raise RefusedError("malformed") from error
     need(sha256(content) == file["board_sha256"], "wrong-digest")
     return content
 
@@ -33,35 +32,11 @@ def sha256(content):
     return hashlib.sha256(content).hexdigest()
 
 
-def unpacked(content, board_size):
-    """The board file that was packed [4]."""
-    deflated, plain = (int.from_bytes(content[at : at + 4], "little") for at in (8, 12))
-    if content[:8] != b"FBPACK1\n" or plain > LARGEST_HEADER:
-        raise ValueError("another format")
-    told, place = json.loads(inflated(content[16 : 16 + deflated], plain)), 16 + deflated
-    header, entries = told["header"].encode(), json.loads(told["header"])
-    if 8 + len(header) + sum(part["size"] for part in told["parts"]) != board_size:
-        raise ValueError("another size than was signed")
-    pieces = [len(header).to_bytes(8, "little"), header]
-    for part in told["parts"]:
-        if part["form"] != "exact":
-            raise ValueError("a form that is not described")
-        apart = np.frombuffer(inflated(content[place : place + part["packed"]], part["size"]), np.uint8)
-        width = np.dtype(DTYPES[entries[part["name"]]["dtype"]]).itemsize
-        pieces.append(apart.reshape(width, -1).T.tobytes())
-        place += part["packed"]
-    if place != len(content):
-        raise ValueError("more than the parts")
-    return b"".join(pieces)
-
-
-def inflated(stream, size):
-    """Just so many bytes of a whole zlib stream, and never more."""
-    inflate = zlib.decompressobj()
-    found = inflate.decompress(stream, size) if size else b""
-    more = inflate.decompress(inflate.unconsumed_tail, 1)
-    if len(found) != size or more or not inflate.eof or inflate.unused_data:
-        raise ValueError("another length than was stated")
+def unpacked(content, size):
+    """The board file of a packed one: one gzip stream of just so many bytes, and never more [4]."""
+    inflate = zlib.decompressobj(31)
+    found = inflate.decompress(content, size + 1)
+    need(len(found) == size and inflate.eof and not inflate.unused_data, "malformed")
     return found
 
 
@@ -143,7 +118,9 @@ def has_sound_noise(release):
     return not private or ("seed" not in release and label.removeprefix(lead) == secret)
 
 
-def taken(signed, fetched, root, *, seen=None, earlier=lambda _: None, simulation=False, now=None, **choice):
+def taken(
+    signed, fetched, root, *, seen=None, earlier=lambda _: None, simulation=False, now=None, max_bytes=2**30
+):
     """The board of a signed manifest, and the manifest [3 to 7.1].
 
     Args:
@@ -154,7 +131,7 @@ def taken(signed, fetched, root, *, seen=None, earlier=lambda _: None, simulatio
         earlier: gives a signed manifest of the mirror by its SHA-256, or None.
         simulation: whether simulations are taken.
         now: seconds since 1970; None for this machine's clock.
-        choice: as for ``chosen``.
+        max_bytes: the largest file and board that are taken.
 
     Raises:
         RefusedError: with the code.
@@ -164,7 +141,8 @@ def taken(signed, fetched, root, *, seen=None, earlier=lambda _: None, simulatio
     require_current(manifest, now)
     seen = seen if seen is not None and counts(seen, root) else None
     require_place(signed, manifest, seen, earlier=earlier, simulation=simulation)
-    file = chosen(manifest, **choice)
+    file = manifest["file"]
+    need(max(file["size"], file["board_size"]) <= max_bytes, "too-large")
     content = board_file(fetched(file), file)
     try:
         board = read_board(content)

@@ -27,7 +27,7 @@ RULES = {
     "format": lambda value: value == FORMAT,
     "time": lambda value: isinstance(value, str) and seconds(value) is not None,
     "protection": lambda value: value in ("private", "simulation", "no-data"),
-    "encoding": lambda value: value in ("exact", "packed"),
+    "file": lambda value: isinstance(value, dict) and fits(FILE, value),
 }
 MANIFEST = {
     "format": "format",
@@ -46,13 +46,11 @@ MANIFEST = {
     "expires": "time",
     "renewal": "version",
     "key_id": "text",
-    "files": "list",
+    "file": "file",
 }
 FILE = {
-    "encoding": "encoding",
     "size": "count",
     "sha256": "digest",
-    "bases": "list",
     "board_size": "count",
     "board_sha256": "digest",
 }
@@ -92,10 +90,9 @@ def read_manifest(signed):
     """What a manifest says; its signatures are not looked at [3]."""
     try:
         manifest = {"format": FORMAT, "renewal": 0} | json.loads(signed["content"])
-        files = [{"bases": []} | file for file in manifest["files"]]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError) as error:
         raise RefusedError("malformed") from error
-    need(fits(MANIFEST, manifest) and all(fits(FILE, file) for file in files), "malformed")
+    need(fits(MANIFEST, manifest), "malformed")
     return manifest
 
 
@@ -222,11 +219,3 @@ def require_next(before, after):
     need(after["version"] >= before["version"] and not contradict(before, after), "broken-chain")
     renewed = after["version"] == before["version"]
     need(after["renewal"] == (before["renewal"] + 1 if renewed else 0), "broken-chain")
-
-
-def chosen(manifest, *, forms=("exact", "packed"), max_bytes=2**30):
-    """The smallest complete file of a manifest that becomes the exact board [3.2]."""
-    complete = [file for file in manifest["files"] if file["encoding"] in forms and not file.get("bases")]
-    file = min(complete, key=lambda file: file["size"])
-    need(max(file["size"], file["board_size"]) <= max_bytes, "too-large")
-    return file

@@ -49,13 +49,12 @@ def reader() -> Any:
     return SimpleNamespace(**loaded)
 
 
-def board_of(reader: Any, vector: dict[str, Any], form: str = "packed", **known: Any) -> dict[str, Any]:
-    content = base64.b64decode(vector[form])
+def board_of(reader: Any, vector: dict[str, Any], **known: Any) -> dict[str, Any]:
+    content = base64.b64decode(vector["packed"])
     return reader.boards.taken(
         vector["signed"],
         lambda _: content,
         reader.roots.of_key(KEY),
-        forms=(form,),
         earlier=lambda digest: found_in(vector["earlier"], digest),
         **{"simulation": True, **known},
     )
@@ -67,12 +66,11 @@ def found_in(manifests: list[dict[str, Any]], digest: str) -> dict[str, Any] | N
     return named.get(digest)
 
 
-@pytest.mark.parametrize("form", ["exact", "packed"])
 @pytest.mark.parametrize("name", BOARDS)
-def test_a_board_is_read_as_it_was_written(reader: Any, name: str, form: str) -> None:
+def test_a_board_is_read_as_it_was_written(reader: Any, name: str) -> None:
     vector, wanted = BOARDS[name], BOARDS[name]["expected"]
 
-    board = board_of(reader, vector, form, seen=vector["earlier"][-1] if vector["earlier"] else None)
+    board = board_of(reader, vector, seen=vector["earlier"][-1] if vector["earlier"] else None)
 
     assert {key: board[key] for key in ("task", "version", "digest")} == {
         key: wanted[key] for key in ("task", "version", "digest")
@@ -127,7 +125,6 @@ def test_what_must_not_be_taken_is_refused_with_its_code(reader: Any, case: dict
             seen=case["seen"],
             earlier=lambda digest: found_in(case["earlier"], digest),
             simulation=case["simulation"],
-            forms=(case["form"],),
             max_bytes=case["max_bytes"],
             now=case["now"] and reader.manifests.seconds(case["now"]),
         )
@@ -249,8 +246,8 @@ def test_the_command_reads_a_mirror_without_fedboard(tmp_path: Path) -> None:
     vector = BOARDS["residual"]
     (tmp_path / "files").mkdir()
     (tmp_path / "latest.json").write_text(json.dumps(vector["signed"]))
-    for file in json.loads(vector["signed"]["content"])["files"]:
-        (tmp_path / "files" / file["sha256"]).write_bytes(base64.b64decode(vector[file["encoding"]]))
+    file = json.loads(vector["signed"]["content"])["file"]
+    (tmp_path / "files" / file["sha256"]).write_bytes(base64.b64decode(vector["packed"]))
     key = Ed25519PublicKey.from_public_bytes(KEY)
     (tmp_path / "key.pub").write_bytes(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     (tmp_path / "mine.csv").write_text("item,rating\nf01,5\nf08,1\n")
