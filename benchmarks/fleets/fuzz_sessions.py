@@ -13,18 +13,7 @@ from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.helper.messages import (
-    begin_message,
-    key_reply,
-    read_begin,
-    read_key,
-    read_share,
-    read_take,
-    read_total,
-    share_reply,
-    take_message,
-    total_message,
-)
+from fedboard.server.helper.messages import Begin, Key, Share, Take, Total, read
 from fleets.fuzz_port import Target
 from fleets.specimens import N_ITEMS, N_USERS, boards, rows
 
@@ -113,7 +102,7 @@ def _of_two_servers() -> dict[str, Target]:
             return helper.begin(about, asked, rules)
 
         def take(self, about, client, part):  # type: ignore[no-untyped-def]
-            parts[client] = take_message(about, client, part)
+            parts[client] = Take.of(about, client, part).to_bytes()
             helper.take(about, client, part)
 
         def total(self, about, clients):  # type: ignore[no-untyped-def]
@@ -139,32 +128,30 @@ def _of_two_servers() -> dict[str, Target]:
         return None
 
     rules = TwoServerRules.from_parameters(protocol.parameters)
-    begin = begin_message(_ABOUT, rules, boards()[0].to_bytes())
+    begin = Begin(_ABOUT, dict(rules.parameters), boards()[0].to_bytes()).to_bytes()
     share = np.arange(20, dtype=np.uint32)
 
     def reply(content: bytes) -> object:
-        for read in (read_key, read_share):
-            try:
-                return read(content)
-            except RefusedError as error:
-                refused = error
-        raise refused
+        try:
+            return read(content, Key)
+        except RefusedError:
+            return read(content, Share).residues
 
     def of_leader(content: bytes) -> object:
-        for read in (read_begin, read_take, read_total):
+        try:
+            return TwoServerRules.from_parameters(read(content, Begin).parameters)
+        except RefusedError:
             try:
-                return read(content)
-            except RefusedError as error:
-                if b"Begin" in content[:40] or read is read_total:
-                    raise
-                refused = error
-        raise refused
+                return read(content, Take).part
+            except RefusedError:
+                return read(content, Total)
 
-    ask, refusals = (begin, parts[_CLIENTS[1]], total_message(_ABOUT, _CLIENTS)), (RefusedError,)
-    replied = (key_reply(session.key), share_reply(share))
+    ask, refusals = (begin, parts[_CLIENTS[1]], Total(_ABOUT, _CLIENTS).to_bytes()), (RefusedError,)
+    key = session.key
+    replied = (Key(key.key, key.identity, key.signature).to_bytes(), Share.of(share).to_bytes())
     return {
         "device/two-server-ask": Target(answered, refusals, (asked,), "frame", 0.1),
         "server/two-server-reply": Target(taken, refusals, (replies[0],), "frame", 0.1),
-        "helper/messages": Target(of_leader, refusals, ask, "frame"),
-        "server/helper-replies": Target(reply, refusals, replied, "frame"),
+        "helper/messages": Target(of_leader, (RefusedError, InputError), ask),
+        "server/helper-replies": Target(reply, refusals, replied),
     }

@@ -49,7 +49,7 @@ def export(
 ) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
 
-    The folder holds signed manifests and board files by digest, in several encodings. Do it again after more
+    The folder holds signed manifests and packed board files by digest. Do it again after more
     rounds, and before the newest signature expires, which it then renews. Each board's certificate is recomputed
     first; one that does not hold, or whose noise can be reproduced from its seed, is not signed. With --witness a
     board is shown once so many of them have cosigned it, which they do where `fedboard server` serves MIRROR.

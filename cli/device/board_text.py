@@ -38,20 +38,19 @@ def record_of(findings: "Sequence[Found]", protection: "Protection") -> dict[str
 
 def tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
     """Print what was fetched; ``seconds`` is how long it took, where that is known."""
-    manifest, file = fetched.manifest, fetched.file
+    manifest = fetched.manifest
     if as_json:
         document(_record(fetched, seconds))
         return
-    how = f"{fetched.received} bytes as {file.encoding.value}" if fetched.received else "here already"
-    since = " since an earlier board" if file.bases and fetched.received else ""
-    click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}{since}")
+    how = f"{fetched.received} bytes" if fetched.received else "here already"
+    click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}")
     if manifest.protection.value != "private":
         click.echo(f"  {manifest.protection.verdict}")
     click.echo(f"  {fetched.path}")
 
 
 def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
-    manifest, file = fetched.manifest, fetched.file
+    manifest = fetched.manifest
     return {
         "run": manifest.run,
         "version": manifest.version,
@@ -59,8 +58,6 @@ def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
         "private": manifest.protection.value == "private",
         "noise": manifest.protection.value,
         "published": manifest.published,
-        "encoding": file.encoding.value,
-        "since_earlier": bool(file.bases),
         "received_bytes": fetched.received,
         "seconds": seconds,
         "path": str(fetched.path),

@@ -227,9 +227,9 @@ def helper(
     and into every device's policy.
     """
     from fedboard.common.wire.addresses import Address
-    from fedboard.server.helper.service import HelperSettings, RunningHelper
+    from fedboard.server.helper.service import RunningHelper
 
-    settings = HelperSettings(
+    with RunningHelper(
         state=state,
         identity=identity,
         certificate=certificate,
@@ -237,8 +237,7 @@ def helper(
         address=Address(listen, port).text,
         token=token,
         least_clients=least_clients,
-    )
-    with RunningHelper(settings) as running:
+    ) as running:
         told = told_to_stop()
         click.echo(f"helper {running.identity}")
         click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-import numpy as np
-
 from fedboard.client.boards.cache import SEEN, BoardCache
 from fedboard.client.boards.retrying import PASSING, Patience, allowed_seconds
 from fedboard.client.boards.seen import Seen, continues_ledger, has_ledger
@@ -19,7 +17,7 @@ from fedboard.client.boards.trust import Trust
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
@@ -37,8 +35,6 @@ class Fetched:
     """A board that is in the cache now."""
 
     manifest: Manifest
-    file: BoardFile
-    """What it came as, or would have come as."""
     path: Path
     received: int
     """Bytes of the file that came over the wire this time; 0 where the board was here already."""
@@ -198,19 +194,11 @@ class BoardFeed:
         if self.seen() is None and seen_before:  # seen under a key that may not sign any more
             self._cache.keep_only({manifest.board_digest})
         self._chain.remember(newest, way)
-        wanted = _smallest(manifest, base=None)
         for cached in self._cache.boards():
             if cached.digest == manifest.board_digest and _is_as_stated(cached.path, manifest):
                 self._require_ledger(cached.path, manifest)
-                return Fetched(manifest=manifest, file=wanted, path=cached.path, received=0)
-        base = self._base(manifest)
-        try:
-            smallest = _smallest(manifest, base=base and base[0])
-            return self._download(manifest, smallest, base and base[1])
-        except FeedRefusedError as error:
-            if base is None or error.code is not FeedCode.WRONG_DIGEST:
-                raise
-        return self._download(manifest, wanted, None)
+                return Fetched(manifest=manifest, path=cached.path, received=0)
+        return self._download(manifest)
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
@@ -224,12 +212,6 @@ class BoardFeed:
                 ) from None
             yield
 
-    def _base(self, manifest: Manifest) -> tuple[int, Path] | None:
-        """The newest board here that one of the files builds on."""
-        bases = {version for file in manifest.files for version in file.bases}
-        usable = [(board.version, board.path) for board in self._cache.boards() if board.version in bases]
-        return max(usable, default=None)
-
     def _require_ledger(self, board_file: Path, manifest: Manifest) -> None:
         """Refuse a board with another ledger than was signed, or than the board before it in the cache states."""
         board = Board.load(board_file)
@@ -240,16 +222,17 @@ class BoardFeed:
         if not sound:
             raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
 
-    def _download(self, manifest: Manifest, file: BoardFile, base: Path | None) -> Fetched:
+    def _download(self, manifest: Manifest) -> Fetched:
+        file = manifest.file
         if max(file.size, file.board_size) > self._max_bytes:
             raise FeedRefusedError(FeedCode.TOO_LARGE)
         arriving = self._cache.folder / f"{file.sha256}.part"
         for abandoned in self._cache.folder.glob("*.part"):
             if abandoned != arriving:
                 abandoned.unlink(missing_ok=True)
-        received = self._receive(manifest, file, arriving)
+        received = self._receive(manifest, arriving)
         try:
-            board_file = _unpacked(arriving, file, base)
+            board_file = _unpacked(arriving, file)
             _require_as_stated(board_file, manifest)
             self._require_ledger(board_file, manifest)
             path = self._cache.adopt(board_file, digest=manifest.board_digest)
@@ -257,15 +240,15 @@ class BoardFeed:
             raise FeedRefusedError(FeedCode.WRONG_DIGEST) from error
         finally:
             arriving.unlink(missing_ok=True)
-        return Fetched(manifest=manifest, file=file, path=path, received=received)
+        return Fetched(manifest=manifest, path=path, received=received)
 
-    def _receive(self, manifest: Manifest, file: BoardFile, arriving: Path) -> int:
+    def _receive(self, manifest: Manifest, arriving: Path) -> int:
         """Read what is missing of a file, over as many attempts as it takes; the number of bytes that came."""
-        failures, before = 0, _size(arriving)
+        file, failures, before = manifest.file, 0, _size(arriving)
         end = time.monotonic() + allowed_seconds(file.size - before, self._patience.piece_seconds)
         while (held := _size(arriving)) < file.size:
             try:
-                self._read_on(manifest, file, arriving, held)
+                self._read_on(manifest, arriving, held)
             except FeedRefusedError as error:
                 if error.code not in PASSING:
                     raise
@@ -278,23 +261,15 @@ class BoardFeed:
             self._patience.wait(failures)
         return file.size - before
 
-    def _read_on(self, manifest: Manifest, file: BoardFile, arriving: Path, held: int) -> None:
+    def _read_on(self, manifest: Manifest, arriving: Path, held: int) -> None:
         with arriving.open("ab") as stream:
-            for piece in self._source.read(manifest, file, held):
+            for piece in self._source.read(manifest, held):
                 held += len(piece)
-                if held > file.size:
+                if held > manifest.file.size:
                     stream.close()
                     arriving.unlink()
                     raise FeedRefusedError(FeedCode.WRONG_DIGEST)
                 stream.write(piece)
-
-
-def _smallest(manifest: Manifest, *, base: int | None) -> BoardFile:
-    """The smallest file for a reader who has a board of version ``base``."""
-    offered = [file for encoding in Encoding if (file := manifest.file(encoding, base)) is not None]
-    if not offered:
-        raise FeedRefusedError(FeedCode.NOT_FOUND)
-    return min(offered, key=lambda file: file.size)
 
 
 def _is_as_stated(path: Path, manifest: Manifest) -> bool:
@@ -313,16 +288,13 @@ def _require_as_stated(board_file: Path, manifest: Manifest) -> None:
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
 
 
-def _unpacked(arrived: Path, file: BoardFile, base: Path | None) -> Path:
-    """The board file that a complete download becomes, checked byte by byte; itself if it is one."""
+def _unpacked(arrived: Path, file: BoardFile) -> Path:
+    """The board file that a complete download becomes, checked byte by byte."""
     if _sha256(arrived) != file.sha256:
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)
-    if file.encoding is Encoding.EXACT:
-        return arrived
-    own = None if base is None or not file.bases else np.memmap(base, dtype=np.uint8, mode="r")
     board_file, digest = arrived.with_suffix(".board.part"), hashlib.sha256()
     with arrived.open("rb") as packed, board_file.open("wb") as stream:
-        for piece in unpack(packed, board_size=file.board_size, base=own):
+        for piece in unpack(packed, board_size=file.board_size):
             digest.update(piece)
             stream.write(piece)
     if digest.hexdigest() != file.board_sha256:

@@ -18,7 +18,7 @@ from fedboard.common.boards.boards_pb2 import (
     WatchRequest,
 )
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.methods import (
     GET,
     LATEST,
@@ -86,12 +86,10 @@ class GrpcSource:
                     return signed_of(part.manifest)
         raise FeedRefusedError(FeedCode.MALFORMED)
 
-    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
         """By ``Get``."""
-        request = GetRequest(digest=manifest.board_digest, encoding=file.encoding.value, offset=offset)
-        if file.bases:
-            request.base = file.bases[-1]
-        allowed = allowed_seconds(file.size - offset, self._seconds)
+        request = GetRequest(digest=manifest.board_digest, file=True, offset=offset)
+        allowed = allowed_seconds(manifest.file.size - offset, self._seconds)
         with grpc_failures():
             for part in self._get(request, allowed):
                 if part.WhichOneof("part") == "chunk":

@@ -17,7 +17,7 @@ from fedboard.client.boards.trust import Trust
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.chain import Link, back_from
-from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
@@ -81,10 +81,9 @@ def check_source(
         if manifest.version == version:
             continue  # its files were checked with the newer manifest
         version = manifest.version
-        for file in manifest.files:
-            reading = partial(_read_file, source, manifest, file, exact)
-            too_large = max(file.size, file.board_size) > max_bytes
-            yield _file_finding(manifest, file, None if too_large else partial(patiently, reading))
+        reading = partial(_read_board, source, manifest, exact)
+        too_large = max(manifest.file.size, manifest.file.board_size) > max_bytes
+        yield _file_finding(manifest, None if too_large else partial(patiently, reading))
         if later and exact and not continues_ledger(later[0], exact[0]):
             detail = str(FeedRefusedError(FeedCode.LEDGER_CHANGED))
             yield Found(check=f"version {later[0].version}, ledger", passed=False, detail=detail)
@@ -172,10 +171,8 @@ def _failed(error: FeedRefusedError) -> bool | None:
     return None if error.code in _UNCHECKED else False
 
 
-def _file_finding(manifest: Manifest, file: BoardFile, reading: Callable[[], str] | None) -> Found:
-    check = f"version {manifest.version}, {file.encoding.value}" + (
-        " since an earlier board" if file.bases else ""
-    )
+def _file_finding(manifest: Manifest, reading: Callable[[], str] | None) -> Found:
+    check = f"version {manifest.version}, its board"
     try:
         if reading is None:
             return Found(check=check, passed=None, detail=str(FeedRefusedError(FeedCode.TOO_LARGE)))
@@ -187,19 +184,15 @@ def _file_finding(manifest: Manifest, file: BoardFile, reading: Callable[[], str
     return Found(check=check, passed=True, detail=detail)
 
 
-def _read_file(source: BoardSource, manifest: Manifest, file: BoardFile, exact: list[Board]) -> str:
-    content = bytearray()
-    for piece in source.read(manifest, file, 0):
+def _read_board(source: BoardSource, manifest: Manifest, exact: list[Board]) -> str:
+    file, content = manifest.file, bytearray()
+    for piece in source.read(manifest, 0):
         content += piece
         if len(content) > file.size:
             raise FeedRefusedError(FeedCode.WRONG_DIGEST)
     if hashlib.sha256(content).hexdigest() != file.sha256:
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)
-    if file.bases:
-        return f"{file.size} bytes as signed; builds on versions {', '.join(map(str, file.bases))}"
-    board_file = bytes(content)
-    if file.encoding is not Encoding.EXACT:
-        board_file = b"".join(unpack(BytesIO(board_file), board_size=file.board_size))
+    board_file = b"".join(unpack(BytesIO(content), board_size=file.board_size))
     board = Board.from_bytes(np.frombuffer(board_file, dtype=np.uint8))
     if board.digest != manifest.board_digest or hashlib.sha256(board_file).hexdigest() != file.board_sha256:
         raise FeedRefusedError(FeedCode.WRONG_DIGEST)

@@ -21,7 +21,7 @@ from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
 from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
-from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
@@ -36,8 +36,8 @@ class BoardSource(Protocol):
         """The newest manifest, or the one whose content has this SHA-256."""
         ...
 
-    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
-        """The bytes of a file from an offset on, in pieces of at most ``CHUNK_BYTES``."""
+    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
+        """The bytes of its packed board from an offset on, in pieces of at most ``CHUNK_BYTES``."""
         ...
 
     def root(self, version: int) -> bytes:
@@ -120,10 +120,10 @@ class HttpSource:
         with _http_failures(), self._open(name) as answer:
             return SignedManifest.from_bytes(answer.read(2 * MAX_MANIFEST_BYTES + 1))
 
-    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
         """By a request for a range; where the server sends the whole file, what is known is skipped."""
-        allowed = allowed_seconds(file.size - offset, self._seconds)
-        with _http_failures(), self._open(file_name(file.sha256), allowed, offset=offset) as answer:
+        allowed = allowed_seconds(manifest.file.size - offset, self._seconds)
+        with _http_failures(), self._open(file_name(manifest.file.sha256), allowed, offset=offset) as answer:
             skip = offset if answer.status != http.client.PARTIAL_CONTENT else 0
             while skip > 0:
                 skipped = len(answer.read(min(skip, CHUNK_BYTES)))
@@ -201,9 +201,9 @@ class FolderSource:
         with _file_failures(), (self._folder / name).open("rb") as stream:
             return SignedManifest.from_bytes(stream.read(2 * MAX_MANIFEST_BYTES + 1))
 
-    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
         """From the file."""
-        with _file_failures(), (self._folder / file_name(file.sha256)).open("rb") as stream:
+        with _file_failures(), (self._folder / file_name(manifest.file.sha256)).open("rb") as stream:
             stream.seek(offset)
             while piece := stream.read(CHUNK_BYTES):
                 yield piece

@@ -17,7 +17,6 @@ from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.chain import Link, back_from
 from fedboard.common.boards.layout import LATEST, file_name
-from fedboard.common.boards.manifest import Encoding
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import is_address
 
@@ -81,9 +80,6 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         content = fetched.path.read_bytes()
     board = Board.from_bytes(np.frombuffer(content, dtype=np.uint8))  # the file is gone
     manifest = newest.manifest
-    file = manifest.file(Encoding.PACKED) or manifest.file(Encoding.EXACT)
-    if fetch and file is None:
-        raise InputError(f"{place}: this mirror offers no file of the board that a page can read")
     return HeldBoard(
         board=board,
         label=manifest.run,
@@ -91,8 +87,7 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         signed=newest.signed,
         earlier=tuple(link.signed for link in earlier),
         signers=keys,
-        address=f"{place.rstrip('/')}/{file_name(file.sha256)}" if fetch and file is not None else None,
-        form=file.encoding if fetch and file is not None else Encoding.PACKED,
+        address=f"{place.rstrip('/')}/{file_name(manifest.file.sha256)}" if fetch else None,
         published=manifest.published,
     )
 

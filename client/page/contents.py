@@ -13,7 +13,6 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.packing import pack
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import rebuild_task
@@ -37,8 +36,6 @@ class HeldBoard:
     """The manifests before it in the chain, newest first."""
     address: str | None = None
     """Where the page fetches the file from; None: it is in the page."""
-    form: Encoding = Encoding.PACKED
-    """How it lies there: ``packed`` or ``exact``."""
     published: str | None = None
     """When it was signed."""
     signers: PinnedKey | None = None
@@ -54,9 +51,8 @@ class HeldBoard:
         """As the page reads it, JSON-able; ``file`` is bytes, to be written as base64."""
         return {
             "label": self.label,
-            "form": self.form.value,
             "size": len(self.file),
-            "file": _packed(self) if self.address is None else None,
+            "file": pack(self.file) if self.address is None else None,
             "address": self.address,
             "signed": None if self.signed is None else msgspec.to_builtins(self.signed),
             "earlier": [{"content": signed.content} for signed in self.earlier],
@@ -130,10 +126,6 @@ def directions(board: Board) -> Mapping[str, list[Any]]:
 
 def _range(board: Board) -> tuple[Any, ...]:
     return tuple(board.config.get(name) for name in ("feedback", "rating_low", "rating_high"))
-
-
-def _packed(held: HeldBoard) -> bytes:
-    return pack(np.frombuffer(held.file, dtype=np.uint8))
 
 
 def pins_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:

@@ -11,20 +11,18 @@ class LatestRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetRequest(_message.Message):
-    __slots__ = ("version", "digest", "manifest", "encoding", "base", "offset")
+    __slots__ = ("version", "digest", "manifest", "file", "offset")
     VERSION_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     MANIFEST_FIELD_NUMBER: _ClassVar[int]
-    ENCODING_FIELD_NUMBER: _ClassVar[int]
-    BASE_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
     OFFSET_FIELD_NUMBER: _ClassVar[int]
     version: int
     digest: str
     manifest: str
-    encoding: str
-    base: int
+    file: bool
     offset: int
-    def __init__(self, version: _Optional[int] = ..., digest: _Optional[str] = ..., manifest: _Optional[str] = ..., encoding: _Optional[str] = ..., base: _Optional[int] = ..., offset: _Optional[int] = ...) -> None: ...
+    def __init__(self, version: _Optional[int] = ..., digest: _Optional[str] = ..., manifest: _Optional[str] = ..., file: _Optional[bool] = ..., offset: _Optional[int] = ...) -> None: ...
 
 class WatchRequest(_message.Message):
     __slots__ = ("known",)

@@ -7,7 +7,6 @@ Each names the manifest before it, renewals included, so that all of a run are o
 
 import hashlib
 import time
-from enum import StrEnum
 
 import msgspec
 
@@ -25,28 +24,16 @@ MOST_NAME = 256
 RUN_ID_DIGITS = 32
 
 
-class Encoding(StrEnum):
-    """How a board file travels."""
-
-    EXACT = "exact"
-    """The file as it was published."""
-    PACKED = "packed"
-    """Compressed; becomes the exact file, byte for byte."""
-
-
 class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is read strictly: no missing, unknown or wrongly typed field."""
 
 
 class BoardFile(Record, frozen=True, kw_only=True):
-    """One file that carries the board."""
+    """The file that carries the board, packed (``packing``)."""
 
-    encoding: Encoding
     size: int
     """Bytes."""
     sha256: str
-    bases: tuple[int, ...] = ()
-    """Empty: the file is complete. Else it leaves out what a board of any of these versions holds too."""
     board_size: int
     """Bytes of the board file that it becomes."""
     board_sha256: str
@@ -83,7 +70,7 @@ class Manifest(Record, frozen=True, kw_only=True):
     """How often the manifest of this version was signed again."""
     key_id: str
     """Of the key that it was made with, for people; what counts is whose signatures are on it."""
-    files: tuple[BoardFile, ...]
+    file: BoardFile
 
     def to_bytes(self) -> bytes:
         """The bytes to sign."""
@@ -106,10 +93,8 @@ class Manifest(Record, frozen=True, kw_only=True):
 
     def _sound(self) -> bool:
         named = (self.previous_digest, self.certificate_digest, self.previous_manifest, self.ledger_head)
-        digests, sizes = [self.board_digest, *(digest for digest in named if digest is not None)], [1]
-        for file in self.files:
-            digests += [file.sha256, file.board_sha256]
-            sizes += [file.size, file.board_size]
+        digests = [self.board_digest, self.file.sha256, self.file.board_sha256]
+        digests += [digest for digest in named if digest is not None]
         return (
             self.format == FORMAT
             and self.protection is not Protection.UNSTATED
@@ -121,7 +106,7 @@ class Manifest(Record, frozen=True, kw_only=True):
             and is_utc_text(self.signed)
             and is_utc_text(self.expires)
             and 0 <= self.renewal < _MOST_VERSIONS
-            and min(sizes) > 0
+            and min(self.file.size, self.file.board_size) > 0
             and all(is_sha256(digest) for digest in digests)
         )
 
@@ -144,15 +129,6 @@ class Manifest(Record, frozen=True, kw_only=True):
             clock: of this machine; it may differ by ``CLOCK_SECONDS`` from the publisher's.
         """
         return is_current(signed=self.signed, expires=self.expires, clock=clock)
-
-    def file(self, encoding: Encoding, base: int | None = None) -> BoardFile | None:
-        """The smallest file in this encoding for a reader who has a board of version ``base``, if there is one."""
-        fitting = [
-            file
-            for file in self.files
-            if file.encoding is encoding and (not file.bases or base in file.bases)
-        ]
-        return min(fitting, key=lambda file: file.size, default=None)
 
 
 class Cosignature(Record, frozen=True, kw_only=True):

@@ -41,7 +41,7 @@ _SENTENCES = {
         "one (fedboard keys renew), or the clock of this machine is wrong"
     ),
     FeedCode.RATE_LIMITED: "the board service is busy and asks to come back later",
-    FeedCode.NOT_FOUND: "there is no such board, or not in this encoding",
+    FeedCode.NOT_FOUND: "there is no such board",
     FeedCode.MALFORMED: "what came is not a fedboard manifest or board; it was dropped",
     FeedCode.TOO_LARGE: "the board is larger than this device takes (--max-bytes); nothing more was read",
     FeedCode.BAD_ROOT: (

@@ -18,8 +18,8 @@ from making import (
     WITNESS_KEYS,
     WITNESSES,
     boards,
-    forms_of,
     manifest_of,
+    packed_file,
     plain,
     signed_chain,
     with_witnesses,
@@ -30,7 +30,7 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import Patience
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
-from fedboard.common.boards.manifest import BoardFile, Cosignature, Manifest
+from fedboard.common.boards.manifest import Cosignature, Manifest
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.certificate import Certificate
@@ -52,7 +52,6 @@ class Case:
 
     name: str
     signed: SignedManifest
-    form: str = "packed"
     file: bytes
     seen: SignedManifest | None = None
     """The newest manifest that she verified before."""
@@ -82,7 +81,7 @@ class OneBoard:
                 return signed
         raise FeedRefusedError(FeedCode.NOT_FOUND)
 
-    def read(self, manifest: Manifest, file: BoardFile, offset: int) -> Iterator[bytes]:
+    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
         """The rest of the file; one that ends early is at its end for good."""
         rest = self._case.file[offset:]
         if not rest:
@@ -137,9 +136,9 @@ def rewritten(told: SignedManifest, change: Callable[[dict[str, Any]], Any]) -> 
 
 def resigned(board: Board, **changes: Any) -> tuple[SignedManifest, bytes]:
     """Any board, signed by hand, with its packed file."""
-    contents, files = forms_of(board)
+    packed, file = packed_file(board.to_bytes())
     stated = {"protection": Protection.PRIVATE, **changes}
-    return by_hand(manifest_of(board, files, **stated).to_bytes()), contents["packed"]
+    return by_hand(manifest_of(board, file, **stated).to_bytes()), packed
 
 
 def with_certificate(board: Board, change: Callable[[dict[str, Any]], Any], *, fits: bool = True) -> Board:
@@ -159,14 +158,10 @@ def flipped(content: bytes, place: int) -> bytes:
 
 def _of_manifests(made: list[Board]) -> Iterator[Case]:
     board = made[-1]
-    contents, files = forms_of(board)
+    packed, file = packed_file(board.to_bytes())
     *_, before, told = signed_chain(made[1:])
-    packed = contents["packed"]
-    sound = Case(name="sound, packed", signed=told, file=packed)
+    sound = Case(name="sound", signed=told, file=packed)
     yield sound
-    yield replace(
-        sound, name="sound, exact", form="exact", file=contents["exact"], signed=_only(board, "exact")
-    )
     yield replace(sound, name="sound, after an earlier board", seen=before)
     (own,) = told.signatures
     broken = f"{int(own[:2], 16) ^ 1:02x}{own[2:]}"
@@ -199,7 +194,7 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
         "a count of releases that is none": lambda plain: plain.update(releases=-1),
         "a member of another type": lambda plain: plain.update(version="4"),
         "a digest that is none": lambda plain: plain.update(board_digest="../../etc/passwd"),
-        "a file of no bytes": lambda plain: plain["files"][0].update(size=0),
+        "a file of no bytes": lambda plain: plain["file"].update(size=0),
         "no expiry": lambda plain: plain.update(expires=None),
         "an expiry that is no time": lambda plain: plain.update(expires="2126-02-30T00:00:00Z"),
         "expired": lambda plain: plain.update(expires="2026-01-03T00:00:00Z"),
@@ -215,22 +210,24 @@ def _of_manifests(made: list[Board]) -> Iterator[Case]:
         "signed in 301 seconds": "2026-01-02T02:59:04Z",
     }.items():
         yield replace(sound, name=name, signed=short, now=now)
-    seen = by_hand(manifest_of(board, files, run="other").to_bytes())
+    seen = by_hand(manifest_of(board, file, run="other").to_bytes())
     yield replace(sound, name="another run than before", seen=seen)
-    newer = by_hand(manifest_of(board, files, version=board.version + 2).to_bytes())
+    newer = by_hand(manifest_of(board, file, version=board.version + 2).to_bytes())
     yield replace(sound, name="an older board than before", seen=newer)
-    renewed = by_hand(manifest_of(board, files, renewal=2).to_bytes())
+    renewed = by_hand(manifest_of(board, file, renewal=2).to_bytes())
     yield replace(sound, name="an older signature than before", seen=renewed)
     yield replace(sound, name="a newer signature than before", signed=renewed, seen=told)
-    other = by_hand(manifest_of(board, files, board_digest="0" * 64).to_bytes())
+    other = by_hand(manifest_of(board, file, board_digest="0" * 64).to_bytes())
     yield replace(sound, name="another board of the same version", seen=other)
-    forked = by_hand(manifest_of(made[-2], forms_of(made[-2])[1], board_digest="0" * 64).to_bytes())
+    forked = by_hand(
+        manifest_of(made[-2], packed_file(made[-2].to_bytes())[1], board_digest="0" * 64).to_bytes()
+    )
     yield replace(sound, name="a board that does not continue the one before", seen=forked)
 
 
 def _of_chains(made: list[Board]) -> Iterator[Case]:
     """What is between the manifest that was seen and the newest one, and what they say of run and ledger."""
-    packed = forms_of(made[-1])[0]["packed"]
+    packed, _ = packed_file(made[-1].to_bytes())
     *_, first, between, newest = signed_chain(made[1:])
     sound = Case(name="", signed=newest, file=packed, seen=first)
     yield replace(sound, name="after a board long ago, with all between", earlier=(between,))
@@ -269,7 +266,7 @@ def _of_chains(made: list[Board]) -> Iterator[Case]:
 def _of_witnesses(made: list[Board]) -> Iterator[Case]:
     board = made[-1]
     *_, before, told = signed_chain(made[1:])
-    sound = Case(name="", signed=told, file=forms_of(board)[0]["packed"], witnessed=True)
+    sound = Case(name="", signed=told, file=packed_file(board.to_bytes())[0], witnessed=True)
     two = with_witnesses(told, 0, 2)
     own, second = two.cosignatures
     bit = msgspec.structs.replace(own, signature=flipped_digits(own.signature))
@@ -306,32 +303,33 @@ def flipped_digits(digits: str) -> str:
 
 def _of_files(made: list[Board]) -> Iterator[Case]:
     board = made[-1]
-    contents, files = forms_of(board)
-    packed, told = contents["packed"], signed_chain(made[1:])[-1]
+    exact, told = board.to_bytes(), signed_chain(made[1:])[-1]
+    packed, _ = packed_file(exact)
     sound = Case(name="", signed=told, file=packed)
     yield replace(sound, name="a bit of the file", file=flipped(packed, len(packed) // 2))
     yield replace(sound, name="a byte less", file=packed[:-1])
     yield replace(sound, name="a byte more", file=packed + b"\0")
-    yield replace(sound, name="more bytes than she takes", max_bytes=len(contents["exact"]) - 1)
+    yield replace(sound, name="more bytes than she takes", max_bytes=len(exact) - 1)
     torn = packed[:-9] + bytes(9)
     yield replace(sound, name="a torn stream, signed", file=torn, signed=_file(board, torn))
     yield replace(
         sound,
         name="another magic, signed",
-        file=(other := b"FBPACK2\n" + packed[8:]),
+        file=(other := b"\x1f\x8c" + packed[2:]),
         signed=_file(board, other),
     )
     wrong = {"board_sha256": "0" * 64}
     yield replace(sound, name="no board, signed", **_no_board(board))
     yield replace(sound, name="another board file than signed", signed=_file(board, packed, **wrong))
-    grown = {"board_size": files[0].size + 64}
+    grown = {"board_size": len(exact) + 64}
     yield replace(sound, name="another size than signed", signed=_file(board, packed, **grown))
-    swapped = forms_of(made[-2])[0]["packed"]
-    size = {
-        "board_size": len(made[-2].to_bytes()),
-        "board_sha256": hashlib.sha256(made[-2].to_bytes()).hexdigest(),
-    }
-    yield replace(sound, name="the file of another board", file=swapped, signed=_file(board, swapped, **size))
+    shrunk = {"board_size": len(exact) - 64}
+    yield replace(sound, name="a larger board than signed", signed=_file(board, packed, **shrunk))
+    twice = packed + packed
+    yield replace(sound, name="two streams, signed", file=twice, signed=_file(board, twice))
+    swapped, other_file = packed_file(made[-2].to_bytes())
+    told = by_hand(manifest_of(board, other_file).to_bytes())
+    yield replace(sound, name="the file of another board", file=swapped, signed=told)
 
 
 def _of_certificates(made: list[Board], seeded: Board) -> Iterator[Case]:
@@ -396,29 +394,17 @@ def _with_account(board: Board, share: float) -> Board:
     return with_certificate(board, lambda plain: plain.update(json.loads(told.to_json())))
 
 
-def _only(board: Board, form: str) -> SignedManifest:
-    files = tuple(file for file in forms_of(board)[1] if file.encoding == form)
-    return by_hand(manifest_of(board, files).to_bytes())
-
-
 def _file(board: Board, content: bytes, **changes: Any) -> SignedManifest:
     """A manifest that names these bytes as the board's packed file."""
-    stated = next(file for file in forms_of(board)[1] if file.encoding == "packed")
-    fields = {name: getattr(stated, name) for name in stated.__struct_fields__}
-    fields |= {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), **changes}
-    return by_hand(manifest_of(board, (BoardFile(**fields),)).to_bytes())
+    stated = {"size": len(content), "sha256": hashlib.sha256(content).hexdigest(), **changes}
+    file = msgspec.structs.replace(packed_file(board.to_bytes())[1], **stated)
+    return by_hand(manifest_of(board, file).to_bytes())
 
 
 def _no_board(board: Board) -> dict[str, Any]:
     """Bytes whose header ends too early, signed as the board's own file."""
-    content = board.to_bytes()[:200]
-    own = {"size": 200, "sha256": (found := hashlib.sha256(content).hexdigest()), "board_size": 200}
-    stated = next(file for file in forms_of(board)[1] if file.encoding == "exact")
-    fields = (
-        {name: getattr(stated, name) for name in stated.__struct_fields__} | own | {"board_sha256": found}
-    )
-    told = by_hand(manifest_of(board, (BoardFile(**fields),)).to_bytes())
-    return {"form": "exact", "file": content, "signed": told}
+    packed, file = packed_file(board.to_bytes()[:200])
+    return {"file": packed, "signed": by_hand(manifest_of(board, file).to_bytes())}
 
 
 def cases() -> dict[str, Any]:
@@ -431,7 +417,6 @@ def cases() -> dict[str, Any]:
         {
             "name": case.name,
             "signed": plain(case.signed),
-            "form": case.form,
             "file": files.index(case.file),
             "seen": None if case.seen is None else plain(case.seen),
             "simulation": case.simulation,

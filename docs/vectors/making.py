@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest
-from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.boards.packing import pack
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import certify
@@ -118,7 +118,7 @@ def arrays_of(algorithm: str, feedback: str, number: int, *, last: bool) -> dict
     return arrays
 
 
-def manifest_of(board: Board, files: tuple[BoardFile, ...], **changes: Any) -> Manifest:
+def manifest_of(board: Board, file: BoardFile, **changes: Any) -> Manifest:
     """What is signed of a board."""
     certificate = board.certificate or {}
     stated = {
@@ -136,25 +136,19 @@ def manifest_of(board: Board, files: tuple[BoardFile, ...], **changes: Any) -> M
         "signed": PUBLISHED,
         "expires": EXPIRES,
         "key_id": KEY.id,
-        "files": files,
+        "file": file,
     }
     return Manifest(**{**stated, **changes})
 
 
-def forms_of(board: Board) -> tuple[dict[str, bytes], tuple[BoardFile, ...]]:
-    """The board's file in both forms that lose nothing, and what the manifest says of each."""
-    exact = board.to_bytes()
-    packed = pack(np.frombuffer(exact, dtype=np.uint8))
-    contents = {"exact": exact, "packed": packed}
-    return contents, tuple(
-        BoardFile(
-            encoding=Encoding(name),
-            size=len(content),
-            sha256=hashlib.sha256(content).hexdigest(),
-            board_size=len(exact),
-            board_sha256=hashlib.sha256(exact).hexdigest(),
-        )
-        for name, content in contents.items()
+def packed_file(board_file: bytes) -> tuple[bytes, BoardFile]:
+    """A board file packed, and what the manifest says of it."""
+    packed = pack(board_file)
+    return packed, BoardFile(
+        size=len(packed),
+        sha256=hashlib.sha256(packed).hexdigest(),
+        board_size=len(board_file),
+        board_sha256=hashlib.sha256(board_file).hexdigest(),
     )
 
 
@@ -163,7 +157,7 @@ def signed_chain(made: Sequence[Board]) -> list[SignedManifest]:
     chain = list[SignedManifest]()
     for board in made:
         before = chain[-1].digest if chain else None
-        manifest = manifest_of(board, forms_of(board)[1], previous_manifest=before)
+        manifest = manifest_of(board, packed_file(board.to_bytes())[1], previous_manifest=before)
         chain.append(KEY.sign(manifest, CheckedBoard(board=board, simulation=True)))
     return chain
 

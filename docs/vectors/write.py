@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 from cases import cases
-from making import CONFIGURATIONS, KEY, SIMULATION, boards, forms_of, plain, signed_chain
+from making import CONFIGURATIONS, KEY, SIMULATION, boards, packed_file, plain, signed_chain
 
 from fedboard.client.ratings.own_file import own_ratings
 from fedboard.client.recommending.explain import reason_of
@@ -38,10 +38,10 @@ _HASHED = (
     "signature",
     "sha256",
     "board_sha256",
-    "exact",
     "packed",
     "size",
     "board_size",
+    "file",
     "files",
     "previous_manifest",
 )
@@ -86,14 +86,13 @@ def model_vector(name: str) -> dict[str, Any]:
     """One board with what a reader must make of it."""
     made = boards(name)
     board, certificate = made[-1], made[-1].certificate or {}
-    contents, _ = forms_of(board)
     *earlier, newest = signed_chain(made[1:])
     simulation = name == SIMULATION
     return {
         "name": name,
         "signed": plain(newest),
         "earlier": [plain(before) for before in reversed(earlier)],
-        **{form: base64.b64encode(content).decode() for form, content in contents.items()},
+        "packed": base64.b64encode(packed_file(board.to_bytes())[0]).decode(),
         "expected": {
             "task": board.task,
             "version": board.version,

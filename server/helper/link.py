@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import grpc
 
@@ -14,21 +15,11 @@ from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.helper.messages import (
-    BEGIN,
-    MOST_BYTES,
-    SERVICE,
-    TAKE,
-    TOTAL,
-    begin_message,
-    read_key,
-    read_share,
-    read_taken,
-    take_message,
-    total_message,
-)
-from fedboard.server.helper.token import TOKEN_HEADER, read_token
+from fedboard.server.helper import messages
+from fedboard.server.helper.credentials import TOKEN_HEADER, read_token
+from fedboard.server.helper.messages import MOST_BYTES, Begin, Message, Take, Total
 
+_Reply = TypeVar("_Reply", bound=Message)
 _SECONDS = 60.0
 _TIMES_FOR_TOTAL = 10
 _OPTIONS = (
@@ -71,17 +62,19 @@ class HelperLink:
         """The helper for the round that asks about this board."""
         return RemoteHelper(self, bytes(board.to_bytes()))
 
-    def ask(self, method: str, message: bytes, *, times: int = 1) -> bytes:
+    def ask(self, message: Message, reply: type[_Reply], *, times: int = 1) -> _Reply:
         """One question, whose answer may take so many times as long as others.
 
         Raises:
-            RefusedError: nobody answers, or somebody who is not vouched for.
+            RefusedError: with the helper's code, or no such reply comes, or nobody who is vouched for answers.
         """
-        call: Callable[..., bytes] = self._channel.unary_unary(f"/{SERVICE}/{method}")
+        method = f"/{messages.SERVICE}/{type(message).__name__}"
+        call: Callable[..., bytes] = self._channel.unary_unary(method)
         try:
-            return call(message, timeout=times * self._seconds, metadata=self._metadata)
+            content = call(message.to_bytes(), timeout=times * self._seconds, metadata=self._metadata)
         except grpc.RpcError:
             raise RefusedError(Refusal.UNREACHABLE) from None
+        return messages.read(content, reply)
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -97,13 +90,13 @@ class RemoteHelper:
 
     def begin(self, about: bytes, requests: Sequence[Request], rules: TwoServerRules) -> RoundKey:
         """Send the board; the helper reads the requests off it itself."""
-        return read_key(self.link.ask(BEGIN, begin_message(about, rules, self.board)))
+        key = self.link.ask(Begin(about, dict(rules.parameters), self.board), messages.Key)
+        return RoundKey(key=key.key, identity=key.identity, signature=key.signature)
 
     def take(self, about: bytes, client: str, part: HelperPart) -> None:
         """Hand over one client's part."""
-        read_taken(self.link.ask(TAKE, take_message(about, client, part)))
+        self.link.ask(Take.of(about, client, part), messages.Taken)
 
     def total(self, about: bytes, clients: Sequence[str]) -> ResidueArray:
         """Ask for the total, once: if the answer is lost the round is."""
-        message = total_message(about, tuple(clients))
-        return read_share(self.link.ask(TOTAL, message, times=_TIMES_FOR_TOTAL))
+        return self.link.ask(Total(about, tuple(clients)), messages.Share, times=_TIMES_FOR_TOTAL).residues

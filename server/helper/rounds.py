@@ -1,7 +1,14 @@
-"""The rounds of a helper: what a leader may ask of it, and how often."""
+"""The rounds of a helper: what a leader may ask of it, and how often.
+
+Which rounds it has answered and what noise it added is durable before the answer leaves.
+"""
 
 import threading
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -10,18 +17,106 @@ from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.privacy.releases.noise import SecureNoise
+from fedboard.common.privacy.ledger.chain import ChainFile
+from fedboard.common.privacy.ledger.chain_rows import Row
+from fedboard.common.privacy.ledger.durable import lock_writer
+from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.rounds.question import Question
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.helper.record import AnsweredRounds
 
+FILE_NAME = "answered-rounds.db"
+_KIND = "helper"
 _MOST_OPEN = 8
 """Rounds that are open at a time; an older one is forgotten, which loses it."""
 _ABOUT_LINES = 6
 """Run, round, board, session, protocol, parameters (``StepMessage.about``); a run's name has no line of its own."""
+
+
+class AnsweredRounds:
+    """One row for each round, chained as in a ledger; a round of a run is in it at most once, for ever.
+
+    Guarantee: when ``add`` returns the row is on disk. A second process on the same folder is refused.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open the record, or start it.
+
+        Args:
+            folder: made if it is not there.
+
+        Raises:
+            InputError: the folder cannot be used.
+            PrivacyError: another process uses it, or the record was tampered with.
+            StorageError: it cannot be read or written.
+        """
+        path = folder / FILE_NAME
+        with ExitStack() as on_failure:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise InputError(f"{folder}: no folder can be made there ({error.strerror})") from error
+            self._lock = on_failure.enter_context(lock_writer(path))
+            if not path.exists():
+                ChainFile.create(path, {"run": "helper"}, check=_any, kind=_KIND).close()
+            self._chain = ChainFile.open(path, check=_any, kind=_KIND)
+            on_failure.pop_all()
+        self._answered = {(row.run, row.name) for row in self._chain.rows()}
+
+    def __contains__(self, about: tuple[str, int]) -> bool:
+        """Whether this round of this run was answered."""
+        run, version = about
+        return (run, _name(version)) in self._answered
+
+    def add(
+        self,
+        run: str,
+        version: int,
+        *,
+        board: str,
+        clients: int,
+        parameters: Mapping[str, Any],
+        requests: Sequence[Request],
+        noise: NoiseSource,
+    ) -> None:
+        """Write a round down before it is answered.
+
+        Raises:
+            RefusedError: it is in already.
+            StorageError: it could not be written; the round must not be answered.
+        """
+        if (run, version) in self:
+            raise RefusedError(Refusal.ANSWERED_BEFORE)
+        record = {
+            "name": _name(version),
+            "board": board,
+            "clients": clients,
+            "parameters": dict(parameters),
+            "noise": noise.describe(),
+            "releases": [request.release.event() for request in requests],
+        }
+        with self._chain.writing() as add:
+            add(run, _name(version), record)
+        self._answered.add((run, _name(version)))
+
+    def rows(self) -> tuple[Row, ...]:
+        """All rows, oldest first."""
+        return self._chain.rows()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        self._chain.close()
+        self._lock.close()
+
+
+def _name(version: int) -> str:
+    return f"round {version}"
+
+
+def _any(header: Mapping[str, Any], row: Row) -> None:
+    """Rows are told from others by the chain alone."""
 
 
 @dataclass(slots=True, kw_only=True)

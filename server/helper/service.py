@@ -3,101 +3,87 @@
 import hmac
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import grpc
 
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.wire.addresses import parse_address
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.helper.identity import helper_identity, identity_text
-from fedboard.server.helper.messages import (
-    BEGIN,
-    MOST_BYTES,
-    SERVICE,
-    TAKE,
-    TOTAL,
-    key_reply,
-    read_begin,
-    read_take,
-    read_total,
-    refused_reply,
-    share_reply,
-    taken_reply,
-)
-from fedboard.server.helper.record import AnsweredRounds
-from fedboard.server.helper.rounds import HelperRounds
-from fedboard.server.helper.token import TOKEN_HEADER, read_token
+from fedboard.server.helper import messages
+from fedboard.server.helper.credentials import TOKEN_HEADER, helper_identity, identity_text, read_token
+from fedboard.server.helper.messages import Begin, Key, Message, Refused, Share, Take, Taken, Total, read
+from fedboard.server.helper.rounds import AnsweredRounds, HelperRounds
 from fedboard.server.tls import require_pair
 
 _THREADS = 4
 _FAREWELL_SECONDS = 1.0
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MOST_BYTES),
-    ("grpc.max_send_message_length", MOST_BYTES),
+    ("grpc.max_receive_message_length", messages.MOST_BYTES),
+    ("grpc.max_send_message_length", messages.MOST_BYTES),
     ("grpc.http2.min_recv_ping_interval_without_data_ms", 20_000),
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.so_reuseport", 0),
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HelperSettings:
-    """What a helper needs."""
-
-    state: Path
-    """Folder of its record."""
-    identity: Path
-    """Its private key; made where there is none."""
-    certificate: Path
-    """PEM chain for TLS."""
-    private_key: Path
-    """PEM key of the certificate."""
-    address: str = "127.0.0.1:0"
-    """``host:port``; port 0 takes a free one."""
-    token: Path | None = None
-    """Secret that its leader must know; None: whoever reaches the port may ask."""
-    least_clients: int = 2
-
-    def __post_init__(self) -> None:
-        """Check the address.
-
-        Raises:
-            InputError: it is none.
-        """
-        parse_address(self.address, name="the address of the helper", listening=True)
-
-
 class RunningHelper:
     """A helper that listens."""
 
-    def __init__(self, settings: HelperSettings) -> None:
+    def __init__(
+        self,
+        *,
+        state: Path,
+        identity: Path,
+        certificate: Path,
+        private_key: Path,
+        address: str = "127.0.0.1:0",
+        token: Path | None = None,
+        least_clients: int = 2,
+    ) -> None:
         """Start.
+
+        Args:
+            state: folder of its record.
+            identity: its private key; made where there is none.
+            certificate: PEM chain for TLS.
+            private_key: PEM key of the certificate.
+            address: ``host:port``; port 0 takes a free one.
+            token: secret that its leader must know; None: whoever reaches the port may ask.
+            least_clients: a leader that wants sums of fewer is refused.
 
         Raises:
             InputError: the address, the certificate or a key cannot be used.
             PrivacyError: another process uses the state folder, or the record was tampered with.
             StorageError: the record cannot be read.
         """
-        key = helper_identity(settings.identity)
+        parse_address(address, name="the address of the helper", listening=True)
+        key = helper_identity(identity)
         self.identity = identity_text(key)
         """As devices and the leader pin it."""
-        self._token = None if settings.token is None else read_token(settings.token)
-        credentials = _credentials(settings)
-        self._answered = AnsweredRounds(settings.state)
-        self._rounds = HelperRounds(key, self._answered, least_clients=settings.least_clients)
+        self._token = None if token is None else read_token(token)
+        require_pair(certificate, private_key)
+        credentials = grpc.ssl_server_credentials([(private_key.read_bytes(), certificate.read_bytes())])
+        self._answered = AnsweredRounds(state)
+        self._rounds = HelperRounds(key, self._answered, least_clients=least_clients)
         self._server = grpc.server(ThreadPoolExecutor(_THREADS, "helper"), options=_OPTIONS)
-        self._server.add_generic_rpc_handlers((self._handlers(),))
+        methods = {"Begin": self._begin, "Take": self._take, "Total": self._total}
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(self._answering(method))
+            for name, method in methods.items()
+        }
+        own = grpc.method_handlers_generic_handler(messages.SERVICE, handlers)
+        self._server.add_generic_rpc_handlers((own,))
         try:
-            self.port = int(self._server.add_secure_port(settings.address, credentials))
+            self.port = int(self._server.add_secure_port(address, credentials))
         except RuntimeError:
             self.port = 0
         if not self.port:
             self._answered.close()
             raise InputError(
-                f"the helper cannot listen on {settings.address}; the port is in use, or the address is none of "
+                f"the helper cannot listen on {address}; the port is in use, or the address is none of "
                 "this machine's"
             )
         self._server.start()
@@ -117,26 +103,16 @@ class RunningHelper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _handlers(self) -> Any:
-        methods = {BEGIN: self._begin, TAKE: self._take, TOTAL: self._total}
-        return grpc.method_handlers_generic_handler(
-            SERVICE,
-            {
-                name: grpc.unary_unary_rpc_method_handler(self._answering(method))
-                for name, method in methods.items()
-            },
-        )
-
-    def _answering(self, method: Callable[[bytes], bytes]) -> Callable[[bytes, Any], bytes]:
+    def _answering(self, method: Callable[[bytes], Message]) -> Callable[[bytes, Any], bytes]:
         def answer(message: bytes, context: Any) -> bytes:
             if not self._is_leader(context):
-                return refused_reply(Refusal.NOT_ALLOWED)
+                return Refused(Refusal.NOT_ALLOWED).to_bytes()
             try:
-                return method(message)
+                return method(message).to_bytes()
             except RefusedError as error:
-                return refused_reply(error.code)
+                return Refused(error.code).to_bytes()
             except FedboardError:
-                return refused_reply(Refusal.INTERNAL)
+                return Refused(Refusal.INTERNAL).to_bytes()
 
         return answer
 
@@ -146,18 +122,20 @@ class RunningHelper:
         told = [value for name, value in context.invocation_metadata() if name == TOKEN_HEADER]
         return len(told) == 1 and hmac.compare_digest(str(told[0]).encode(), self._token.encode())
 
-    def _begin(self, message: bytes) -> bytes:
-        return key_reply(self._rounds.begin(*read_begin(message)))
+    def _begin(self, message: bytes) -> Key:
+        asked = read(message, Begin)
+        try:
+            rules = TwoServerRules.from_parameters(asked.parameters)
+        except InputError:
+            raise RefusedError(Refusal.BAD_PROTOCOL) from None
+        key = self._rounds.begin(asked.about, rules, asked.board)
+        return Key(key.key, key.identity, key.signature)
 
-    def _take(self, message: bytes) -> bytes:
-        self._rounds.take(*read_take(message))
-        return taken_reply()
+    def _take(self, message: bytes) -> Taken:
+        asked = read(message, Take)
+        self._rounds.take(asked.about, asked.client, asked.part)
+        return Taken()
 
-    def _total(self, message: bytes) -> bytes:
-        return share_reply(self._rounds.total(*read_total(message)))
-
-
-def _credentials(settings: HelperSettings) -> Any:
-    require_pair(settings.certificate, settings.private_key)
-    pair = settings.private_key.read_bytes(), settings.certificate.read_bytes()
-    return grpc.ssl_server_credentials([pair])
+    def _total(self, message: bytes) -> Share:
+        asked = read(message, Total)
+        return Share.of(self._rounds.total(asked.about, asked.clients))

@@ -5,18 +5,18 @@ Files come before the manifest that names them, the manifest before the cosignat
 otherwise: the chain is on disk before anybody is shown its end.
 """
 
+import hashlib
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import msgspec
-import numpy as np
 
-from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.chain import Link
 from fedboard.common.boards.manifest import RUN_ID_DIGITS, BoardFile, Manifest
+from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError, PrivacyError
@@ -27,7 +27,6 @@ from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_seconds, utc_t
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protection import Protection
 from fedboard.server.publication import BoardStore
-from fedboard.server.publishing.encodings import MOST_BASES, encoded
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import CheckedBoard, SigningKey
 
@@ -135,7 +134,7 @@ class Signer:
             previous_manifest=link.digest,
         )
         asked_for = manifest.protection is Protection.SIMULATION  # by somebody, when it was first signed
-        return self.key.sign(renewed, CheckedBoard(board=_board(mirror, link), simulation=asked_for))
+        return self.key.sign(renewed, CheckedBoard(board=mirror.board(link), simulation=asked_for))
 
 
 def publish_into(
@@ -321,31 +320,22 @@ def _signed(
         signed=utc_text(signer.clock()),
         expires=signer.expiry(),
         key_id=signer.key.id,
-        files=_files(mirror, store, board),
+        file=_file(mirror, store.path(version).read_bytes()),
     )
     return signer.key.sign(manifest, checked)
 
 
-def _files(mirror: Mirror, store: BoardStore, board: Board) -> tuple[BoardFile, ...]:
-    earlier = [version for version in store.versions() if version < board.version][-MOST_BASES:]
-    forms = encoded(store.path(board.version), bases={version: store.path(version) for version in earlier})
-    for content, file in forms:
-        if not mirror.file(file.sha256).exists():
-            write_atomically(mirror.file(file.sha256), content)
-    return tuple(file for _, file in forms)
-
-
-def _board(mirror: Mirror, link: Link) -> Board:
-    place = mirror.board_file(link)
-    if place is None:
-        raise InputError(
-            f"{mirror.folder}: the board file of version {link.manifest.version} is not there, and what is not "
-            "seen is not signed; copy the whole mirror, or sign the boards into a new folder"
-        )
-    board = Board.from_bytes(np.fromfile(place, dtype=np.uint8))
-    if board.digest != link.manifest.board_digest:
-        raise InputError(f"{place}: this is not the board of version {link.manifest.version}; it was changed")
-    return board
+def _file(mirror: Mirror, board_file: bytes) -> BoardFile:
+    packed = pack(board_file)
+    file = BoardFile(
+        size=len(packed),
+        sha256=hashlib.sha256(packed).hexdigest(),
+        board_size=len(board_file),
+        board_sha256=hashlib.sha256(board_file).hexdigest(),
+    )
+    if not mirror.file(file.sha256).exists():
+        write_atomically(mirror.file(file.sha256), packed)
+    return file
 
 
 def _has_signed(keys: PinnedKey, signed: SignedManifest) -> bool:

@@ -6,7 +6,9 @@ from itertools import pairwise
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
+from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.chain import Link, require_next
 from fedboard.common.boards.layout import (
@@ -18,7 +20,8 @@ from fedboard.common.boards.layout import (
     file_name,
     manifest_name,
 )
-from fedboard.common.boards.manifest import Cosignature, Encoding
+from fedboard.common.boards.manifest import Cosignature
+from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses, has_cosigned
 from fedboard.common.errors import InputError
@@ -230,11 +233,28 @@ class Mirror:
         """Where a file is."""
         return self.folder / file_name(sha256)
 
-    def board_file(self, link: Link) -> Path | None:
-        """The exact board of a manifest; None where it is not there."""
-        file = link.manifest.file(Encoding.EXACT)
-        place = None if file is None else self.file(file.sha256)
-        return place if place is not None and place.exists() else None
+    def board(self, link: Link) -> Board:
+        """The board of a manifest.
+
+        Raises:
+            InputError: it is not there, or another one.
+        """
+        file, version = link.manifest.file, link.manifest.version
+        place = self.file(file.sha256)
+        try:
+            with place.open("rb") as packed:
+                content = b"".join(unpack(packed, board_size=file.board_size))
+            board = Board.from_bytes(np.frombuffer(content, dtype=np.uint8))
+        except FileNotFoundError as error:
+            raise InputError(
+                f"{self.folder}: the board file of version {version} is not there, and what is not seen is not "
+                "signed; copy the whole mirror, or sign the boards into a new folder"
+            ) from error
+        except (OSError, FeedRefusedError) as error:
+            raise InputError(f"{place}: version {version} of the board cannot be read ({error})") from error
+        if board.digest != link.manifest.board_digest:
+            raise InputError(f"{place}: this is not the board of version {version}; it was changed")
+        return board
 
 
 def _link(path: Path) -> Link:

@@ -244,14 +244,16 @@ class BoardsServicer:
 
     async def _download(self, request: GetRequest, context: Any) -> None:
         link = self.shelf.find(request)
-        file, network = self.shelf.file(link, request), network_of(context.peer())
+        file, network = link.manifest.file, network_of(context.peer())
+        if request.file and request.offset > file.size:
+            raise FeedRefusedError(FeedCode.MALFORMED)
         if self.counters.streams >= self._limits.streams or not self._streams.take(network):
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
         self.counters.streams += 1
         try:
             async with asyncio.timeout(self._limits.stream_seconds):
                 await self._write(Part(manifest=message_of(link.signed)).SerializeToString(), context)
-                if file is not None:
+                if request.file:
                     for content in self.shelf.chunks(file, request.offset):
                         await self._write(Part(chunk=content).SerializeToString(), context)
                         self.counters.bytes_sent += len(content)

@@ -3,15 +3,13 @@
 from collections.abc import Iterator
 
 import msgspec
-import numpy as np
 
-from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
 from fedboard.common.boards.boards_pb2 import GetRequest
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
 from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import BoardFile, Encoding
+from fedboard.common.boards.manifest import BoardFile
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import FedboardError, InputError
@@ -91,12 +89,9 @@ class Shelf:
         Raises:
             FeedRefusedError: ``not-found``: the file is not there or damaged.
         """
-        place = self._mirror.board_file(link)
         try:
-            if place is None:
-                raise FeedRefusedError(FeedCode.NOT_FOUND)
-            certificate = Board.from_bytes(np.memmap(place, dtype=np.uint8, mode="r")).certificate
-        except (OSError, ValueError, InputError) as error:
+            certificate = self._mirror.board(link).certificate
+        except InputError as error:
             raise FeedRefusedError(FeedCode.NOT_FOUND) from error
         return b"" if certificate is None else msgspec.json.encode(certificate)
 
@@ -116,24 +111,6 @@ class Shelf:
         if link is None:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
         return link
-
-    def file(self, link: Link, request: GetRequest) -> BoardFile | None:
-        """The file that a request names; None where it asks for the manifest alone.
-
-        Raises:
-            FeedRefusedError: ``not-found``, ``malformed`` for an offset that lies beyond its end.
-        """
-        if not request.encoding:
-            return None
-        if request.encoding not in set(Encoding):
-            raise FeedRefusedError(FeedCode.NOT_FOUND)
-        base = request.base if request.HasField("base") else None
-        file = link.manifest.file(Encoding(request.encoding), base)
-        if file is None:
-            raise FeedRefusedError(FeedCode.NOT_FOUND)
-        if request.offset > file.size:
-            raise FeedRefusedError(FeedCode.MALFORMED)
-        return file
 
     def chunks(self, file: BoardFile, offset: int) -> Iterator[bytes]:
         """A file from an offset on. It is open only while one is read: a reader may take long."""

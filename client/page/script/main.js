@@ -1,8 +1,7 @@
 // The board page: recommendations from a private board, made where they are read.
 
-import { fromBase64, fromHex, toHex, utf8 } from "./board/bytes.js";
+import { fromBase64, fromHex, toHex, unpacked, utf8 } from "./board/bytes.js";
 import { readBoard } from "./board/board_file.js";
-import { unpacked } from "./board/packed.js";
 import { modelOf } from "./models/registry.js";
 import { isExplicit, setting } from "./models/settings.js";
 import { isUsable, shortNumber } from "./seal/seal.js";
@@ -22,10 +21,10 @@ const SUGGESTED = 6;
 const COMPARED = 10;
 const TOAST_MILLISECONDS = 9000;
 
-/** The boards that the page carries, or names: `label`, `form`, `size`, `file` or `address`, and what was signed. */
-async function evidenceOf({ address, file, form, size, signed, earlier, oldest }, pins) {
+/** The boards that the page carries, or names: `label`, `size`, `file` or `address`, and what was signed. */
+async function evidenceOf({ address, file, size, signed, earlier, oldest }, pins) {
   const transported = address === null ? fromBase64(file) : await fetched(address);
-  const bytes = form === "packed" ? await unpacked(transported, size) : transported;
+  const bytes = await unpacked(transported, size);
   // What the page itself holds it packed anew: its bytes on the way are the publisher's only where they were fetched.
   const came = signed !== null && address !== null ? transported : null;
   return { bytes, transported: came, signed, earlier, pins: oldest === null ? null : { ...pins, oldest } };

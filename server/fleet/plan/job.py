@@ -247,7 +247,7 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
             )
         local = protocol.helped_here(job.privacy.noise_source)
         return lambda _: local
-    from fedboard.server.helper.identity import read_identity
+    from fedboard.server.helper.credentials import read_identity
     from fedboard.server.helper.link import HelperLink
 
     link = HelperLink(helper.address, authority=helper.authority, token=helper.token)

@@ -27,8 +27,8 @@ from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource, HttpSource, open_source
 from fedboard.common.board import Board
 from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.methods import CHUNK_BYTES
+from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
@@ -227,9 +227,9 @@ def _end(one: socket.socket) -> None:
 class RecordingSource(GrpcSource):
     """Remembers from where on it was asked to read."""
 
-    def read(self, manifest, file, offset):
+    def read(self, manifest, offset):
         self.__dict__.setdefault("offsets", []).append(offset)
-        return super().read(manifest, file, offset)
+        return super().read(manifest, offset)
 
 
 @pytest.mark.slow
@@ -244,28 +244,6 @@ def test_a_board_comes_by_grpc_by_http_and_from_a_folder_alike(tmp_path, mirror,
 
     assert found[0] == found[1] == found[2]
     assert found[0][1] == chain(3)[2].to_bytes()
-
-
-def test_a_reader_of_the_board_before_gets_less_and_the_same(mirror, key, cache):
-    feed = in_folder(mirror, key, cache)
-    first = feed.fetch(3)
-
-    second = feed.fetch()
-
-    assert second.file.bases
-    assert second.received < 0.9 * first.received
-    assert second.path.read_bytes() == chain(3)[2].to_bytes()
-
-
-def test_a_base_that_was_changed_falls_back_to_the_whole_board(mirror, key, cache):
-    base = in_folder(mirror, key, cache).fetch(3).path
-    changed = Board.load(base)
-    counts = np.zeros_like(changed.arrays["item_counts"])
-    replace(changed, arrays={**changed.arrays, "item_counts": counts}, _digest=[]).save(base)
-
-    fetched = in_folder(mirror, key, cache).fetch()
-
-    assert fetched.path.read_bytes() == chain(3)[2].to_bytes()
 
 
 def test_what_is_here_is_not_fetched_again(mirror, key, cache):
@@ -287,7 +265,7 @@ def test_a_stream_that_is_cut_is_resumed_where_it_broke_off(tmp_path, key, cache
         closing(RecordingSource(f"127.0.0.1:{proxy.port}", tls=False, seconds=10)) as source,
     ):
         feed = feed_of(source, key, cache, patience=Patience(attempts=8, first_seconds=0.2))
-        assert code_of(feed.fetch) is FeedCode.WRONG_DIGEST  # every byte came; it is only no board
+        assert code_of(feed.fetch) is FeedCode.MALFORMED  # every byte came; it is only no board
 
     assert proxy.connections == 3
     # How many chunks had come whole at a cut is chance; what had come is never asked for again.
@@ -321,8 +299,8 @@ def test_a_server_that_drips_is_left_once_its_time_is_over(mirror, drips):
 
 def test_a_board_that_comes_byte_by_byte_is_given_up_after_the_time_for_all_of_it(mirror, key, cache):
     class Dripping(FolderSource):
-        def read(self, manifest, file, offset):
-            yield next(iter(super().read(manifest, file, offset)))[:1]
+        def read(self, manifest, offset):
+            yield next(iter(super().read(manifest, offset)))[:1]
             raise FeedRefusedError(FeedCode.UNREACHABLE)
 
     patience = replace(AT_ONCE, piece_seconds=0.0)
@@ -333,7 +311,7 @@ def test_a_board_that_comes_byte_by_byte_is_given_up_after_the_time_for_all_of_i
 
 
 def test_a_download_goes_on_after_the_process_ended(mirror, key, cache):
-    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file
     begun = mirror.file(file.sha256).read_bytes()[:1000]
     (cache.folder / f"{file.sha256}.part").write_bytes(begun)
     (cache.folder / f"{'0' * 64}.part").write_bytes(b"of a board that is no longer wanted")
@@ -345,7 +323,7 @@ def test_a_download_goes_on_after_the_process_ended(mirror, key, cache):
 
 
 def test_a_begun_download_that_was_damaged_is_dropped_and_comes_anew(mirror, key, cache):
-    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file
     (cache.folder / f"{file.sha256}.part").write_bytes(b"x" * 1000)
     feed = in_folder(mirror, key, cache)
 
@@ -374,11 +352,10 @@ def test_one_flipped_byte_in_the_file_is_refused_and_the_old_board_stays(mirror,
     feed = in_folder(mirror, key, cache)
     feed.fetch(3)
     before = contents(cache)
-    for file in key.public.open(mirror.of_version(4).signed).files:
-        place = mirror.file(file.sha256)
-        damaged = bytearray(place.read_bytes())
-        damaged[len(damaged) // 2] ^= 1
-        place.write_bytes(damaged)
+    place = mirror.file(key.public.open(mirror.of_version(4).signed).file.sha256)
+    damaged = bytearray(place.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    place.write_bytes(damaged)
 
     assert code_of(feed.fetch) is FeedCode.WRONG_DIGEST
 
@@ -387,7 +364,7 @@ def test_one_flipped_byte_in_the_file_is_refused_and_the_old_board_stays(mirror,
 
 
 def test_a_truncated_file_is_not_taken_for_the_whole(mirror, key, cache):
-    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file
     place = mirror.file(file.sha256)
     place.write_bytes(place.read_bytes()[:-5])
 
@@ -397,7 +374,7 @@ def test_a_truncated_file_is_not_taken_for_the_whole(mirror, key, cache):
 
 
 def test_a_file_that_does_not_end_is_cut_off(mirror, key, cache):
-    file = key.public.open(mirror.of_version(4).signed).file(Encoding.PACKED)
+    file = key.public.open(mirror.of_version(4).signed).file
     place = mirror.file(file.sha256)
     place.write_bytes(place.read_bytes() + bytes(1 << 22))
 
@@ -421,8 +398,7 @@ def test_an_older_board_than_one_that_was_seen_is_refused(mirror, key, cache):
 
 
 def test_the_newest_version_is_remembered_even_where_its_file_never_came(mirror, key, cache):
-    for file in key.public.open(mirror.of_version(4).signed).files:
-        mirror.file(file.sha256).unlink()
+    mirror.file(key.public.open(mirror.of_version(4).signed).file.sha256).unlink()
     feed = in_folder(mirror, key, cache)
     assert code_of(feed.fetch) is FeedCode.NOT_FOUND
     roll_back(mirror)
@@ -494,8 +470,8 @@ def test_another_run_of_the_same_key_is_refused(tmp_path, mirror, key, cache):
 @pytest.mark.parametrize("field", ["size", "board_size"])
 def test_a_board_that_is_announced_too_large_is_not_even_asked_for(mirror, key, cache, field):
     manifest = key.public.open(mirror.of_version(4).signed)
-    files = tuple(msgspec.structs.replace(file, **{field: 1 << 40}) for file in manifest.files)
-    write_manifest(mirror, msgspec.structs.replace(manifest, files=files), key=key)
+    file = msgspec.structs.replace(manifest.file, **{field: 1 << 40})
+    write_manifest(mirror, msgspec.structs.replace(manifest, file=file), key=key)
 
     assert code_of(in_folder(mirror, key, cache).fetch) is FeedCode.TOO_LARGE
 
@@ -504,17 +480,10 @@ def test_a_board_that_is_announced_too_large_is_not_even_asked_for(mirror, key, 
 
 def test_a_packed_board_that_becomes_more_than_was_signed_is_refused(mirror, key, cache):
     manifest = key.public.open(mirror.of_version(4).signed)
-    files = tuple(msgspec.structs.replace(file, board_size=file.board_size - 64) for file in manifest.files)
-    write_manifest(mirror, msgspec.structs.replace(manifest, files=files), key=key)
+    file = msgspec.structs.replace(manifest.file, board_size=manifest.file.board_size - 64)
+    write_manifest(mirror, msgspec.structs.replace(manifest, file=file), key=key)
 
     assert code_of(in_folder(mirror, key, cache).fetch) is FeedCode.MALFORMED
-
-
-def test_a_board_without_a_file_is_not_found(mirror, key, cache):
-    manifest = key.public.open(mirror.of_version(4).signed)
-    write_manifest(mirror, msgspec.structs.replace(manifest, files=()), key=key)
-
-    assert code_of(in_folder(mirror, key, cache).fetch) is FeedCode.NOT_FOUND
 
 
 def test_follow_gets_each_board_as_it_is_published(tmp_path, key, cache):
@@ -674,17 +643,17 @@ def test_a_redirect_from_https_to_http_is_not_followed():
 def test_a_whole_mirror_is_checked_and_each_fault_is_found(mirror, key):
     source = FolderSource(mirror.folder)
     findings = list(check_source(source, key.public, max_bytes=1 << 30))
-    assert len(findings) == 3 + 2 + 3 + 3
+    assert len(findings) == 3 + 3
     assert all(finding.passed for finding in findings)
 
-    damaged = mirror.file(key.public.open(mirror.of_version(3).signed).file(Encoding.PACKED, 2).sha256)
+    damaged = mirror.file(key.public.open(mirror.of_version(3).signed).file.sha256)
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
     shutil.copy(path_of(mirror, 3), path_of(mirror, 2))
 
     failed = [
         finding.check for finding in check_source(source, key.public, max_bytes=1 << 30) if not finding.passed
     ]
-    assert "version 3, packed since an earlier board" in failed
+    assert "version 3, its board" in failed
     assert "chain of manifests" in failed
 
 
@@ -699,20 +668,20 @@ def test_a_busy_service_is_checked_to_the_end(mirror, key):
         findings = list(check_source(source, key.public, max_bytes=1 << 30, patience=patience))
 
     assert service.counters.rate_limited > 0
-    assert len(findings) == 3 + 2 + 3 + 3
+    assert len(findings) == 3 + 3
     assert all(finding.passed for finding in findings)
 
 
 class LeavingSource(FolderSource):
     """Goes away after some answers."""
 
-    left = 6
+    left = 2
 
-    def read(self, manifest, file, offset):
+    def read(self, manifest, offset):
         self.left -= 1
         if self.left < 0:
             raise FeedRefusedError(FeedCode.UNREACHABLE)
-        return super().read(manifest, file, offset)
+        return super().read(manifest, offset)
 
 
 def test_what_could_not_be_checked_has_not_failed_and_is_not_waited_for_again_and_again(mirror, key):
@@ -723,14 +692,14 @@ def test_what_could_not_be_checked_has_not_failed_and_is_not_waited_for_again_an
     findings = list(check_source(source, key.public, max_bytes=1 << 30, patience=patience))
 
     counted = Counter(finding.passed for finding in findings)
-    assert counted == {True: 3 + 6, None: 8 - 6}
+    assert counted == {True: 3 + 2, None: 1}
     assert len(waits) == 3
 
 
 def test_a_file_that_is_larger_than_is_read_was_not_checked(mirror, key):
     findings = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=1))
 
-    assert Counter(finding.passed for finding in findings) == {True: 3, None: 8}
+    assert Counter(finding.passed for finding in findings) == {True: 3, None: 3}
 
 
 SEEDED, SECRET = SeededNoise(0), SecureNoise()
@@ -778,7 +747,7 @@ def test_a_board_without_a_certificate_of_its_own_is_refused(tmp_path, mirror, k
     (board,) = chain(1, noise=(SEEDED,))
     forged = replace(another(board), certificate=borrowed.certificate if certificate else None)
     content = forged.to_bytes()
-    signed = signed_file(tmp_path / "forged", content, key=key)
+    signed = signed_file(tmp_path / "forged", pack(content), board_file=content, key=key)
     manifest = signed.of_version(2).manifest
     changed = msgspec.structs.replace(manifest, board_digest=forged.digest)
     write_manifest(signed, changed, key=key)

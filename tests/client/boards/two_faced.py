@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.client.boards.cache import BoardCache
@@ -85,9 +84,7 @@ class Network:
 
 
 def certificate_of(mirror: Mirror, link: Link) -> bytes:
-    place = mirror.board_file(link)
-    assert place is not None
-    certificate = Board.from_bytes(np.fromfile(place, dtype=np.uint8)).certificate
+    certificate = mirror.board(link).certificate
     return b"" if certificate is None else msgspec.json.encode(certificate)
 
 

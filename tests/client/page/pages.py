@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.client.page.boards import held_board
@@ -91,8 +90,7 @@ def edited(page: Path, change: Callable[[dict[str, Any]], None], name: str) -> P
 
 def carrying(entry: dict[str, Any], board_file: bytes) -> None:
     """Put another board file into a page's entry."""
-    packed = pack(np.frombuffer(board_file, dtype=np.uint8))
-    entry |= {"file": base64.b64encode(packed).decode(), "size": len(board_file)}
+    entry |= {"file": base64.b64encode(pack(board_file)).decode(), "size": len(board_file)}
 
 
 def claiming(board: Board, epsilon: float) -> Board:

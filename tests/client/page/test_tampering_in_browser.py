@@ -71,10 +71,11 @@ def board_of(
 ) -> None:
     """Another board with a manifest that is about it."""
     content = board.to_bytes()
-    (file, *_) = world.link(4).manifest.files
-    file = msgspec.structs.replace(file, board_sha256=_sha256(content), board_size=len(content))
+    file = msgspec.structs.replace(
+        world.link(4).manifest.file, board_sha256=_sha256(content), board_size=len(content)
+    )
     certificate = board.certificate or {}
-    restated(sign, board_digest=board.digest, certificate_digest=certificate["digest"], files=(file,))(
+    restated(sign, board_digest=board.digest, certificate_digest=certificate["digest"], file=file)(
         data, world
     )
     carrying(data["boards"][0], content)

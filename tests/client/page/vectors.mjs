@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 
 const root = process.argv[2];
 const module = (name) => import(`file://${root}/client/page/script/${name}.js`);
-const [{ boardDigest, readBoard }, { unpacked }, { fromHex }, { modelOf }, { best }, { sealOf }, { reasonOf }] = await Promise.all(
-  ["board/board_file", "board/packed", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/own_list"].map(module),
+const [{ boardDigest, readBoard }, { fromHex, unpacked }, { modelOf }, { best }, { sealOf }, { reasonOf }] = await Promise.all(
+  ["board/board_file", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/own_list"].map(module),
 );
 const read = (name) => JSON.parse(readFileSync(`${root}/docs/vectors/${name}.json`, "utf8"));
 const bytesOf = (text) => new Uint8Array(Buffer.from(text, "base64"));
@@ -36,25 +36,21 @@ function listOf(board, ratings) {
 
 const reasons = read("reasons").cases.map(({ base, added, range }) => reasonOf(base, added, range));
 const told = { boards: {}, cases: {}, reasons };
-for (const { name, signed, earlier, exact, packed, people } of boards) {
-  const bytes = bytesOf(exact);
+for (const { name, signed, earlier, packed, people } of boards) {
+  const bytes = await unpacked(bytesOf(packed), JSON.parse(signed.content).file.board_size);
   const board = readBoard(bytes);
   told.boards[name] = {
-    unpacked: Buffer.compare(Buffer.from(bytes), Buffer.from(await unpacked(bytesOf(packed), bytes.length))) === 0,
     digest: await boardDigest(board),
     seal: (await sealed(bytes, bytesOf(packed), signed, earlier)).steps,
     lists: Object.fromEntries(Object.entries(people).map(([who, { ratings }]) => [who, listOf(board, ratings)])),
   };
 }
 const clock = Date.now;
-for (const { name, signed, form, file, now, earlier, witnessed } of cases) {
+for (const { name, signed, file, now, earlier, witnessed } of cases) {
   Date.now = now === null ? clock : () => Date.parse(now);
   const content = bytesOf(files[file]);
-  let bytes = content;
   try {
-    const { files: listed } = JSON.parse(signed.content);
-    const { board_size: size } = listed.find(({ encoding }) => encoding === form) ?? {};
-    if (form === "packed") bytes = await unpacked(content, size);
+    const bytes = await unpacked(content, JSON.parse(signed.content).file.board_size);
     told.cases[name] = (await sealed(bytes, content, signed, earlier.reverse(), witnessed ? pinned : nobody)).state;
   } catch (error) {
     told.cases[name] = "failed";

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest, message_to_sign
 from fedboard.common.boards.layout import LATEST, MANIFESTS, manifest_name
-from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
@@ -127,16 +127,13 @@ def signed_mirror(
     return mirror
 
 
-def signed_file(folder: Path, content: bytes, *, key: SigningKey, version: int = 2) -> Mirror:
+def signed_file(
+    folder: Path, packed: bytes, *, key: SigningKey, board_file: bytes = b"none", version: int = 2
+) -> Mirror:
     """A mirror with one file of any content, signed as if it were a board."""
-    mirror, digest = Mirror(folder / "mirror"), hashlib.sha256(content).hexdigest()
-    file = BoardFile(
-        encoding=Encoding.EXACT,
-        size=len(content),
-        sha256=digest,
-        board_size=len(content),
-        board_sha256=digest,
-    )
+    mirror, digest = Mirror(folder / "mirror"), hashlib.sha256(board_file).hexdigest()
+    sha256 = hashlib.sha256(packed).hexdigest()
+    file = BoardFile(size=len(packed), sha256=sha256, board_size=len(board_file), board_sha256=digest)
     manifest = Manifest(
         run=RUN,
         run_id=RUN_ID,
@@ -152,9 +149,9 @@ def signed_file(folder: Path, content: bytes, *, key: SigningKey, version: int =
         signed="2026-01-01T00:00:00Z",
         expires="2126-01-01T00:00:00Z",
         key_id=key.id,
-        files=(file,),
+        file=file,
     )
-    for place, bytes_ in ((mirror.file(digest), content), *_manifests(mirror, manifest, key)):
+    for place, bytes_ in ((mirror.file(sha256), packed), *_manifests(mirror, manifest, key)):
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(bytes_)
     return mirror

@@ -6,11 +6,10 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ec import SECP384R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding as KeyEncoding
-from cryptography.hazmat.primitives.serialization import PublicFormat
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
-from fedboard.common.boards.manifest import BoardFile, Encoding, Manifest
+from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.ed25519_keys import key_id
@@ -19,15 +18,7 @@ from fedboard.common.protection import Protection
 DIGEST = "ab" * 32
 
 
-def a_file(encoding=Encoding.EXACT, size=100, bases=()):
-    return BoardFile(
-        encoding=encoding,
-        size=size,
-        sha256=DIGEST,
-        bases=bases,
-        board_size=100,
-        board_sha256=DIGEST,
-    )
+A_FILE = BoardFile(size=100, sha256=DIGEST, board_size=100, board_sha256=DIGEST)
 
 
 def a_manifest(**changes):
@@ -46,7 +37,7 @@ def a_manifest(**changes):
         "signed": "2026-01-02T00:00:00Z",
         "expires": "2026-02-01T00:00:00Z",
         "key_id": "0" * 16,
-        "files": (a_file(),),
+        "file": A_FILE,
     }
     return Manifest(**(fields | changes))
 
@@ -131,9 +122,10 @@ def test_a_signature_that_the_key_made_for_something_else_is_none(private):
         {"board_digest": DIGEST.upper()},
         {"previous_digest": ""},
         {"surprise": 1},
-        {"files": [msgspec.to_builtins(a_file()) | {"sha256": "../" + DIGEST[3:]}]},
-        {"files": [msgspec.to_builtins(a_file()) | {"size": 0}]},
-        {"files": [msgspec.to_builtins(a_file()) | {"encoding": "pickle"}]},
+        {"file": None},
+        {"file": msgspec.to_builtins(A_FILE) | {"sha256": "../" + DIGEST[3:]}},
+        {"file": msgspec.to_builtins(A_FILE) | {"size": 0}},
+        {"file": msgspec.to_builtins(A_FILE) | {"encoding": "pickle"}},
     ],
 )
 def test_a_signed_manifest_that_is_no_manifest_is_refused_too(private, change):
@@ -157,28 +149,15 @@ def test_an_endless_manifest_is_not_read(private):
     assert code_of(lambda: SignedManifest.from_bytes(content)) is FeedCode.TOO_LARGE
 
 
-def test_the_smallest_file_that_the_reader_can_complete_is_chosen():
-    files = (
-        a_file(Encoding.PACKED, 80),
-        a_file(Encoding.PACKED, 20, bases=(1, 2)),
-    )
-    manifest = a_manifest(files=files)
-
-    assert manifest.file(Encoding.PACKED) is files[0]
-    assert manifest.file(Encoding.PACKED, 7) is files[0]
-    assert manifest.file(Encoding.PACKED, 2) is files[1]
-    assert manifest.file(Encoding.EXACT) is None
-
-
 def test_a_pinned_key_is_an_ed25519_public_key(tmp_path, private):
     path = tmp_path / "key.pub"
-    path.write_bytes(private.public_key().public_bytes(KeyEncoding.PEM, PublicFormat.SubjectPublicKeyInfo))
+    path.write_bytes(private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     assert PinnedKey.read(path).id == key_id(private.public_key())
 
     path.write_bytes(
         generate_private_key(SECP384R1())
         .public_key()
-        .public_bytes(KeyEncoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+        .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
     )
     with pytest.raises(InputError, match="Ed25519"):
         PinnedKey.read(path)

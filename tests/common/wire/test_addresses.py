@@ -10,7 +10,7 @@ from fedboard.client.node.settings import NodeSettings
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.helper.link import HelperLink
-from fedboard.server.helper.service import HelperSettings
+from fedboard.server.helper.service import RunningHelper
 from fedboard.server.operating.ops import start_ops
 from fedboard.server.run_spec import HelperServer
 from tests.server.publishing.running import serve_boards
@@ -20,7 +20,7 @@ NOWHERE = Path("nowhere")
 
 READERS = {
     "board service": lambda text: serve_boards(NOWHERE, address=text).__enter__(),
-    "helper": lambda text: HelperSettings(
+    "helper": lambda text: RunningHelper(
         state=NOWHERE, identity=NOWHERE, certificate=NOWHERE, private_key=NOWHERE, address=text
     ),
     "metrics": lambda text: start_ops(text, run=None).__enter__(),

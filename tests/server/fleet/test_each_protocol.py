@@ -7,7 +7,7 @@ import pytest
 
 from fedboard.common.certificate import Certificate
 from fedboard.server.fleet.running import RoundLog
-from fedboard.server.helper.service import HelperSettings, RunningHelper
+from fedboard.server.helper.service import RunningHelper
 from tests.ports import free_ports
 from tests.server.fleet.deployed import ROUNDS, USERS, Fleet, deployed
 
@@ -23,14 +23,12 @@ def a_helper(fleet: Fleet, port: int, stack: ExitStack) -> None:
     (keys.path / "helper.pem").write_bytes(keys.authority.read_bytes())
     helper = stack.enter_context(
         RunningHelper(
-            HelperSettings(
-                state=folder / "state",
-                identity=folder / "identity.key",
-                certificate=keys.certificate,
-                private_key=keys.key,
-                token=keys.path / "helper.token",
-                address=f"127.0.0.1:{port}",
-            )
+            state=folder / "state",
+            identity=folder / "identity.key",
+            certificate=keys.certificate,
+            private_key=keys.key,
+            token=keys.path / "helper.token",
+            address=f"127.0.0.1:{port}",
         )
     )
     (keys.path / "helper.identity").write_text(helper.identity)

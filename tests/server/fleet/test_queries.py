@@ -48,7 +48,7 @@ from fedboard.server.fleet.queries import (
     queries_of,
     told,
 )
-from fedboard.server.helper.service import HelperSettings, RunningHelper
+from fedboard.server.helper.service import RunningHelper
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
 from fedboard.server.training import plan_of
@@ -198,14 +198,13 @@ def test_two_servers_carry_it_for_devices_that_rely_on_the_second(asked: Asked) 
     folder = asked.fleet.folder
     (folder / "token").write_text("ab" * 32)
     (folder / "token").chmod(0o600)
-    of_helper = HelperSettings(
+    with RunningHelper(
         state=folder / "helper",
         identity=folder / "identity.key",
         certificate=asked.fleet.keys.certificate,
         private_key=asked.fleet.keys.key,
         token=folder / "token",
-    )
-    with RunningHelper(of_helper) as helper:
+    ) as helper:
         asked.policy("seeded_noise = true", f'seeded_noise = true, helper = "{helper.identity}"')
         place = HelperServer(
             address=f"127.0.0.1:{helper.port}",

@@ -12,7 +12,7 @@ from fedboard.client.device.protocol_policy import relied_on
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.step import StepMessage
-from fedboard.server.helper.service import HelperSettings, RunningHelper
+from fedboard.server.helper.service import RunningHelper
 from fedboard.server.run_spec import HelperServer
 from tests.server.fleet.local_fleet import N_NODES, Phone, digests, events, phone
 from tests.server.fleet.rounds.test_session_rounds import Nodes, run
@@ -31,14 +31,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def helper(folder: Path, tmp_path: Path) -> Iterator[RunningHelper]:
-    settings = HelperSettings(
+    with RunningHelper(
         state=tmp_path / "helper",
         identity=folder / "identity.key",
         certificate=folder / "helper.pem",
         private_key=folder / "helper.key",
         token=folder / "token",
-    )
-    with RunningHelper(settings) as started:
+    ) as started:
         yield started
 
 

@@ -20,10 +20,10 @@ from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.helper.identity import read_identity
+from fedboard.server.helper.credentials import read_identity
 from fedboard.server.helper.link import HelperLink
-from fedboard.server.helper.messages import TAKE, TOTAL, read_share, read_taken, total_message
-from fedboard.server.helper.record import AnsweredRounds
+from fedboard.server.helper.messages import SERVICE, Refused, Share, Taken, Total, read
+from fedboard.server.helper.rounds import AnsweredRounds
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of
 from tests.common.tasks.conftest import N_ITEMS
@@ -157,7 +157,7 @@ def test_a_round_over_tls_then_a_kill_and_a_restart_and_nothing_is_answered_twic
                 protocol.open(which, REQUESTS, ("a", "b"), n_items=N_ITEMS)
             assert lost.value.given
         with pytest.raises(RefusedError) as forgotten:
-            read_share(link.ask(TOTAL, total_message(about_of(BOARD, run="run 2"), ("a", "b"))))
+            link.ask(Total(about_of(BOARD, run="run 2"), ("a", "b")), Share)
         assert forgotten.value.code is Refusal.NO_SESSION
         assert not answered(protocol, about_of(BOARD, run="run 3")).proceed()
         assert process.end(signal.SIGTERM) == 0
@@ -180,20 +180,26 @@ def test_only_the_leader_and_only_what_is_well_formed_is_answered(folder: Path) 
     with running(folder, "--token", str(folder / "token")) as process:
         for token in (None, "wrong-token"):
             with linked(folder, process.port, token=token) as link, pytest.raises(RefusedError) as refused:
-                read_taken(link.ask(TAKE, b""))
+                link.ask(Total(b"", ()), Taken)
             assert refused.value.code is Refusal.NOT_ALLOWED
         with linked(folder, process.port) as link:
             for method in ("Begin", "Take", "Total"):
-                for garbage in (b"", b"FBFRAME1" + bytes(50), os.urandom(200)):
+                for garbage in (
+                    b"",
+                    Refused(Refusal.LATE).to_bytes()[:-1],
+                    Taken().to_bytes(),
+                    os.urandom(200),
+                ):
+                    call = link._channel.unary_unary(f"/{SERVICE}/{method}")
                     with pytest.raises(RefusedError) as refused:
-                        read_taken(link.ask(method, garbage))
+                        read(call(garbage, metadata=link._metadata), Taken)
                     assert refused.value.code is Refusal.MALFORMED
         stranger = folder / "stranger"
         make_authority(stranger / "authority.crt", stranger / "authority.key", name="stranger")
         (stranger / "token").write_text("ab" * 32)
         (stranger / "token").chmod(0o600)
         with linked(stranger, process.port, seconds=3.0) as link, pytest.raises(RefusedError) as refused:
-            link.ask(TAKE, b"")
+            link.ask(Total(b"", ()), Taken)
         assert refused.value.code is Refusal.UNREACHABLE
         second = subprocess.run(
             [

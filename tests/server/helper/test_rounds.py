@@ -11,10 +11,8 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.helper.identity import helper_identity, identity_text, read_identity
-from fedboard.server.helper.record import FILE_NAME, AnsweredRounds
-from fedboard.server.helper.rounds import HelperRounds
-from fedboard.server.helper.token import read_token
+from fedboard.server.helper.credentials import helper_identity, identity_text, read_identity, read_token
+from fedboard.server.helper.rounds import FILE_NAME, AnsweredRounds, HelperRounds
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of
 from tests.common.tasks.conftest import N_ITEMS
 from tests.server.helper.rounds_at_hand import Direct, about_of, protocol_for

@@ -43,12 +43,12 @@ def channel() -> Iterator[Callable[[int], grpc.Channel]]:
 def unread(channel):
     """A download of which nothing more is read than comes by itself."""
     call = channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
-    return call(GetRequest(encoding="exact"), timeout=10 * PATIENCE)
+    return call(GetRequest(file=True), timeout=10 * PATIENCE)
 
 
 def downloaded(channel):
     call = channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
-    return sum(len(part.chunk) for part in call(GetRequest(encoding="exact"), timeout=PATIENCE))
+    return sum(len(part.chunk) for part in call(GetRequest(file=True), timeout=PATIENCE))
 
 
 def latest(channel):

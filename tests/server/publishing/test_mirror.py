@@ -1,11 +1,12 @@
 """A mirror: signed once, in order, and complete whenever a reader looks."""
 
+import gzip
 import json
 from dataclasses import replace
+from hashlib import sha256
 
 import pytest
 
-from fedboard.common.boards.manifest import Encoding
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protection import Protection
@@ -43,19 +44,11 @@ def test_the_manifest_says_what_the_board_is(mirror, key):
     assert (mirror.folder / "latest.json").read_bytes() == mirror.of_version(4).signed.to_bytes()
 
 
-def test_the_exact_file_is_the_board_file(mirror, key):
-    exact = manifest_of(mirror, key, 4).file(Encoding.EXACT)
+def test_its_file_is_the_packed_board_file(mirror, key):
+    file, board_file = manifest_of(mirror, key, 4).file, chain(3)[2].to_bytes()
 
-    assert mirror.file(exact.sha256).read_bytes() == chain(3)[2].to_bytes()
-
-
-def test_a_smaller_file_is_offered_for_readers_of_any_earlier_board(mirror, key):
-    manifest = manifest_of(mirror, key, 4)
-
-    whole, since = manifest.file(Encoding.PACKED), manifest.file(Encoding.PACKED, 2)
-    assert since.bases == (2, 3)
-    assert since.size <= 0.9 * whole.size
-    assert all(not file.bases for file in manifest_of(mirror, key, 2).files)
+    assert gzip.decompress(mirror.file(file.sha256).read_bytes()) == board_file
+    assert (file.board_size, file.board_sha256) == (len(board_file), sha256(board_file).hexdigest())
 
 
 def test_signing_again_changes_nothing_and_adds_what_is_new(tmp_path, key):

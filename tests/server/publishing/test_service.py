@@ -11,7 +11,6 @@ import pytest
 from fedboard.client.boards.grpc_source import signed_of
 from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part, WatchRequest
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.manifest import Encoding
 from fedboard.common.boards.methods import CHUNK_BYTES, GET, LATEST, WATCH, method
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -78,36 +77,26 @@ def status_of(action):
     return failed.value.code(), failed.value.details()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("encoding", list(Encoding))
-def test_a_board_comes_with_its_manifest_in_the_encoding_asked_for(mirror, key, serve, encoding):
-    with Client(serve(mirror.folder)) as client:
-        parts = client.get(encoding=encoding.value)
-
-    file = opened(parts[0].manifest, key).file(encoding)
-    assert content_of(parts) == mirror.file(file.sha256).read_bytes()
-
-
-def test_a_board_is_named_by_version_or_digest_and_completed_from_a_base(mirror, key, serve):
+def test_a_board_is_named_by_version_or_digest_and_comes_with_its_manifest(mirror, key, serve):
     digest = chain(3)[1].digest
     with Client(serve(mirror.folder)) as client:
         assert opened(client.get(version=2)[0].manifest, key).version == 2
-        assert len(client.get(version=2)) == 1  # no encoding: the manifest alone
-        since = client.get(digest=digest, encoding="packed", base=2)
+        assert len(client.get(version=2)) == 1  # no file: the manifest alone
+        parts = client.get(digest=digest, file=True)
 
-    manifest = opened(since[0].manifest, key)
+    manifest = opened(parts[0].manifest, key)
     assert manifest.version == 3
-    assert content_of(since) == mirror.file(manifest.file(Encoding.PACKED, 2).sha256).read_bytes()
+    assert content_of(parts) == mirror.file(manifest.file.sha256).read_bytes()
 
 
 def test_a_large_board_comes_in_chunks_and_from_any_offset(tmp_path, key, serve):
     whole = np.random.default_rng(0).bytes(2_700_000)
     mirror = signed_file(tmp_path, whole, key=key)
     with Client(serve(mirror.folder)) as client:
-        parts = client.get(encoding="exact")
+        parts = client.get(file=True)
         assert [len(part.chunk) for part in parts[1:-1]] == [CHUNK_BYTES] * (len(whole) // CHUNK_BYTES)
         for offset in (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, len(whole) - 1, len(whole)):
-            assert content_of(client.get(encoding="exact", offset=offset)) == whole[offset:]
+            assert content_of(client.get(file=True, offset=offset)) == whole[offset:]
 
 
 @pytest.mark.slow
@@ -116,8 +105,7 @@ def test_a_large_board_comes_in_chunks_and_from_any_offset(tmp_path, key, serve)
     [
         ({"version": 77}, (grpc.StatusCode.NOT_FOUND, "not-found")),
         ({"digest": "../../keys/board-signing.key"}, (grpc.StatusCode.NOT_FOUND, "not-found")),
-        ({"encoding": "zip"}, (grpc.StatusCode.NOT_FOUND, "not-found")),
-        ({"encoding": "exact", "offset": 1 << 60}, (grpc.StatusCode.INVALID_ARGUMENT, "malformed")),
+        ({"file": True, "offset": 1 << 60}, (grpc.StatusCode.INVALID_ARGUMENT, "malformed")),
     ],
 )
 def test_what_is_not_there_is_refused_with_a_fixed_word(mirror, serve, request_fields, status):
@@ -137,7 +125,7 @@ def test_an_oversized_request_reaches_no_method_and_a_malformed_one_is_counted_a
         for request in (b"\x12\xff\xff\xff" + b"x" * 100_000, b"\xff" * 20):
             with pytest.raises(grpc.RpcError):
                 list(raw(request, timeout=10))
-        assert client.get(encoding="packed")
+        assert client.get(file=True)
     assert service.counters.requests == {(GET, "malformed"): 1, (GET, "ok"): 1}
 
 
@@ -189,10 +177,10 @@ def test_a_manifest_that_is_damaged_is_not_offered_and_stops_nothing(mirror, key
 
 
 def test_a_file_that_is_gone_is_not_found(mirror, key, serve):
-    mirror.file(mirror.of_version(4).manifest.file(Encoding.EXACT).sha256).unlink()
+    mirror.file(mirror.of_version(4).manifest.file.sha256).unlink()
     with Client(serve(mirror.folder)) as client:
-        assert status_of(lambda: client.get(encoding="exact"))[0] is grpc.StatusCode.NOT_FOUND
-        assert client.get(encoding="packed")
+        assert status_of(lambda: client.get(file=True))[0] is grpc.StatusCode.NOT_FOUND
+        assert client.get()
 
 
 def test_the_rate_limit_sends_away_and_says_when_to_come_back(mirror, serve):
@@ -220,7 +208,7 @@ def test_no_more_downloads_and_watchers_than_allowed_are_taken(mirror, serve):
         first = client.watch()
         next(first)
         assert status_of(lambda: next(client.watch()))[1] == "rate-limited"
-        assert status_of(lambda: client.get(encoding="packed"))[1] == "rate-limited"
+        assert status_of(lambda: client.get(file=True))[1] == "rate-limited"
         first.cancel()
 
 
@@ -230,7 +218,7 @@ def test_a_reader_who_does_not_read_is_cut_off(tmp_path, key, serve):
     service = serve(mirror.folder, limits=Limits(stream_seconds=0.3))
     with Client(service) as client:
         call = client.channel.unary_stream(method(GET))
-        stream = call(GetRequest(encoding="exact").SerializeToString(), timeout=120)
+        stream = call(GetRequest(file=True).SerializeToString(), timeout=120)
         next(stream)
         deadline = time.monotonic() + 60
         while not service.counters.requests["Get", "timeout"] and time.monotonic() < deadline:

@@ -15,7 +15,7 @@ from fedboard.server.publishing.signing import (
     create_board_keys,
 )
 from tests.common.boards.boards import another, certified, first_board
-from tests.common.boards.test_manifest import a_file, a_manifest
+from tests.common.boards.test_manifest import A_FILE, a_manifest
 
 
 def manifest_of(board, key, **changes):
@@ -30,7 +30,7 @@ def manifest_of(board, key, **changes):
         "certificate_digest": board.certificate["digest"],
         "protection": checked.protection,
         "key_id": key.id,
-        "files": (a_file(),),
+        "file": A_FILE,
     }
     return a_manifest(**(stated | changes)), checked
 

@@ -40,18 +40,19 @@ export function joined(pieces) {
   return whole;
 }
 
-/** What a zlib stream holds, at most so many bytes: it may come from anybody. */
-export async function inflated(bytes, most) {
+/** The board file of a packed one, which is just so many bytes: it may come from anybody. */
+export async function unpacked(bytes, size) {
   if (typeof DecompressionStream === "undefined") {
     throw new Error("this browser cannot unpack the board; take one from 2023 or later");
   }
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate")).getReader();
+  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   const pieces = [];
   for (let total = 0; ;) {
     const { done, value } = await reader.read();
-    if (done) return joined(pieces);
+    if (done && total === size) return joined(pieces);
+    if (done) throw new Error("less was packed than was stated");
     total += value.length;
-    if (total > most) throw new Error("more was packed than was stated");
+    if (total > size) throw new Error("more was packed than was stated");
     pieces.push(value);
   }
 }

@@ -96,16 +96,15 @@ function readManifest(content) {
 }
 
 const OF_A_VERSION = ["board_digest", "previous_digest", "certificate_digest", "protection", "releases"];
+const isObject = (value) => typeof value === "object" && value !== null;
 const isString = (value) => typeof value === "string";
 const isDigest = (value) => isString(value) && /^[0-9a-f]{64}$/.test(value);
 const isDigestOrNone = (value) => value === null || isDigest(value);
 const isVersion = (value) => Number.isInteger(value) && value >= 0 && value < 2 ** 31;
 const isBytes = (value) => Number.isSafeInteger(value) && value > 0;
 const FILE_FORM = {
-  encoding: (value) => ["exact", "packed"].includes(value),
   size: isBytes,
   sha256: isDigest,
-  bases: (value) => Array.isArray(value) && value.every(Number.isInteger),
   board_size: isBytes,
   board_sha256: isDigest,
 };
@@ -126,12 +125,8 @@ const MANIFEST_FORM = {
   expires: isSignedTime,
   renewal: isVersion,
   key_id: isString,
-  files: (value) => Array.isArray(value) && value.every(isFile),
+  file: (value) => isObject(value) && hasForm(FILE_FORM, value),
 };
-
-function isFile(value) {
-  return hasForm(FILE_FORM, { bases: [], ...value });
-}
 
 /** A day and a time that exist, in UTC, to the second: 2026-01-02T03:04:05Z. */
 function isSignedTime(value) {

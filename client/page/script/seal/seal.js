@@ -95,12 +95,10 @@ async function bytesStep({ bytes, transported }, seal) {
     return { open: `All ${bytes.length} bytes are here; without a signature nothing says which they should be.` };
   }
   const digest = toHex(await sha256(bytes));
-  const listed = seal.manifest.files.filter((file) => file.board_sha256 === digest && file.board_size === bytes.length);
-  if (!listed.length) throw new Error(`These ${bytes.length} bytes are not those that were signed`);
+  const { file } = seal.manifest;
+  if (file.board_sha256 !== digest || file.board_size !== bytes.length) throw new Error(`These ${bytes.length} bytes are not those that were signed`);
   const sha = transported === null ? null : toHex(await sha256(transported));
-  if (sha !== null && !listed.some((file) => file.sha256 === sha)) {
-    throw new Error("The file that it came in is not one that was signed");
-  }
+  if (sha !== null && file.sha256 !== sha) throw new Error("The file that it came in is not the one that was signed");
   return `All ${bytes.length} bytes are the ones that were signed (SHA-256 ${digest.slice(0, 16)}…).`;
 }
 

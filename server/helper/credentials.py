@@ -1,5 +1,10 @@
-"""Who a helper is: an Ed25519 key that it signs the key of each round with. Devices pin its public half."""
+"""Who a helper is, and how it knows its leader.
 
+Its identity is an Ed25519 key that it signs the key of each round with; devices pin its public half. The leader's
+token is a secret in a file on both sides.
+"""
+
+import os
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -8,7 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from fedboard.common.errors import InputError
 from fedboard.common.keys.ed25519_keys import read_private, write_new
 
+TOKEN_HEADER = "fedboard-leader"
 _KEY_BYTES = 32
+_LEAST = 32
 
 
 def helper_identity(path: Path) -> Ed25519PrivateKey:
@@ -50,3 +57,27 @@ def read_identity(text: str) -> bytes:
             f"the identity of a helper is 64 hexadecimal digits, as `fedboard helper` prints it, got {text!r}"
         )
     return found
+
+
+def read_token(path: Path) -> str:
+    """Read the leader's secret.
+
+    Args:
+        path: one line of at least 32 letters and digits, which only its owner can read.
+
+    Raises:
+        InputError: no such file, others may read it, or it is too short or of other characters.
+    """
+    try:
+        token = path.read_text(encoding="ascii").strip()
+        shared = os.name == "posix" and path.stat().st_mode & 0o077
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: no token can be read there ({error})") from error
+    if shared:
+        raise InputError(f"{path}: others can read this token; take their rights away: chmod 600 {path}")
+    if len(token) < _LEAST or not token.isalnum():
+        raise InputError(
+            f"{path}: a token is one line of at least {_LEAST} letters and digits; make one with: "
+            "openssl rand -hex 32"
+        )
+    return token
