@@ -211,7 +211,8 @@ def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed
     if found.witnessed and not stopped:
         click.echo(
             "witnesses refuse what does not continue the last manifest that they have cosigned: if more was signed "
-            "since, put the newest copy of the mirror in the place of state/mirror before you start the server"
+            "since, put the newest copy of the mirror in the place of state/mirror before you start the server; "
+            "where it has a later board, the training is over, and only --closed serves it"
         )
     if found.withdrawn:
         click.echo(f"{found.withdrawn} open invitations are void; make new ones")

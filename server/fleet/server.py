@@ -35,6 +35,7 @@ from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.families import service_families
 from fedboard.server.operating.ops import start_ops
 from fedboard.server.operating.run_fares import require_few_lost
+from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.publisher import Publisher
 from fedboard.server.publishing.service import BoardsServicer
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 0.5
+_BOARD_SECONDS: Final = 0.25
+"""How often it is looked for boards to sign, and for signed ones to hand out: a round waits for its board."""
 _MOST_FAILURES: Final = 5
 _SILENT_SECONDS: Final = 60.0
 _LEAST_FREE: Final = 1 << 24
@@ -74,9 +77,9 @@ class FleetServer:
         self._told_at, self._trouble, self._is_full = time.monotonic(), "", False
         self._telling = threading.Lock()
         self._mailbox = Mailbox()
-        self._rounds = RoundLoop(settings, self._mailbox, say=self._say)
+        self._rounds = RoundLoop(settings, self._mailbox, say=self._say, unshown=self._unshown)
         self._members: dict[str, Member] | None = None
-        self._seen_at = 0.0
+        self._seen_at = self._over_at = 0.0
         self._to_start = list[Callable[[], None]]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -86,7 +89,8 @@ class FleetServer:
         """Serve until ``stop``, or until a signal asks this process to end.
 
         Args:
-            until_trained: end as soon as the training is complete.
+            until_trained: end as soon as the training is complete and readers have its last board; for that it is
+                waited as long as a round waits for answers.
 
         Raises:
             InputError: another server works on this state folder, a port cannot be listened on, or boards cannot be
@@ -142,7 +146,11 @@ class FleetServer:
             looked_after = stack.enter_context(Register(self._state.members))
             tasks = [
                 asyncio.create_task(each)
-                for each in (port.run(), self._boards.poll(), self._look(looked_after, until_trained))
+                for each in (
+                    port.run(),
+                    self._boards.poll(_BOARD_SECONDS),
+                    self._look(looked_after, until_trained),
+                )
             ]
             stack.push_async_callback(self._end, tasks)
             self._say(f"devices and readers come to {self._settings.network.listening.text}")
@@ -191,7 +199,16 @@ class FleetServer:
             simulation=settings.simulated,
             roots=self._keys.roots,
             witnesses=settings.boards.cosigners,
+            poll_seconds=_BOARD_SECONDS,
         )
+
+    def _unshown(self, version: int) -> str | None:
+        """Why readers do not have the board of a version yet; None where they have it."""
+        latest = self._boards.shelf.latest
+        if latest is not None and latest.manifest.version >= version:
+            return None
+        why = self._publisher.waiting or self._publisher.problem
+        return f"board {version} is not published yet" + (f": {why}" if why else "")
 
     def _port(self) -> GrpcPort:
         return GrpcPort(
@@ -271,11 +288,23 @@ class FleetServer:
             rounds = self._rounds
             if rounds.fatal is not None:
                 raise rounds.fatal
-            if until_trained and rounds.complete:
+            if until_trained and rounds.complete and self._is_seen():
                 return
             if until_trained and rounds.failures >= _MOST_FAILURES:
                 raise TrainingFailedError(f"the training fails: {rounds.problem}")
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _is_seen(self) -> bool:
+        """Whether readers have the last board, or it was waited for it as long as a round waits for answers."""
+        last = max(BoardStore(self._state.run / "boards").versions(), default=-1)
+        if last < 0 or (why := self._unshown(last)) is None:
+            return True
+        now = time.monotonic()
+        self._over_at = self._over_at or now
+        if now - self._over_at < self._settings.rounds.deadline_seconds:
+            return False
+        self._say(f"{why}; start the server again for that")
+        return True
 
     def _take_care(self, register: Register) -> None:
         """Whatever is due now. A disk that is full, or cannot be written, ends no server: it is tried again."""
@@ -341,9 +370,8 @@ class FleetServer:
             return
         status, problem = status_of(self._settings), self._rounds.problem
         online = status.devices.online or 0
-        goes_on = (
-            f"round {self._rounds.round_under_way} is under way" if status.has_quorum else "no round begins"
-        )
+        under_way = status.has_quorum or self._mailbox.under_way() is not None
+        goes_on = f"round {self._rounds.round_under_way} is under way" if under_way else "no round begins"
         self._say(
             f"{online} of {status.devices.admitted} devices are online and the quorum is {status.quorum}: {goes_on}"
             + (f"; the last try ended: {problem}" if problem else "")

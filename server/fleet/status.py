@@ -104,7 +104,7 @@ class FleetStatus:
         """What the operator should look at, in sentences."""
         found = [] if self.running else ["no server is running on this state folder"]
         devices = self.devices
-        if self.has_quorum is False:
+        if self.has_quorum is False and self.under_way is None:  # who is busy with an answer may be silent
             found.append(
                 f"{devices.online} devices are online and the quorum is {self.quorum}: no round begins"
             )

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.on_examples.registry import example_algorithm_of, learns_from_examples
 from fedboard.common.tasks.rebuilding import AnyTask
@@ -21,8 +21,10 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.server.fleet.plan.job import EnrolledDevices, Job, protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder, reason_of
 from fedboard.server.fleet.register import Register
+from fedboard.server.publication import BoardStore
+from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
 
 _KERNELS = "numpy"
@@ -38,9 +40,12 @@ def prepare(settings: FleetSettings) -> Board:
     Raises:
         InputError: catalogue or features cannot be read, a setting is out of range, or the state folder holds
             another training.
+        PrivacyError: a board is signed that the training there does not have.
     """
     state = StateFolder.of(settings)
     state.make()
+    if not settings.alone and reason_of(state.run) is None:
+        _require_newest(state)
     begun = (state.run / "ledger.sqlite").exists() or any((state.run / "boards").glob("*"))
     if settings.alone and begun:  # a training that was, and its catalogue
         return Board.load(state.first_board)
@@ -65,6 +70,22 @@ def prepare(settings: FleetSettings) -> Board:
         job.save(state.job)
     with Register(state.members):
         return board  # invitations can be made now
+
+
+def _require_newest(state: StateFolder) -> None:
+    """Readers have no board that the training lacks; else its ledger is older than what was released."""
+    chain, store = Mirror(state.mirror).chain(), BoardStore(state.run / "boards")
+    if not chain:
+        return
+    signed, versions = chain[-1].manifest, store.versions()
+    if signed.version in versions and store.load(signed.version).digest == signed.board_digest:
+        return
+    raise PrivacyError(
+        f"{state.mirror}: board {signed.version} is signed there, and the training in {state.run} "
+        + ("has another one" if signed.version in versions else f"ends at board {max(versions, default=-1)}")
+        + ": it is older than what was released, as a copy is. Put the newest state folder back, or restore a "
+        "backup with fedboard fleet restore --closed"
+    )
 
 
 def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:

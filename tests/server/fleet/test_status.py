@@ -122,6 +122,8 @@ def test_for_whom_a_round_waits_and_how_long(fleet: FleetSettings) -> None:
     assert found.under_way.waiting_for == ("a", "c", "d")
     assert found.under_way.until - found.now == pytest.approx(60.0, abs=5.0)
     assert dict(found.rows())["waiting for"] == "a, c, d"
+    assert found.devices.online == 0, "they are busy with their answers"
+    assert "no round begins" not in "; ".join(found.problems())
     mailbox.end()
     assert told().under_way is None
 
