@@ -152,11 +152,10 @@ def _admitted(request: "JoinRequest", settings: "FleetSettings", introduction: b
     """As the server admits it."""
     from fedboard.server.fleet.devices.enrolment import Enrolment
     from fedboard.server.fleet.plan.state_folder import StateFolder
-    from fedboard.server.fleet.register import Capacity, Register
+    from fedboard.server.fleet.register import Register
 
-    capacity = Capacity(devices=settings.most_devices, users=settings.most_users)
-    place = StateFolder.of(settings).members
-    enrolment = Enrolment(introduction=introduction, open_register=lambda: Register(place), capacity=capacity)
+    place, room = StateFolder.of(settings).members, settings.capacity
+    enrolment = Enrolment(introduction=introduction, open_register=lambda: Register(place), capacity=room)
     return enrolment.admit(request.SerializeToString())
 
 

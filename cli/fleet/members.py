@@ -48,10 +48,11 @@ def invite(name: str, config: Path, users: int, hours: float, out: Path | None, 
     settings = read_settings(config)
     if not is_name(name):
         raise InputError(f"NAME must be {NAME_RULE}, got {name!r}")
-    if users > settings.users_each:
+    room = settings.capacity
+    if users > room.each:
         raise InputError(
-            f"--users must be at most {settings.users_each}, got {users}: {config} foresees {settings.most_users} "
-            f"people behind {settings.most_devices} devices; raise members.users"
+            f"--users must be at most {room.each}, got {users}: {config} foresees {room.users} people behind "
+            f"{room.devices} devices; raise members.users"
         )
     require_named(settings)
     with _register(settings) as register:

@@ -107,7 +107,7 @@ def server(
     _say(
         f"{settings.name}: {what} over {board.catalogue.n_items} items, epsilon {promise.epsilon:g} at delta "
         f"{promise.delta:g} for every user ({promise.adjacency}), {promise.noise} noise, up to "
-        f"{settings.most_devices} devices, protocol {settings.protocol.name}"
+        f"{settings.capacity.devices} devices, protocol {settings.protocol.name}"
     )
     now = time.time()
     for expiry in expiries_of(settings):

@@ -12,12 +12,15 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.wire.enrolment import JoinError, JoinRefusal, digest_of_secret
+
+if TYPE_CHECKING:
+    from fedboard.server.fleet.plan.job import Capacity
 
 FORMAT = 2
 """Of the file."""
@@ -97,15 +100,6 @@ class OpenInvitation:
     max_users: int
     expires: float
     """Seconds since 1970 UTC."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
-    """For how many enrolled devices a training is sized."""
-
-    devices: int
-    users: int
-    """Of all of them together."""
 
 
 _BUSY_MILLISECONDS = 5000
@@ -233,7 +227,7 @@ class Register:
         return [OpenInvitation(name=name, max_users=users, expires=expires) for name, users, expires in rows]
 
     def join(
-        self, secret: bytes, key: str, *, capacity: Capacity, version: str = "", identity: str | None = None
+        self, secret: bytes, key: str, *, capacity: "Capacity", version: str = "", identity: str | None = None
     ) -> Member:
         """Admit a device; the same device may ask again with the same invitation, if the answer got lost.
 
@@ -300,7 +294,7 @@ class Register:
         if row is not None:
             raise JoinError(JoinRefusal.TAKEN if row[0] is None else JoinRefusal.REMOVED)
 
-    def _require_room(self, max_users: int, capacity: Capacity) -> None:
+    def _require_room(self, max_users: int, capacity: "Capacity") -> None:
         devices, users = self._database.execute(
             "SELECT count(*), coalesce(sum(max_users), 0) FROM member WHERE removed IS NULL"
         ).fetchone()

@@ -37,8 +37,8 @@ _MOST_FAILURES = 3
 
 
 @dataclass(slots=True)
-class _Tries:
-    """How often something has failed in a row, and how long to wait before the next try."""
+class Tries:
+    """How often something has failed in a row, why the last time, and how long to wait before the next try."""
 
     failures: int = 0
     problem: str | None = None
@@ -83,26 +83,14 @@ class RoundLoop:
         """What ended the loop for good; None while it goes on."""
         self._settings, self._state = settings, StateFolder.of(settings)
         self._mailbox, self._say, self._unshown = mailbox, say, unshown
-        self._training, self._log = _Tries(), RoundLog(self._state.run / "rounds.jsonl")
-        self._told, self._left_out = 0, set[int]()
+        self.training, self._log = Tries(), RoundLog(self._state.rounds)
+        """How often in a row the training was interrupted without a new board, and why the last time."""
+        self.round_under_way = 0
+        """Its number, where one is: as many are in the log."""
+        self._left_out = set[int]()
         self._halt, self._held, self._stopped = threading.Event(), False, False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
-
-    @property
-    def failures(self) -> int:
-        """How often in a row the training was interrupted without a new board."""
-        return self._training.failures
-
-    @property
-    def problem(self) -> str | None:
-        """Why it was, the last time."""
-        return self._training.problem
-
-    @property
-    def round_under_way(self) -> int:
-        """Its number, where one is."""
-        return self._told
 
     @property
     def fares(self) -> Fares:
@@ -111,7 +99,7 @@ class RoundLoop:
 
     def start(self) -> None:
         """Begin, or go on, with what is on the disk."""
-        self._told = len(self._log.lines())
+        self.round_under_way = len(self._log.lines())
         if self._settings.alone:
             self.complete = True
             self._say("there is no training here: the server waits for queries")
@@ -170,11 +158,11 @@ class RoundLoop:
 
     def _train(self) -> None:
         if self._tried(
-            self._state.job, self._state.run, self._training, "the training", shown=self._until_shown
+            self._state.job, self._state.run, self.training, "the training", shown=self._until_shown
         ):
             fares = self.fares
             self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
-            self._training.problem, self.complete = None, True
+            self.training.problem, self.complete = None, True
 
     def _until_shown(self, board: Board) -> None:
         """Wait until readers have the board that is to be asked about, as long as for devices to come.
@@ -193,7 +181,7 @@ class RoundLoop:
         self,
         place: Path,
         run: Path,
-        tries: _Tries,
+        tries: Tries,
         what: str,
         *,
         shown: Callable[[Board], None] = lambda _: None,  # the board of a query is published to nobody
@@ -226,9 +214,9 @@ class RoundLoop:
     def _tell_rounds(self) -> None:
         """What the log of the training has gained."""
         lines = self._log.lines()
-        for line in lines[self._told :]:
+        for line in lines[self.round_under_way :]:
             self._say(_told(line))
-        self._told = len(lines)
+        self.round_under_way = len(lines)
 
     def _answer_next(self) -> None:
         """Ask the next query that waits, or wait for one."""
@@ -237,7 +225,7 @@ class RoundLoop:
             self._wait(_LOOK_SECONDS)
             return
         self._say(f"{put.name}: {put.task().statement.sentence}")
-        tries = _Tries()
+        tries = Tries()
         while not self._tried(put.state.job, put.state.run, tries, put.name):
             if self._stopped:
                 return

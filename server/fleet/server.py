@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from fedboard.common.boards.board_signature import PinnedKey
@@ -28,7 +28,7 @@ from fedboard.server.fleet.plan.credentials import introduction_of
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.queries import require_counted
-from fedboard.server.fleet.register import Admitted, Capacity, Member, Register
+from fedboard.server.fleet.register import Admitted, Member, Register
 from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
@@ -184,16 +184,16 @@ class FleetServer:
             enrolment=Enrolment(
                 introduction=introduction_of(settings),
                 open_register=lambda: Register(self._state.members),
-                capacity=Capacity(devices=settings.most_devices, users=settings.most_users),
+                capacity=settings.capacity,
             ),
             least_pause=min(max(settings.rounds.deadline_seconds / 60, least), most),
         )
 
     def _publisher_of_boards(self) -> Publisher:
-        settings, boards = self._settings, self._state.run / "boards"
+        settings = self._settings
         return Publisher(
             Mirror(self._state.mirror),
-            boards,
+            self._state.boards,
             key=lambda: SigningKey.read(*self._keys.boards),
             run=settings.name,
             simulation=settings.simulated,
@@ -220,22 +220,18 @@ class FleetServer:
             ),
         )
 
-    def _ops(self) -> ExitStack:
+    def _ops(self) -> AbstractContextManager[object]:
         """Metrics, health and the live report."""
-        stack = ExitStack()
-        stack.enter_context(
-            start_ops(
-                self._settings.network.ops,
-                run=self._state.run,
-                families=self._families,
-                problems=self._problems,
-                most_lost=self._settings.rounds.most_lost,
-                standing=lambda: standing_of(self._settings),
-                mirror=self._state.mirror,
-                key=self._pinned(),
-            )
+        return start_ops(
+            self._settings.network.ops,
+            run=self._state.run,
+            families=self._families,
+            problems=self._problems,
+            most_lost=self._settings.rounds.most_lost,
+            standing=lambda: standing_of(self._settings),
+            mirror=self._state.mirror,
+            key=self._pinned(),
         )
-        return stack
 
     def _pinned(self) -> PinnedKey:
         """What readers have pinned: the first root where there are any, which outlives the key."""
@@ -250,8 +246,10 @@ class FleetServer:
             self._rounds,
             [self._publisher.problem, self._publisher.waiting, self._trouble or None],
         )
-        if rounds.failures >= _MOST_FAILURES:
-            found.append(f"the training was interrupted {rounds.failures} times in a row: {rounds.problem}")
+        if rounds.training.failures >= _MOST_FAILURES:
+            found.append(
+                f"the training was interrupted {rounds.training.failures} times in a row: {rounds.training.problem}"
+            )
         if self._is_full:
             found.append(f"disk full: {self._state.path}")
         return [one for one in found if one is not None]
@@ -272,10 +270,8 @@ class FleetServer:
         yield joins
         held = "Bytes of answers that the round loop has not taken."
         yield GaugeMetricFamily("fedboard_answers_held_bytes", held, value=self._mailbox.held)
-        waiting = "Whether boards wait for cosignatures of witnesses."
-        yield GaugeMetricFamily("fedboard_boards_waiting", waiting, value=self._publisher.waiting is not None)
         failed = "Interruptions of the training since its last board."
-        yield GaugeMetricFamily("fedboard_training_failures", failed, value=self._rounds.failures)
+        yield GaugeMetricFamily("fedboard_training_failures", failed, value=self._rounds.training.failures)
 
     async def _look(self, register: Register, until_trained: bool) -> None:
         """Take care of all else, for ever, or until the training is over.
@@ -290,13 +286,13 @@ class FleetServer:
                 raise rounds.fatal
             if until_trained and rounds.complete and self._is_seen():
                 return
-            if until_trained and rounds.failures >= _MOST_FAILURES:
-                raise TrainingFailedError(f"the training fails: {rounds.problem}")
+            if until_trained and rounds.training.failures >= _MOST_FAILURES:
+                raise TrainingFailedError(f"the training fails: {rounds.training.problem}")
             await asyncio.sleep(_LOOK_SECONDS)
 
     def _is_seen(self) -> bool:
         """Whether readers have the last board, or it was waited for it as long as a round waits for answers."""
-        last = max(BoardStore(self._state.run / "boards").versions(), default=-1)
+        last = max(BoardStore(self._state.boards).versions(), default=-1)
         if last < 0 or (why := self._unshown(last)) is None:
             return True
         now = time.monotonic()
@@ -368,7 +364,7 @@ class FleetServer:
         """Where the training stands, where nothing was told for a minute."""
         if self._rounds.complete or time.monotonic() - self._told_at < _SILENT_SECONDS:
             return
-        status, problem = status_of(self._settings), self._rounds.problem
+        status, problem = status_of(self._settings), self._rounds.training.problem
         online = status.devices.online or 0
         under_way = status.has_quorum or self._mailbox.under_way() is not None
         goes_on = f"round {self._rounds.round_under_way} is under way" if under_way else "no round begins"

@@ -82,10 +82,10 @@ def restore(
     try:
         parts.mkdir(mode=0o700, parents=True)
         contents = unpack(backup, parts)
-        latest = _latest(parts / STATE / "runs" / contents.name)
+        staged = StateFolder(parts / STATE, contents.name)
+        latest = _latest(staged)
         if newest is not None:
             _require_newest(newest, latest, contents)
-        staged = StateFolder(path=parts / STATE, name=contents.name)
         was_open = reason_of(staged.run) is None
         if was_open:  # until the round that may be lost is booked, whatever fails before, on whichever disk
             close_training(staged, _UNFINISHED)
@@ -135,13 +135,13 @@ def _place(parts: Path, folder: Path) -> FleetSettings:
     return settings
 
 
-def _latest(run: Path) -> Board | None:
+def _latest(state: StateFolder) -> Board | None:
     """The newest board of a run, held against its ledger."""
-    store = BoardStore(run / "boards")
+    store = BoardStore(state.boards)
     if not store.versions():
         return None
     board = store.latest()
-    with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
+    with Ledger.open(state.ledger, read_only=True) as ledger:
         require_same_history(board, ledger)
     return board
 
@@ -209,7 +209,7 @@ def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> in
     requests = task.requests(board)
     if not requests:
         return None
-    with Ledger.open(state.run / "ledger.sqlite") as ledger:
+    with Ledger.open(state.ledger) as ledger:
         booked = {str(event["name"]) for event in ledger.events()}
         if all(request.name in booked for request in requests):
             return board.version

@@ -36,18 +36,18 @@ FORMAT = 4
 """Of the file."""
 
 
-class EnrolledDevices(Section, frozen=True, kw_only=True):
+class Capacity(Section, frozen=True, kw_only=True):
     """For how many devices a training is sized, that join while it runs."""
 
-    max_devices: int
+    devices: int
     """At a time; >= 1."""
-    max_users: int
-    """Of all of them; >= max_devices."""
+    users: int
+    """Behind all of them; >= devices."""
 
     @property
-    def max_users_per_device(self) -> int:
-        """What is left for one of them when every other hosts one."""
-        return self.max_users - self.max_devices + 1
+    def each(self) -> int:
+        """Most users of one device: what is left when every other one hosts one."""
+        return self.users - self.devices + 1
 
 
 class Job(Section, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ class Job(Section, frozen=True, kw_only=True):
     """Kernels of the server."""
     features: str | None = None
     """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
-    enrolled: EnrolledDevices | None = None
+    enrolled: Capacity | None = None
     """None in simulations: whoever is there is a node."""
 
     def __post_init__(self) -> None:
@@ -89,7 +89,7 @@ class Job(Section, frozen=True, kw_only=True):
                 f"participation {self.privacy.participation.kind!r} draws from users whose number is fixed, and "
                 "devices that join and leave change it: take participation 'full', or no register of devices"
             )
-        most, users = self.enrolled.max_devices, self.enrolled.max_users
+        most, users = self.enrolled.devices, self.enrolled.users
         if most < self.rounds.expected_nodes:
             raise SettingError(f"{self.rounds.expected_nodes} nodes are expected but only {most} admitted")
         if not most <= users <= MOST_USERS:
@@ -108,14 +108,14 @@ class Job(Section, frozen=True, kw_only=True):
     @property
     def most_users(self) -> int:
         """Of one node."""
-        return self.largest_cohort if self.enrolled is None else self.enrolled.max_users_per_device
+        return self.largest_cohort if self.enrolled is None else self.enrolled.each
 
     @property
     def n_users(self) -> int:
         """How many users take part in all, at most."""
         if self.users is not None:
             return self.users
-        return MOST_USERS if self.enrolled is None else self.enrolled.max_users
+        return MOST_USERS if self.enrolled is None else self.enrolled.users
 
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""

@@ -19,7 +19,7 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
-from fedboard.server.fleet.plan.job import EnrolledDevices, Job, protocol_of, require_carried
+from fedboard.server.fleet.plan.job import Job, protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder, reason_of
 from fedboard.server.fleet.register import Register
@@ -46,7 +46,7 @@ def prepare(settings: FleetSettings) -> Board:
     state.make()
     if not settings.alone and reason_of(state.run) is None:
         _require_newest(state)
-    begun = (state.run / "ledger.sqlite").exists() or any((state.run / "boards").glob("*"))
+    begun = state.ledger.exists() or any(state.boards.glob("*"))
     if settings.alone and begun:  # a training that was, and its catalogue
         return Board.load(state.first_board)
     catalogue = _catalogue(settings.catalogue.file)
@@ -74,7 +74,7 @@ def prepare(settings: FleetSettings) -> Board:
 
 def _require_newest(state: StateFolder) -> None:
     """Readers have no board that the training lacks; else its ledger is older than what was released."""
-    chain, store = Mirror(state.mirror).chain(), BoardStore(state.run / "boards")
+    chain, store = Mirror(state.mirror).chain(), BoardStore(state.boards)
     if not chain:
         return
     signed, versions = chain[-1].manifest, store.versions()
@@ -154,7 +154,7 @@ def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
         "protocol": _protocol(settings),
         "rounds": settings.rounds.pace,
         "dataset": settings.catalogue.statement,
-        "enrolled": EnrolledDevices(max_devices=settings.most_devices, max_users=settings.most_users),
+        "enrolled": settings.capacity,
     }
 
 
@@ -194,7 +194,7 @@ def who_takes_part(settings: FleetSettings) -> str:
         if settings.privacy.adjacency is Adjacency.ADD_REMOVE
         else " That a device joined or left is not hidden, as under this adjacency no number of users is."
     )
-    one = settings.users_each == 1
+    one = settings.capacity.each == 1
     whose = "to one person for one device" if one else "to one device, of one person or a gateway of several"
     each = "nobody is" if one else "nobody who is behind one device alone is"
     return (

@@ -20,10 +20,11 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.server.fleet import status as status_module
 from fedboard.server.fleet.devices.mailbox import Mailbox, Message
+from fedboard.server.fleet.plan.job import Capacity
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from tests.server.fleet.made import a_fleet
 
@@ -226,7 +227,7 @@ def test_what_is_spent_is_what_the_ledger_holds_also_where_no_round_is_in_the_lo
 def test_the_live_report_tells_it_to_the_operator(fleet: FleetSettings) -> None:
     told = standing_of(fleet)
 
-    assert (told["admitted"], told["quorum"], told["expected"], told["open_invitations"]) == (4, 3, 4, 0)
+    assert (told["admitted"], told["quorum"], told["open_invitations"]) == (4, 3, 0)
 
 
 def exposition(fleet: FleetSettings) -> str:
