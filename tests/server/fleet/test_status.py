@@ -205,9 +205,8 @@ def test_the_command_tells_it_in_words_and_as_a_document(fleet: FleetSettings) -
 def test_it_is_watched_until_it_is_told_to_stop(
     fleet: FleetSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = iter([False, False, False, True])
-    monkeypatch.setattr(members, "_WATCH_SECONDS", 0.0)
-    monkeypatch.setattr(members, "told_to_stop", lambda: lambda: next(looked))
+    goes_on = iter([True, True, False])
+    monkeypatch.setattr(members, "stays", lambda told, _: not told() and next(goes_on))
 
     assert fedboard(fleet, "--watch").stdout.count("LOOK: no server is running") == 3
     assert fedboard(fleet, "--watch", "--json").exit_code == 2
