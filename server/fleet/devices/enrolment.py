@@ -15,8 +15,7 @@ from urllib.parse import unquote
 
 from fedboard.common.wire.devices_pb2 import JoinReply
 from fedboard.common.wire.enrolment import Candidate, JoinError, JoinRefusal, digest_of_introduction
-from fedboard.server.fleet.plan.job import Capacity
-from fedboard.server.fleet.register import Register
+from fedboard.server.fleet.register import Capacity, Register
 
 _MOST_SENDERS = 20_000
 """Before those who have everything back are forgotten; strangers are without number."""

@@ -22,6 +22,7 @@ from fedboard.common.protocols.shared.properties import (
     shows_rows,
 )
 from fedboard.common.task import ClientTask
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import (
     Promise,
     ProtocolChoice,
@@ -34,20 +35,6 @@ MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
 FORMAT = 4
 """Of the file."""
-
-
-class Capacity(Section, frozen=True, kw_only=True):
-    """For how many devices a training is sized, that join while it runs."""
-
-    devices: int
-    """At a time; >= 1."""
-    users: int
-    """Behind all of them; >= devices."""
-
-    @property
-    def each(self) -> int:
-        """Most users of one device: what is left when every other one hosts one."""
-        return self.users - self.devices + 1
 
 
 class Job(Section, frozen=True, kw_only=True):

@@ -16,7 +16,8 @@ from fedboard.common.protocols.registry import USUAL, names_where, says
 from fedboard.common.protocols.shared.properties import has_second_server
 from fedboard.common.tasks.registry import usual
 from fedboard.common.wire.addresses import Address, parse_address
-from fedboard.server.fleet.plan.job import MOST_USERS, Capacity
+from fedboard.server.fleet.plan.job import MOST_USERS
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import MOST_SECONDS, Promise, RoundPace, Section
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"

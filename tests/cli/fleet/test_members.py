@@ -10,11 +10,10 @@ from click.testing import CliRunner, Result
 from fedboard.cli.main import commands
 from fedboard.common.wire.enrolment import Invitation, digest_of_introduction
 from fedboard.server.fleet.plan.credentials import introduction_of
-from fedboard.server.fleet.plan.job import Capacity
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.register import Register
+from fedboard.server.fleet.register import Capacity, Register
 from tests.server.fleet.made import a_fleet
 
 

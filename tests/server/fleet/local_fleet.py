@@ -25,7 +25,8 @@ from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Qu
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PRIVATE_NAME
-from fedboard.server.fleet.plan.job import Capacity, Job
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore

@@ -11,8 +11,7 @@ import pytest
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.keys.ed25519_keys import KeyPair
 from fedboard.common.wire.enrolment import JoinError, JoinRefusal
-from fedboard.server.fleet.plan.job import Capacity
-from fedboard.server.fleet.register import Admitted, Register
+from fedboard.server.fleet.register import Admitted, Capacity, Register
 
 ROOM = Capacity(devices=3, users=6)
 SECRET, OTHER = b"a" * 32, b"b" * 32

@@ -20,11 +20,10 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.server.fleet import status as status_module
 from fedboard.server.fleet.devices.mailbox import Mailbox, Message
-from fedboard.server.fleet.plan.job import Capacity
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.register import Register
+from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from tests.server.fleet.made import a_fleet
 

@@ -26,8 +26,7 @@ from fedboard.common.wire.enrolment import Invitation, digest_of_introduction
 from fedboard.server.fleet.devices.enrolment import Allowance, Enrolment
 from fedboard.server.fleet.devices.mailbox import Mailbox, Message
 from fedboard.server.fleet.devices.service import DevicesServicer, SenderLimits
-from fedboard.server.fleet.plan.job import Capacity
-from fedboard.server.fleet.register import Admitted, Register
+from fedboard.server.fleet.register import Admitted, Capacity, Register
 from fedboard.server.grpc_port import GrpcPort, server_options
 from tests.server.vouched import vouched_pair
 

@@ -9,8 +9,9 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
-from fedboard.server.fleet.plan.job import Capacity, Job
+from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import Promise, RoundPace
 from tests.server.fleet.made import a_fleet, write_fleet
 

@@ -11,8 +11,7 @@ import pytest
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.plan.job import Capacity
-from fedboard.server.fleet.register import Register
+from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.rounds.nodes import MemberNodes
 from tests.server.fleet.local_fleet import Fleet, Outcome, Weather, digests, job_with
