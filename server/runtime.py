@@ -39,16 +39,8 @@ class Traffic:
     @staticmethod
     def of(sizes: IntArray, down: int) -> "Traffic | None":
         """What clients sent (bytes, int64, shape (n_users,)) and got; None where nobody took part."""
-        if not sizes.size:
-            return None
-        median, high = np.quantile(sizes, [0.5, 0.95])
-        return Traffic(
-            up_mean=float(sizes.mean()),
-            up_median=float(median),
-            up_95=float(high),
-            up_max=float(sizes.max()),
-            down=down,
-        )
+        found, counts = np.unique(sizes, return_counts=True)
+        return Traffic.of_counted(dict(zip(found.tolist(), counts.tolist(), strict=True)), down)
 
     @staticmethod
     def of_counted(sizes: Mapping[int, int], down: int) -> "Traffic | None":

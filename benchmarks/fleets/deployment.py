@@ -35,7 +35,7 @@ from fedboard.server.fleet.devices.enrolment import Enrolment
 from fedboard.server.fleet.plan.credentials import introduction_of, make_keys
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import RoundLog
 
 FEDBOARD = (sys.executable, "-c", "from fedboard.cli.main import main; main()")
@@ -167,7 +167,7 @@ def _admit(settings: FleetSettings, invitation: Invitation, folder: Path) -> Non
     enrolment = Enrolment(
         introduction=introduction,
         open_register=lambda: Register(StateFolder.of(settings).members),
-        capacity=Capacity(devices=settings.most_devices, users=settings.most_users),
+        capacity=settings.capacity,
     )
 
     def ask(request: JoinRequest) -> JoinReply:

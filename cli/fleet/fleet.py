@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from fedboard.cli.fleet.members import invite, invited, members, remove, status
-from fedboard.cli.fleet.server import CONFIG, PATH
+from fedboard.cli.fleet.server import CONFIG, PATH, made_ready
 from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.common.wire.devices_pb2 import JoinReply, JoinRequest
     from fedboard.server.fleet.plan.settings import FleetSettings
 
 _WEEK_HOURS = 168.0
@@ -74,7 +73,7 @@ def init(folder: Path, catalogue: Path, devices: int, name: str | None, address:
     config.write_text(filled("fleet.toml", values), encoding="utf-8")
     try:
         settings = read_settings(config)
-        click.echo(f"{config}: {_prepared(settings)}")
+        click.echo(f"{config}: {made_ready(settings)}")
     except BaseException:
         config.unlink()  # so that it can be tried again
         shutil.rmtree(folder / "keys")
@@ -104,60 +103,36 @@ def _beside(catalogue: Path, folder: Path) -> str:
     return place.relative_to(home).as_posix()
 
 
-def _prepared(settings: "FleetSettings") -> str:
-    """Board 0 and the register are made; what the fleet promises, in a sentence."""
-    from fedboard.server.fleet.plan.credentials import require_credentials, require_named
-    from fedboard.server.fleet.plan.preparing import prepare
-
-    require_credentials(settings)
-    require_named(settings)
-    board, promise = prepare(settings), settings.promise
-    return (
-        f"{settings.name}, {board.task} over {board.catalogue.n_items} items, epsilon {promise.epsilon:g} at "
-        f"delta {promise.delta:g} for every user, {settings.rounds.devices} devices a round"
-    )
-
-
 def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Path]]:
-    """The first device joins here; the others get the files of their invitations."""
+    """The first device joins here, as the server admits it; the others get the files of their invitations."""
     from fedboard.client.joining.joining import become_member
     from fedboard.common.wire.enrolment import Introduction
+    from fedboard.server.fleet.devices.enrolment import Enrolment
     from fedboard.server.fleet.plan.credentials import introduction_of
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.register import Register
 
-    content, files = introduction_of(settings), list[Path]()
-    place = StateFolder.of(settings).members
+    content, place = introduction_of(settings), StateFolder.of(settings).members
+    files = [folder / f"device-{number}.invitation" for number in range(2, settings.rounds.devices + 1)]
     with Register(place) as register:
-        for number in range(1, settings.rounds.devices + 1):
-            out = None if number == 1 else folder / f"device-{number}.invitation"
-            invitation, _ = invited(
+        first, *_ = [
+            invited(
                 settings, register, content, name=f"device-{number}", users=1, hours=_WEEK_HOURS, out=out
-            )
-            if out is None:
-                opened = Introduction.open(content, digest=invitation.introduction)
-                first = become_member(
-                    invitation,
-                    opened,
-                    folder / "device",
-                    ask=lambda request: _admitted(request, settings, content),
-                    epsilon=opened.epsilon,
-                )
-            else:
-                files.append(out)
-    return first.device, files
-
-
-def _admitted(request: "JoinRequest", settings: "FleetSettings", introduction: bytes) -> "JoinReply":
-    """As the server admits it."""
-    from fedboard.server.fleet.devices.enrolment import Enrolment
-    from fedboard.server.fleet.plan.state_folder import StateFolder
-    from fedboard.server.fleet.register import Capacity, Register
-
-    capacity = Capacity(devices=settings.most_devices, users=settings.most_users)
-    place = StateFolder.of(settings).members
-    enrolment = Enrolment(introduction=introduction, open_register=lambda: Register(place), capacity=capacity)
-    return enrolment.admit(request.SerializeToString())
+            )[0]
+            for number, out in enumerate((None, *files), start=1)
+        ]
+        enrolment = Enrolment(
+            introduction=content, open_register=lambda: Register(place), capacity=settings.capacity
+        )
+        opened = Introduction.open(content, digest=first.introduction)
+        joined = become_member(
+            first,
+            opened,
+            folder / "device",
+            ask=lambda request: enrolment.admit(request.SerializeToString()),
+            epsilon=opened.epsilon,
+        )
+    return joined.device, files
 
 
 @click.command(epilog="Example: fedboard fleet backup --to /var/backups/fedboard")
@@ -211,7 +186,8 @@ def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed
     if found.witnessed and not stopped:
         click.echo(
             "witnesses refuse what does not continue the last manifest that they have cosigned: if more was signed "
-            "since, put the newest copy of the mirror in the place of state/mirror before you start the server"
+            "since, put the newest copy of the mirror in the place of state/mirror before you start the server; "
+            "where it has a later board, the training is over, and only --closed serves it"
         )
     if found.withdrawn:
         click.echo(f"{found.withdrawn} open invitations are void; make new ones")

@@ -1,14 +1,12 @@
 """``fedboard keys``: keys of those who are not the operator's machine, and what becomes of keys later."""
 
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.fleet.root_keys import rotate, said_of, sign_root
 from fedboard.cli.fleet.server import PATH
 from fedboard.cli.signing_options import DAYS, KEYS_FOLDER, ROOTS
 from fedboard.cli.style.documents import JSON, document
@@ -17,6 +15,60 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.server.publishing.expiring import Expiry
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  fedboard keys rotate keys/roots --board-key new.pub --sign alice.key --sign bob.key
+  fedboard keys rotate keys/roots --holder a.pub --holder b.pub --threshold 2 --sign keys/holder.key
+"""
+)
+@click.argument("folder", metavar="ROOTS", type=PATH)
+@click.option("--holder", "holders", type=PATH, multiple=True, help="Public key of a root holder.")
+@click.option("--threshold", type=click.IntRange(min=1), help="How many holders must sign a root.")
+@click.option("--board-key", "boards", type=PATH, multiple=True, help="Public key that signs boards.")
+@click.option("--board-threshold", type=click.IntRange(min=1), help="How many must sign a board.")
+@click.option(
+    "--question-key",
+    "questions",
+    type=PATH,
+    multiple=True,
+    help="Public key that signs what devices are asked.",
+)
+@click.option("--witness", "witnesses", type=PATH, multiple=True, help="Public key of a witness of boards.")
+@click.option("--cosignatures", type=click.IntRange(min=1), help="How many of them must cosign.")
+@click.option(
+    "--days",
+    type=click.FloatRange(min=0.01, max=3660),
+    default=365.0,
+    show_default=True,
+    help="How long the root is good.",
+)
+@click.option(
+    "--sign",
+    "signers",
+    type=PATH,
+    multiple=True,
+    help="A holder's private key to sign with here; others sign with keys sign.",
+)
+@click.option(
+    "--instead-of",
+    "former",
+    metavar="KEY",
+    type=PATH,
+    help="Of a first root: the private key that readers have pinned so far, who follow from it.",
+)
+def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: float, **terms: Any) -> None:
+    """Make the next root, or the first: with other keys, or with the same ones and a later expiry.
+
+    What is not given stays; a key that is left out is revoked: it signs nothing any more that readers take. The
+    root counts when enough holders of the root before and of itself have signed it: with --sign here, or keys sign
+    where their keys are. A server that has ROOTS in its keys folder publishes it then, and signs its boards again.
+    """
+    from fedboard.cli.fleet.root_keys import rotate_roots
+
+    rotate_roots(folder, signers, former=former, days=days, terms=terms)
 
 
 @click.command(
@@ -132,6 +184,7 @@ def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
 
 
 def _of_roots(place: Path) -> list[str]:
+    from fedboard.cli.fleet.root_keys import said_of
     from fedboard.common.keys.root_folder import RootFolder
     from fedboard.common.keys.roots import RootError
     from fedboard.server.operating.roots.drafting import before, standing
@@ -194,10 +247,16 @@ def new(kind: str, folder: Path, name: str | None) -> None:
     name = kind if name is None else name
     if not is_name(name):
         raise InputError(f"--name must be {NAME_RULE}, got {name!r}; files elsewhere: --out FOLDER")
-    _MAKERS.get(kind, _pair)(kind, folder, name)
+    if kind == "authority":
+        from fedboard.server.tls import make_authority
 
-
-def _pair(kind: str, folder: Path, name: str) -> None:
+        certificate, secret = folder / "authority.pem", folder / "authority.key"
+        make_authority(certificate, secret, name=name)
+        click.echo(f"{certificate}: for the server's keys folder, from where every device gets it")
+        click.echo(
+            f"{secret}: keep it off the server; it signs the server's certificate with: fedboard keys renew"
+        )
+        return
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from fedboard.common.keys.ed25519_keys import write_pair
@@ -226,18 +285,6 @@ _GOES = {
     "boards": "for fedboard keys rotate --board-key",
     "questions": "for fedboard keys rotate --question-key",
 }
-
-
-def _authority(kind: str, folder: Path, name: str) -> None:
-    from fedboard.server.tls import make_authority
-
-    certificate, key = folder / "authority.pem", folder / "authority.key"
-    make_authority(certificate, key, name=name)
-    click.echo(f"{certificate}: for the server's keys folder, from where every device gets it")
-    click.echo(f"{key}: keep it off the server; it signs the server's certificate with: fedboard keys renew")
-
-
-_MAKERS: dict[str, Callable[[str, Path, str], None]] = {"authority": _authority}
 
 
 @keys.command(
@@ -270,6 +317,8 @@ def sign(
     if path.name.endswith(".root.json"):
         if devices or fleet:
             raise InputError(f"{path} is a root, which names no devices: leave DEVICE and --fleet out")
+        from fedboard.cli.fleet.root_keys import sign_root
+
         sign_root(path, signers)
     else:
         if not devices or not fleet or len(signers) != 1:

@@ -1,6 +1,5 @@
 """``fedboard fleet status``, ``invite``, ``members`` and ``remove``."""
 
-import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import PEOPLE
-from fedboard.cli.fleet.server import CONFIG, PATH, told_to_stop
+from fedboard.cli.fleet.server import CONFIG, PATH, stays, told_to_stop
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
@@ -43,18 +42,19 @@ def invite(name: str, config: Path, users: int, hours: float, out: Path | None, 
     invitation ends when one of them is changed.
     """
     from fedboard.server.fleet.plan.credentials import introduction_of, require_named
-    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name, read_settings
+    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name
 
-    settings = read_settings(config)
-    if not is_name(name):
-        raise InputError(f"NAME must be {NAME_RULE}, got {name!r}")
-    if users > settings.users_each:
-        raise InputError(
-            f"--users must be at most {settings.users_each}, got {users}: {config} foresees {settings.most_users} "
-            f"people behind {settings.most_devices} devices; raise members.users"
-        )
-    require_named(settings)
-    with _register(settings) as register:
+    settings, register = _opened(config)
+    with register:
+        room = settings.capacity
+        if not is_name(name):
+            raise InputError(f"NAME must be {NAME_RULE}, got {name!r}")
+        if users > room.each:
+            raise InputError(
+                f"--users must be at most {room.each}, got {users}: {config} foresees {room.users} people behind "
+                f"{room.devices} devices; raise members.users"
+            )
+        require_named(settings)
         invitation, ends = invited(
             settings, register, introduction_of(settings), name=name, users=users, hours=hours, out=out
         )
@@ -89,6 +89,7 @@ def invited(
     Raises:
         InputError: the file is there, or the name is taken.
     """
+    from fedboard.common.keys.ed25519_keys import write_new
     from fedboard.common.wire.enrolment import Invitation, digest_of_introduction, fresh_secret
 
     invitation = Invitation(
@@ -97,7 +98,7 @@ def invited(
         secret=fresh_secret(),
     )
     if out is not None:
-        _write(out, invitation.text)
+        write_new(secret={out: invitation.text.encode()})
     try:
         return invitation, register.invite(
             invitation.secret, name=name, max_users=users, seconds=hours * 3600
@@ -118,9 +119,7 @@ def invited(
 @JSON
 def members(config: Path, identities: Path | None, as_json: bool) -> None:
     """List the devices of the fleet, those that were removed, and the invitations that are open."""
-    from fedboard.server.fleet.plan.settings import read_settings
-
-    with _register(read_settings(config)) as register:
+    with _opened(config)[1] as register:
         listed, waiting = register.members(), register.invitations()
         again = register.presented_again()
     if identities is not None:
@@ -165,9 +164,7 @@ def remove(name: str, config: Path) -> None:
     What is in a sum stays there: sums cannot be taken apart, and the device has booked it. Its key never comes
     back; its owner's record of what it gave stays hers.
     """
-    from fedboard.server.fleet.plan.settings import read_settings
-
-    with _register(read_settings(config)) as register:
+    with _opened(config)[1] as register:
         what = register.remove(name)
     click.echo(f"{name} is removed" if what == "device" else f"the invitation of {name} is withdrawn")
 
@@ -189,31 +186,26 @@ def _day(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds):%Y-%m-%d %H:%M}"
 
 
-def _register(settings: "FleetSettings") -> "Register":
-    """Of a fleet that was prepared.
+def _opened(config: Path) -> "tuple[FleetSettings, Register]":
+    """Settings and register of a fleet that was prepared.
 
     Raises:
         InputError: it was not.
     """
+    from fedboard.server.fleet.plan.settings import read_settings
     from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.register import Register
 
+    settings = read_settings(config)
     place = StateFolder.of(settings).members
     if not place.exists():
         raise InputError(
             f"{settings.state}: no fleet was prepared there yet; do it with: fedboard server --check"
         )
-    return Register(place)
-
-
-def _write(path: Path, text: str) -> None:
-    from fedboard.common.keys.ed25519_keys import write_new
-
-    write_new(secret={path: text.encode()})
+    return settings, Register(place)
 
 
 _WATCH_SECONDS = 2.0
-_LOOK_SECONDS = 0.1
 _IN_PLACE = "\x1b[H\x1b[J"
 """To the first line of the terminal, and nothing below it."""
 
@@ -240,12 +232,10 @@ def status(config: Path, watch: bool, as_json: bool) -> None:
         document(found.to_dict())
     elif watch:
         told = told_to_stop()
-        while not told():
-            click.echo(_IN_PLACE + _text(found))
-            end = time.monotonic() + _WATCH_SECONDS
-            while time.monotonic() < end and not told():
-                time.sleep(_LOOK_SECONDS)
+        click.echo(_IN_PLACE + _text(found))
+        while stays(told, _WATCH_SECONDS):
             found = status_of(settings)
+            click.echo(_IN_PLACE + _text(found))
     else:
         click.echo(_text(found))
     require_few_lost(found.fares, most_lost=settings.rounds.most_lost)

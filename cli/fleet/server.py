@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -43,6 +43,15 @@ def told_to_stop() -> Callable[[], bool]:
     return lambda: bool(came)
 
 
+def stays(told: Callable[[], bool], seconds: float) -> bool:
+    """Wait for so long, or until ``told`` to stop; whether to go on."""
+    end = time.monotonic() + seconds
+    while not told() and time.monotonic() < end:
+        time.sleep(_LOOK_SECONDS)
+    return not told()
+
+
+_LOOK_SECONDS = 0.1
 _SERVER_EXAMPLES = """\b
 Examples:
   fedboard server --config fleet.toml --check
@@ -94,22 +103,12 @@ def server(
         return
     if address or certificate or private_key or simulation:
         raise InputError("--address, --certificate, --private-key and --simulation go with --boards")
-    from fedboard.server.fleet.plan.credentials import require_credentials, require_named
-    from fedboard.server.fleet.plan.preparing import prepare
     from fedboard.server.fleet.plan.settings import read_settings
     from fedboard.server.fleet.queries import require_counted
     from fedboard.server.fleet.status import expiries_of
 
     settings = read_settings(config)
-    require_credentials(settings)
-    require_named(settings)
-    board, promise = prepare(settings), settings.promise
-    what = "queries alone" if settings.alone else board.task
-    _say(
-        f"{settings.name}: {what} over {board.catalogue.n_items} items, epsilon {promise.epsilon:g} at delta "
-        f"{promise.delta:g} for every user ({promise.adjacency}), {promise.noise} noise, up to "
-        f"{settings.most_devices} devices, protocol {settings.protocol.name}"
-    )
+    _say(made_ready(settings))
     now = time.time()
     for expiry in expiries_of(settings):
         if expiry.is_soon(now):
@@ -125,6 +124,22 @@ def server(
     running.run(until_trained=until_trained)
     _say("stopped; start it again to go on")
     running.require_few_lost()
+
+
+def made_ready(settings: "FleetSettings") -> str:
+    """See that a fleet's keys go together, and make board 0 and the register; what it promises, in a sentence."""
+    from fedboard.server.fleet.plan.credentials import require_credentials, require_named
+    from fedboard.server.fleet.plan.preparing import prepare
+
+    require_credentials(settings)
+    require_named(settings)
+    board, promise = prepare(settings), settings.promise
+    what = "queries alone" if settings.alone else board.task
+    return (
+        f"{settings.name}: {what} over {board.catalogue.n_items} items, epsilon {promise.epsilon:g} at delta "
+        f"{promise.delta:g} for every user ({promise.adjacency}), {promise.noise} noise, up to "
+        f"{settings.capacity.devices} devices, protocol {settings.protocol.name}"
+    )
 
 
 def _serve(
@@ -168,7 +183,6 @@ def _say(sentence: str) -> None:
     click.echo(f"{datetime.now():%H:%M:%S} {sentence}")
 
 
-_LOOK_SECONDS = 0.2
 _HELPER_EXAMPLE = """\b
 Example (fedboard keys renew makes the certificate):
   openssl rand -hex 32 > leader.token; chmod 600 leader.token
@@ -244,14 +258,13 @@ def helper(
         if token is None:
             click.echo("without --token whoever reaches this port can use up rounds", err=True)
         lives_on()
-        while not told():
-            time.sleep(_LOOK_SECONDS)
+        while stays(told, _PAUSE_SECONDS):
+            pass
 
 
 _ROUND_SECONDS = 60.0
 """A call lasts so long; between two of them it is looked whether to stop."""
 _PAUSE_SECONDS = 5.0
-_WITNESS_LOOK = 0.2
 _WITNESS_EXAMPLE = """\b
 Example (fedboard keys new witness makes the key; authority.pem comes from whoever runs the fleet):
   fedboard witness --server fleet.example.org:8443 --authority authority.pem --key witness.key --begin films
@@ -299,7 +312,8 @@ def witness(
         for name, link in one.known.items():
             click.echo(f"run {name}: cosigned up to version {link.manifest.version}")
         lives_on()
-        while not told():
+        going = True
+        while going:
             try:
                 for link in server.attend(one, seconds=_ROUND_SECONDS, told=told):
                     click.echo(f"run {link.manifest.run}: cosigned version {link.manifest.version}")
@@ -308,10 +322,4 @@ def witness(
                 if str(error) != said:
                     click.echo(str(error), err=True)
                 said = str(error)
-            _pause(told)
-
-
-def _pause(told: Any) -> None:
-    end = time.monotonic() + _PAUSE_SECONDS
-    while not told() and time.monotonic() < end:
-        time.sleep(_WITNESS_LOOK)
+            going = stays(told, _PAUSE_SECONDS)

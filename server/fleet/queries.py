@@ -34,8 +34,6 @@ from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
 from fedboard.server.training import plan_of
 
-LEDGER = "ledger.sqlite"
-"""Of a run, in its folder."""
 _TRAINING = "training"
 """What the account calls it; a query has the id of its ledger."""
 
@@ -68,7 +66,7 @@ def open_account(settings: FleetSettings) -> Population:
     account = Population.open(path) if path.exists() else Population.create(path, budget)
     try:
         _require_same(account, budget, path)
-        if not settings.alone or (state.run / LEDGER).exists():  # a training that was, before it was left out
+        if not settings.alone or state.ledger.exists():  # a training that was, before it was left out
             _count_training(account, state)
     except BaseException:
         account.close()
@@ -141,10 +139,9 @@ def _count_training(account: Population, state: StateFolder) -> None:
     """All that the training will ever release is reserved; what it has released is booked as its ledger has it."""
     task = rebuild_any(Board.load(state.first_board))
     account.join(_TRAINING, name=state.name, plan=plan_of(task, FullParticipation()))
-    ledger = state.run / LEDGER
-    if not ledger.exists():
+    if not state.ledger.exists():
         return
-    with Ledger.open(ledger, read_only=True) as paid:
+    with Ledger.open(state.ledger, read_only=True) as paid:
         events = paid.events()
     booked = next(member for member in account.members() if member.run == _TRAINING).booked
     if missing := [event for event in events if event["name"] not in booked]:
@@ -200,7 +197,7 @@ class PutQuery:
         Raises:
             InputError: it is damaged.
         """
-        boards = BoardStore(self.state.run / "boards")
+        boards = BoardStore(self.state.boards)
         return boards.latest() if boards.versions() else Board.load(self.state.first_board)
 
     @property
@@ -222,7 +219,7 @@ class PutQuery:
 def place_of(fleet: StateFolder, number: int) -> PutQuery:
     """Where query N is or would be. The run is called after the fleet's, so that policies know it."""
     folder = fleet.questions / f"{_PREFIX}{number}"
-    state = StateFolder(path=folder, name=f"{fleet.name}-{_PREFIX}{number}")
+    state = StateFolder(folder, f"{fleet.name}-{_PREFIX}{number}")
     return PutQuery(state=state, number=number)
 
 
@@ -274,7 +271,9 @@ def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> P
         job = _job(settings, put, task.statement)
         require_carried(protocol_of(job), task, job)
         task.first_board(Board.load(state.first_board).catalogue).save(put.state.first_board)
-        _reserve(task, put, job.privacy, account)
+        plan = plan_of(task, job.privacy.participation.chosen)
+        paid, run = put.state.ledger, put.state.run.name  # its own, which the run goes on with
+        Ledger.create(paid, job.privacy.budget, run=run, plan=plan, population=account).close()
         job.save(put.state.job)
     return put
 
@@ -303,16 +302,9 @@ def _claimed(state: StateFolder) -> Iterator[PutQuery]:
         put.state.run.mkdir(parents=True, mode=0o700)
         yield put
     except BaseException:
-        if not (put.state.run / LEDGER).exists():
+        if not put.state.ledger.exists():
             rmtree(put.state.path, ignore_errors=True)
         raise
-
-
-def _reserve(task: StatedQuestion, put: PutQuery, promise: Promise, account: Population) -> None:
-    """The query's own ledger, which the run goes on with."""
-    plan = plan_of(task, promise.participation.chosen)
-    run = put.state.run
-    Ledger.create(run / LEDGER, promise.budget, run=run.name, plan=plan, population=account).close()
 
 
 def _job(settings: FleetSettings, put: PutQuery, statement: QuestionStatement) -> Job:
@@ -400,6 +392,6 @@ def give_up(put: PutQuery, fleet: StateFolder, reason: str) -> None:
     close_training(put.state, reason.rstrip("."))
     with (
         Population.open(account_path(fleet)) as account,
-        Ledger.open(put.state.run / LEDGER, population=account) as ledger,
+        Ledger.open(put.state.ledger, population=account) as ledger,
     ):
         ledger.finish()

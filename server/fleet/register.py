@@ -7,17 +7,17 @@ of, so a crash leaves it made or not made, and an invitation is used once.
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import NamedTuple, Self
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.wire.enrolment import JoinError, JoinRefusal, digest_of_secret
+from fedboard.server.run_spec import Section
 
 FORMAT = 2
 """Of the file."""
@@ -44,13 +44,10 @@ CREATE TABLE IF NOT EXISTS invitation (
     presented_again INTEGER NOT NULL DEFAULT 0
 );
 """
-COLUMNS = "number, key, name, max_users, joined, removed, version, identity"
-"""Of a member, in this order."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
-    """One device, admitted or not."""
+class Member(NamedTuple):
+    """One device, admitted or not; a row of the register."""
 
     number: int
     """In the order of their coming."""
@@ -73,24 +70,8 @@ class Member:
         """Whether it may take part."""
         return self.removed is None
 
-    @staticmethod
-    def of(row: Sequence[Any]) -> "Member":
-        """Of a row with ``COLUMNS``."""
-        number, key, name, max_users, joined, removed, version, identity = row
-        return Member(
-            number=number,
-            key=key,
-            name=name,
-            max_users=max_users,
-            joined=joined,
-            removed=removed,
-            version=version,
-            identity=identity,
-        )
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenInvitation:
+class OpenInvitation(NamedTuple):
     """One that nobody has used; its secret is nowhere here."""
 
     name: str
@@ -99,13 +80,18 @@ class OpenInvitation:
     """Seconds since 1970 UTC."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Capacity:
-    """For how many enrolled devices a training is sized."""
+class Capacity(Section, frozen=True, kw_only=True):
+    """For how many devices a training is sized, that join while it runs."""
 
     devices: int
+    """At a time; >= 1."""
     users: int
-    """Of all of them together."""
+    """Behind all of them; >= devices."""
+
+    @property
+    def each(self) -> int:
+        """Most users of one device: what is left when every other one hosts one."""
+        return self.users - self.devices + 1
 
 
 _BUSY_MILLISECONDS = 5000
@@ -182,8 +168,10 @@ class Register:
         return self._members("ORDER BY number")
 
     def _members(self, which: str, *values: str) -> list[Member]:
-        rows = self._database.execute(f"SELECT {COLUMNS} FROM member {which}", values)
-        return [Member.of(row) for row in rows]
+        columns = ", ".join(Member._fields)
+        return [
+            Member(*row) for row in self._database.execute(f"SELECT {columns} FROM member {which}", values)
+        ]
 
     def invite(self, secret: bytes, *, name: str, max_users: int, seconds: float) -> float:
         """Open an invitation.
@@ -230,7 +218,7 @@ class Register:
             "ORDER BY expires, name",
             (self._clock(),),
         )
-        return [OpenInvitation(name=name, max_users=users, expires=expires) for name, users, expires in rows]
+        return [OpenInvitation(*row) for row in rows]
 
     def join(
         self, secret: bytes, key: str, *, capacity: Capacity, version: str = "", identity: str | None = None

@@ -7,13 +7,15 @@ asked again.
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedboard.common.errors import FedboardError, PrivacyError
+from fedboard.common.board import Board
+from fedboard.common.errors import FedboardError, PrivacyError, TooFewAnswersError
 from fedboard.server.fleet.devices.mailbox import Mailbox
 from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import FleetSettings
@@ -28,13 +30,15 @@ _log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
 _LOOK_SECONDS = 0.5
 """How often it is looked for a new query."""
+_SHOWN_SECONDS = 0.05
+"""How often it is looked whether readers have a board."""
 _MOST_FAILURES = 3
 """Runs of one query that end without a board, before it is given up."""
 
 
 @dataclass(slots=True)
-class _Tries:
-    """How often something has failed in a row, and how long to wait before the next try."""
+class Tries:
+    """How often something has failed in a row, why the last time, and how long to wait before the next try."""
 
     failures: int = 0
     problem: str | None = None
@@ -57,40 +61,36 @@ class _Tries:
 class RoundLoop:
     """The thread. Other threads start, hold and stop it, and read how it fares."""
 
-    def __init__(self, settings: FleetSettings, mailbox: Mailbox, *, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        settings: FleetSettings,
+        mailbox: Mailbox,
+        *,
+        say: Callable[[str], None],
+        unshown: Callable[[int], str | None] = lambda _: None,
+    ) -> None:
         """Make ready; nobody is asked yet.
 
         Args:
             settings: of the fleet, prepared.
             mailbox: where devices get their messages.
             say: takes sentences for the operator, from this thread.
+            unshown: why readers do not have the board of a version yet; None where they have it.
         """
         self.complete = False
         """Whether the training is over, or there is none."""
         self.fatal: BaseException | None = None
         """What ended the loop for good; None while it goes on."""
         self._settings, self._state = settings, StateFolder.of(settings)
-        self._mailbox, self._say = mailbox, say
-        self._training, self._log = _Tries(), RoundLog(self._state.run / "rounds.jsonl")
-        self._told, self._left_out = 0, set[int]()
+        self._mailbox, self._say, self._unshown = mailbox, say, unshown
+        self.training, self._log = Tries(), RoundLog(self._state.rounds)
+        """How often in a row the training was interrupted without a new board, and why the last time."""
+        self.round_under_way = 0
+        """Its number, where one is: as many are in the log."""
+        self._left_out = set[int]()
         self._halt, self._held, self._stopped = threading.Event(), False, False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
-
-    @property
-    def failures(self) -> int:
-        """How often in a row the training was interrupted without a new board."""
-        return self._training.failures
-
-    @property
-    def problem(self) -> str | None:
-        """Why it was, the last time."""
-        return self._training.problem
-
-    @property
-    def round_under_way(self) -> int:
-        """Its number, where one is."""
-        return self._told
 
     @property
     def fares(self) -> Fares:
@@ -99,7 +99,7 @@ class RoundLoop:
 
     def start(self) -> None:
         """Begin, or go on, with what is on the disk."""
-        self._told = len(self._log.lines())
+        self.round_under_way = len(self._log.lines())
         if self._settings.alone:
             self.complete = True
             self._say("there is no training here: the server waits for queries")
@@ -157,12 +157,35 @@ class RoundLoop:
             return not self._stopped
 
     def _train(self) -> None:
-        if self._tried(self._state.job, self._state.run, self._training, "the training"):
+        if self._tried(
+            self._state.job, self._state.run, self.training, "the training", shown=self._until_shown
+        ):
             fares = self.fares
             self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
-            self._training.problem, self.complete = None, True
+            self.training.problem, self.complete = None, True
 
-    def _tried(self, place: Path, run: Path, tries: _Tries, what: str) -> bool:
+    def _until_shown(self, board: Board) -> None:
+        """Wait until readers have the board that is to be asked about, as long as for devices to come.
+
+        Raises:
+            TooFewAnswersError: they still lack it; nobody was asked for anything, so nothing is spent.
+        """
+        until = time.monotonic() + self._settings.rounds.pace.longest_seconds
+        while (why := self._unshown(board.version)) is not None:
+            if self._halt.wait(_SHOWN_SECONDS):
+                raise HaltedError
+            if time.monotonic() > until:
+                raise TooFewAnswersError(f"{why}; nobody was asked, and nothing was spent", asked=False)
+
+    def _tried(
+        self,
+        place: Path,
+        run: Path,
+        tries: Tries,
+        what: str,
+        *,
+        shown: Callable[[Board], None] = lambda _: None,  # the board of a query is published to nobody
+    ) -> bool:
         """Whether a job was run to its end; where it failed it is waited until the next try.
 
         Raises:
@@ -174,7 +197,7 @@ class RoundLoop:
             register = self._state.members
             members = MemberNodes(self._mailbox, register, most_users=job.n_users, halt=self._halt)
             with closing(members) as nodes:
-                run_job(nodes, job, on_round=lambda _: self._tell_rounds())
+                run_job(nodes, job, on_round=lambda _: self._tell_rounds(), shown=shown)
             self._tell_rounds()
             return True
         except Exception as error:
@@ -191,9 +214,9 @@ class RoundLoop:
     def _tell_rounds(self) -> None:
         """What the log of the training has gained."""
         lines = self._log.lines()
-        for line in lines[self._told :]:
+        for line in lines[self.round_under_way :]:
             self._say(_told(line))
-        self._told = len(lines)
+        self.round_under_way = len(lines)
 
     def _answer_next(self) -> None:
         """Ask the next query that waits, or wait for one."""
@@ -202,7 +225,7 @@ class RoundLoop:
             self._wait(_LOOK_SECONDS)
             return
         self._say(f"{put.name}: {put.task().statement.sentence}")
-        tries = _Tries()
+        tries = Tries()
         while not self._tried(put.state.job, put.state.run, tries, put.name):
             if self._stopped:
                 return

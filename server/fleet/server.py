@@ -12,7 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, suppress
+from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from fedboard.common.boards.board_signature import PinnedKey
@@ -28,13 +28,14 @@ from fedboard.server.fleet.plan.credentials import introduction_of
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.queries import require_counted
-from fedboard.server.fleet.register import Admitted, Capacity, Member, Register
+from fedboard.server.fleet.register import Admitted, Member, Register
 from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.families import service_families
 from fedboard.server.operating.ops import start_ops
 from fedboard.server.operating.run_fares import require_few_lost
+from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.publisher import Publisher
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS: Final = 0.5
+_BOARD_SECONDS: Final = 0.25
+"""How often it is looked for boards to sign, and for signed ones to hand out: a round waits for its board."""
 _MOST_FAILURES: Final = 5
 _SILENT_SECONDS: Final = 60.0
 _LEAST_FREE: Final = 1 << 24
@@ -75,9 +78,9 @@ class FleetServer:
         self._told_at, self._trouble, self._is_full = time.monotonic(), "", False
         self._telling = threading.Lock()
         self._mailbox = Mailbox()
-        self._rounds = RoundLoop(settings, self._mailbox, say=self._say)
+        self._rounds = RoundLoop(settings, self._mailbox, say=self._say, unshown=self._unshown)
         self._members: dict[str, Member] | None = None
-        self._seen_at = 0.0
+        self._seen_at = self._over_at = 0.0
         self._to_start = list[Callable[[], None]]()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
@@ -87,7 +90,8 @@ class FleetServer:
         """Serve until ``stop``, or until a signal asks this process to end.
 
         Args:
-            until_trained: end as soon as the training is complete.
+            until_trained: end as soon as the training is complete and readers have its last board; for that it is
+                waited as long as a round waits for answers.
 
         Raises:
             InputError: another server works on this state folder, a port cannot be listened on, or boards cannot be
@@ -143,7 +147,11 @@ class FleetServer:
             looked_after = stack.enter_context(Register(self._state.members))
             tasks = [
                 asyncio.create_task(each)
-                for each in (port.run(), self._boards.poll(), self._look(looked_after, until_trained))
+                for each in (
+                    port.run(),
+                    self._boards.poll(_BOARD_SECONDS),
+                    self._look(looked_after, until_trained),
+                )
             ]
             stack.push_async_callback(self._end, tasks)
             self._say(f"devices and readers come to {self._settings.network.listening.text}")
@@ -177,7 +185,7 @@ class FleetServer:
             enrolment=Enrolment(
                 introduction=introduction_of(settings),
                 open_register=lambda: Register(self._state.members),
-                capacity=Capacity(devices=settings.most_devices, users=settings.most_users),
+                capacity=settings.capacity,
             ),
             least_pause=min(max(settings.rounds.deadline_seconds / 60, least), most),
         )
@@ -196,7 +204,15 @@ class FleetServer:
                 witnesses=settings.boards.cosigners,
             )
 
-        return Publisher(mirror, sign)
+        return Publisher(mirror, sign, poll_seconds=_BOARD_SECONDS)
+
+    def _unshown(self, version: int) -> str | None:
+        """Why readers do not have the board of a version yet; None where they have it."""
+        latest = self._boards.shelf.latest
+        if latest is not None and latest.manifest.version >= version:
+            return None
+        why = self._publisher.waiting or self._publisher.problem
+        return f"board {version} is not published yet" + (f": {why}" if why else "")
 
     def _port(self) -> GrpcPort:
         return GrpcPort(
@@ -208,22 +224,18 @@ class FleetServer:
             ),
         )
 
-    def _ops(self) -> ExitStack:
+    def _ops(self) -> AbstractContextManager[object]:
         """Metrics, health and the live report."""
-        stack = ExitStack()
-        stack.enter_context(
-            start_ops(
-                self._settings.network.ops,
-                run=self._state.run,
-                families=self._families,
-                problems=self._problems,
-                most_lost=self._settings.rounds.most_lost,
-                standing=lambda: standing_of(self._settings),
-                mirror=self._state.mirror,
-                key=self._pinned(),
-            )
+        return start_ops(
+            self._settings.network.ops,
+            run=self._state.run,
+            families=self._families,
+            problems=self._problems,
+            most_lost=self._settings.rounds.most_lost,
+            standing=lambda: standing_of(self._settings),
+            mirror=self._state.mirror,
+            key=self._pinned(),
         )
-        return stack
 
     def _pinned(self) -> PinnedKey:
         """What readers have pinned: the first root where there are any, which outlives the key."""
@@ -238,8 +250,10 @@ class FleetServer:
             self._rounds,
             [self._publisher.problem, self._publisher.waiting, self._trouble or None],
         )
-        if rounds.failures >= _MOST_FAILURES:
-            found.append(f"the training was interrupted {rounds.failures} times in a row: {rounds.problem}")
+        if rounds.training.failures >= _MOST_FAILURES:
+            found.append(
+                f"the training was interrupted {rounds.training.failures} times in a row: {rounds.training.problem}"
+            )
         if self._is_full:
             found.append(f"disk full: {self._state.path}")
         return [one for one in found if one is not None]
@@ -260,10 +274,8 @@ class FleetServer:
         yield joins
         held = "Bytes of answers that the round loop has not taken."
         yield GaugeMetricFamily("fedboard_answers_held_bytes", held, value=self._mailbox.held)
-        waiting = "Whether boards wait for cosignatures of witnesses."
-        yield GaugeMetricFamily("fedboard_boards_waiting", waiting, value=self._publisher.waiting is not None)
         failed = "Interruptions of the training since its last board."
-        yield GaugeMetricFamily("fedboard_training_failures", failed, value=self._rounds.failures)
+        yield GaugeMetricFamily("fedboard_training_failures", failed, value=self._rounds.training.failures)
 
     async def _look(self, register: Register, until_trained: bool) -> None:
         """Take care of all else, for ever, or until the training is over.
@@ -276,11 +288,23 @@ class FleetServer:
             rounds = self._rounds
             if rounds.fatal is not None:
                 raise rounds.fatal
-            if until_trained and rounds.complete:
+            if until_trained and rounds.complete and self._is_seen():
                 return
-            if until_trained and rounds.failures >= _MOST_FAILURES:
-                raise TrainingFailedError(f"the training fails: {rounds.problem}")
+            if until_trained and rounds.training.failures >= _MOST_FAILURES:
+                raise TrainingFailedError(f"the training fails: {rounds.training.problem}")
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _is_seen(self) -> bool:
+        """Whether readers have the last board, or it was waited for it as long as a round waits for answers."""
+        last = max(BoardStore(self._state.boards).versions(), default=-1)
+        if last < 0 or (why := self._unshown(last)) is None:
+            return True
+        now = time.monotonic()
+        self._over_at = self._over_at or now
+        if now - self._over_at < self._settings.rounds.deadline_seconds:
+            return False
+        self._say(f"{why}; start the server again for that")
+        return True
 
     def _take_care(self, register: Register) -> None:
         """Whatever is due now. A disk that is full, or cannot be written, ends no server: it is tried again."""
@@ -344,11 +368,10 @@ class FleetServer:
         """Where the training stands, where nothing was told for a minute."""
         if self._rounds.complete or time.monotonic() - self._told_at < _SILENT_SECONDS:
             return
-        status, problem = status_of(self._settings), self._rounds.problem
+        status, problem = status_of(self._settings), self._rounds.training.problem
         online = status.devices.online or 0
-        goes_on = (
-            f"round {self._rounds.round_under_way} is under way" if status.has_quorum else "no round begins"
-        )
+        under_way = status.has_quorum or self._mailbox.under_way() is not None
+        goes_on = f"round {self._rounds.round_under_way} is under way" if under_way else "no round begins"
         self._say(
             f"{online} of {status.devices.admitted} devices are online and the quorum is {status.quorum}: {goes_on}"
             + (f"; the last try ended: {problem}" if problem else "")

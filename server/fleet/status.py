@@ -104,7 +104,7 @@ class FleetStatus:
         """What the operator should look at, in sentences."""
         found = [] if self.running else ["no server is running on this state folder"]
         devices = self.devices
-        if self.has_quorum is False:
+        if self.has_quorum is False and self.under_way is None:  # who is busy with an answer may be silent
             found.append(
                 f"{devices.online} devices are online and the quorum is {self.quorum}: no round begins"
             )
@@ -185,8 +185,7 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
             members, invitations = register.members(), len(register.invitations())
             again = tuple(register.presented_again())
     names = {member.key: member.name for member in members if member.admitted}
-    told = _told(state.door, now) if running else None
-    online = None if told is None else {key: version for key, version in told[0].items() if key in names}
+    versions, under_way = (_told(state.door, names, now) if running else None) or (None, None)
     return FleetStatus(
         name=settings.name,
         running=running,
@@ -197,14 +196,14 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
         devices=Devices(
             admitted=len(names),
             removed=len(members) - len(names),
-            online=None if online is None else len(online),
+            online=None if versions is None else len(versions),
             open_invitations=invitations,
             presented_again=again,
-            versions=dict(sorted(Counter((online or {}).values()).items())),
+            versions=dict(sorted(Counter(versions or ()).items())),
         ),
-        under_way=None if told is None else _under_way(told[1], names, now),
+        under_way=under_way,
         expiries=tuple(sorted(expiries_of(settings), key=lambda one: one.at)),
-        free_bytes=_free(state.path),
+        free_bytes=shutil.disk_usage(next(p for p in (state.path, *state.path.parents) if p.exists())).free,
         now=now,
         cosigning=Mirror(state.mirror).waiting(),
     )
@@ -212,46 +211,37 @@ def status_of(settings: FleetSettings, *, clock: Callable[[], float] = time.time
 
 def _fares(state: StateFolder) -> Fares:
     """By the log, but for what is spent: the ledger also holds what came to no board and to no line."""
-    fares, ledger = Fares.of(RoundLog(state.run / "rounds.jsonl").lines()), state.run / "ledger.sqlite"
+    fares, ledger = Fares.of(RoundLog(state.rounds).lines()), state.ledger
     if not ledger.exists():
         return fares
     with Ledger.open(ledger, read_only=True) as held:
         return replace(fares, spent=held.spent().epsilon)
 
 
-def _free(folder: Path) -> int:
-    place = next(place for place in (folder, *folder.parents) if place.exists())
-    return shutil.disk_usage(place).free
-
-
-def _told(door: Path, now: float) -> tuple[dict[str, str], Mapping[str, Any]] | None:
-    """What the server has written: public key to version of fedboard of devices that were heard from just now, and
-    the question that is under way; None where it says nothing.
+def _told(door: Path, names: Mapping[str, str], now: float) -> tuple[list[str], UnderWay | None] | None:
+    """What the server has written of members, whose names these are: the version of fedboard of each that was heard
+    from just now, and the question that is under way; None where it says nothing.
     """
     try:
         told = json.loads(door.read_text(encoding="utf-8"))
-        written, devices = float(told["written"]), dict(told["devices"])
+        written, devices, asked = float(told["written"]), dict(told["devices"]), told.get("under_way")
         if abs(now - written) > 2 * _LATE_SECONDS + len(devices) / 100:  # many are written less often
             return None
-        online = {
-            str(key): str(one["version"])
+        versions = [
+            str(one["version"])
             for key, one in devices.items()
-            if written - float(one["last"]) <= float(one["may_be_silent_seconds"])
-        }
-        return online, dict(told.get("under_way") or {})
+            if key in names and written - float(one["last"]) <= float(one["may_be_silent_seconds"])
+        ]
+        if not asked or asked["until"] < now - _LATE_SECONDS:
+            return versions, None
+        waiting = sorted(names[key] for key in asked["waiting"] if key in names)
+        answered = asked["asked"] - len(asked["waiting"])
+        of_round = UnderWay(
+            asked=asked["asked"], answered=answered, waiting_for=tuple(waiting), until=asked["until"]
+        )
+        return versions, of_round
     except (OSError, ValueError, LookupError, TypeError):
         return None
-
-
-def _under_way(told: Mapping[str, Any], names: Mapping[str, str], now: float) -> UnderWay | None:
-    try:
-        asked, waiting, until = int(told["asked"]), list(told["waiting"]), float(told["until"])
-    except (LookupError, ValueError, TypeError):
-        return None
-    if not asked or until < now - _LATE_SECONDS:
-        return None
-    named = sorted(names[key] for key in waiting if key in names)
-    return UnderWay(asked=asked, answered=asked - len(waiting), waiting_for=tuple(named), until=until)
 
 
 def expiries_of(settings: FleetSettings) -> list[Expiry]:
@@ -278,17 +268,9 @@ def expiries_of(settings: FleetSettings) -> list[Expiry]:
 def standing_of(settings: FleetSettings) -> dict[str, Any]:
     """The same for the live report of the operator; JSON-able."""
     status = status_of(settings)
-    devices = status.devices
-    return {
-        "admitted": devices.admitted,
-        "online": devices.online,
-        "open_invitations": devices.open_invitations,
-        "quorum": status.quorum,
-        "expected": status.expected,
-        "versions": devices.versions,
-        "expires": [{"what": one.what, "at": one.at} for one in status.expiries],
-        "problems": status.problems(),
-    }
+    ends = [{"what": one.what, "at": one.at} for one in status.expiries]
+    told = {"quorum": status.quorum, "expires": ends, "problems": status.problems()}
+    return {**asdict(status.devices), **told}
 
 
 def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":

@@ -33,9 +33,6 @@ class SeenDevice:
 
     last: float = 0.0
     """When it was there last, seconds since 1970 UTC."""
-    requests: int = 0
-    answers: int = 0
-    received_bytes: int = 0
     version: str = ""
     """Of fedboard there, as it says."""
     pause: float = 0.0
@@ -77,7 +74,6 @@ class Seen:
                 self._count = (self._count[0], self._count[1] + 1)
             device.between = now - device.last if device.last else 0.0
             device.last, device.pause = now, pause
-            device.requests += 1
             device.version = _version_of(version)
 
     def answers(self, key: str) -> None:
@@ -85,14 +81,6 @@ class Seen:
         with self._lock:
             if (device := self._devices.get(key)) is not None:
                 device.last = self.clock()
-                device.requests += 1
-                device.answers += 1
-
-    def received(self, key: str, n_bytes: int) -> None:
-        """So many bytes of it were taken."""
-        with self._lock:
-            if (device := self._devices.get(key)) is not None:
-                device.received_bytes += n_bytes
 
     def here(self) -> list[str]:
         """Devices that are not overdue; where the clock was put back, those that have come since."""

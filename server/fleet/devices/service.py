@@ -235,7 +235,6 @@ class DevicesServicer:
                 take(len(chunk))
                 digest.update(chunk)
                 content += chunk
-                self.mailbox.seen.received(signed.key, len(chunk))
         if digest.hexdigest() != signed.digest:
             raise RefusedCallError(BAD)
         if not self.mailbox.put(signed.key, signed.work, bytes(content)):

@@ -185,11 +185,10 @@ def back_up(
         files = {
             path.relative_to(copied).as_posix(): path for path in sorted(copied.rglob("*")) if path.is_file()
         }
-        boards = copied / STATE / state.run.relative_to(state.path) / "boards"
         contents = Contents(
             name=settings.name,
             made=made,
-            board=max(BoardStore(boards).versions(), default=-1),
+            board=max(BoardStore(StateFolder(copied / STATE, state.name).boards).versions(), default=-1),
             outside=tuple(outside),
             digests={path: digest_of(source) for path, source in files.items()},
         )

@@ -25,6 +25,7 @@ from fedboard.server.fleet.queries import Standing, close_account, queries_of
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import features_of
 from fedboard.server.publication import BoardStore, require_same_history
+from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.round import book_lost
 
 _UNFINISHED = (
@@ -81,10 +82,10 @@ def restore(
     try:
         parts.mkdir(mode=0o700, parents=True)
         contents = unpack(backup, parts)
-        latest = _latest(parts / STATE / "runs" / contents.name)
+        staged = StateFolder(parts / STATE, contents.name)
+        latest = _latest(staged)
         if newest is not None:
-            require_newest(newest, latest, backup)
-        staged = StateFolder(path=parts / STATE, name=contents.name)
+            _require_newest(newest, latest, contents)
         was_open = reason_of(staged.run) is None
         if was_open:  # until the round that may be lost is booked, whatever fails before, on whichever disk
             close_training(staged, _UNFINISHED)
@@ -134,57 +135,59 @@ def _place(parts: Path, folder: Path) -> FleetSettings:
     return settings
 
 
-def _latest(run: Path) -> Board | None:
+def _latest(state: StateFolder) -> Board | None:
     """The newest board of a run, held against its ledger."""
-    store = BoardStore(run / "boards")
+    store = BoardStore(state.boards)
     if not store.versions():
         return None
     board = store.latest()
-    with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
+    with Ledger.open(state.ledger, read_only=True) as ledger:
         require_same_history(board, ledger)
     return board
 
 
-def require_newest(place: Path, latest: Board | None, backup: Path) -> None:
+def _require_newest(place: Path, latest: Board | None, contents: Contents) -> None:
     """Hold the newest board that anybody has against the backup's.
 
     Raises:
         InputError: no board is there, or one of another run, or one that is older than the backup's.
         PrivacyError: it is later than the backup, or another one of the same version.
     """
-    shown = _newest_of(place)
-    if latest is None or (shown.config, shown.catalogue) != (latest.config, latest.catalogue):
-        raise InputError(f"{place}: the board there is not of the training in {backup}")
-    if shown.version > latest.version:
+    version, digest, ours = _newest_of(place, latest, contents.name)
+    if latest is None or not ours:
+        raise InputError(f"{place}: the board there is not of the training in this backup")
+    if version > latest.version:
         raise PrivacyError(
-            f"{place}: board {shown.version} was published after this backup, whose newest is "
-            f"{latest.version}; the "
-            "ledger that paid for it is lost, so this training is over. Restore a later backup, or "
-            "--closed, and give a new "
-            "training another state folder and budget"
+            f"{place}: board {version} was published after this backup, whose newest is {latest.version}; the "
+            "ledger that paid for it is lost, so this training is over. Restore a later backup, or --closed, and "
+            "give a new training another state folder and budget"
         )
-    if shown.version < latest.version:
+    if version < latest.version:
         raise InputError(
-            f"{place}: board {shown.version} is older than the backup's, {latest.version}; give the "
-            "newest that anybody "
+            f"{place}: board {version} is older than the backup's, {latest.version}; give the newest that anybody "
             "has: of the mirror, of a reader, of a device"
         )
-    if shown.digest != latest.digest:
+    if digest != latest.digest:
         raise PrivacyError(
-            f"{place}: board {shown.version} there is another one than the backup's: this training "
-            "went two ways, and no "
+            f"{place}: board {version} there is another one than the backup's: this training went two ways, and no "
             "ledger holds both"
         )
 
 
-def _newest_of(place: Path) -> Board:
-    if place.is_file():
-        return Board.load(place)
-    found = [Board.load(path) for path in sorted(place.rglob("*.board"))]
-    found += [Board.load(path) for path in sorted((place / "files").glob("*")) if path.is_file()]
+def _newest_of(place: Path, latest: Board | None, name: str) -> tuple[int, str, bool]:
+    """Version and digest of the newest board there, and whether it is of this training. Of a mirror it is what
+    was signed last, published or not, whichever files lie beside it.
+    """
+    if place.is_dir() and (chain := Mirror(place).chain()):
+        signed = chain[-1].manifest
+        return signed.version, signed.board_digest, signed.run == name
+    paths = [place] if place.is_file() else sorted(place.rglob("*.board"))
+    found = [Board.load(path) for path in paths]
     if not found:
         raise InputError(f"{place}: no board is there; give a board's file, a folder of boards, or a mirror")
-    return max(found, key=lambda board: board.version)
+    board = max(found, key=lambda board: board.version)
+    ours = latest is not None and (board.config, board.catalogue) == (latest.config, latest.catalogue)
+    return board.version, board.digest, ours
 
 
 def _close_questions(state: StateFolder, *, stopped: bool) -> None:
@@ -206,7 +209,7 @@ def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> in
     requests = task.requests(board)
     if not requests:
         return None
-    with Ledger.open(state.run / "ledger.sqlite") as ledger:
+    with Ledger.open(state.ledger) as ledger:
         booked = {str(event["name"]) for event in ledger.events()}
         if all(request.name in booked for request in requests):
             return board.version

@@ -4,10 +4,7 @@ import ssl
 from collections.abc import Sequence
 from pathlib import Path
 
-from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
@@ -22,7 +19,7 @@ from fedboard.server.fleet.plan.state_folder import KeysFolder
 from fedboard.server.operating.roots.drafting import USUAL_DAYS, Terms, drafted, signed_by
 from fedboard.server.publishing.mirror import Mirror, Signer, chain_for
 from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.tls import make_authority, make_server_certificate, names_of
+from fedboard.server.tls import make_authority, make_server_certificate, names_of, require_pair
 
 HOLDER = "holder.key"
 """Signs who may sign: whoever takes it off this machine has made the first of the offline holders."""
@@ -157,28 +154,14 @@ def require_credentials(settings: FleetSettings) -> None:
 
 def _server_side(keys: KeysFolder) -> ssl.SSLContext:
     remedy = f"fedboard keys renew {keys.path}"
-    content = _content(keys.certificate, remedy)
+    for place in (keys.certificate, keys.key):
+        _content(place, remedy)
     try:
-        x509.load_pem_x509_certificate(content)
-    except ValueError as error:
-        raise InputError(
-            f"{keys.certificate} is no certificate in PEM form; make the server's with: {remedy}"
-        ) from error
-    require_current(content, keys.certificate, remedy=f"make a new one with: {remedy}")
-    try:
-        load_pem_private_key(_content(keys.key, remedy), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm) as error:
-        raise InputError(
-            f"{keys.key} is no private key without a passphrase in PEM form; it is the one that server.pem is for"
-        ) from error
+        require_pair(keys.certificate, keys.key)
+    except InputError as error:
+        raise InputError(f"{error}; make a certificate with: {remedy}") from error
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    try:
-        context.load_cert_chain(keys.certificate, keys.key)
-    except ssl.SSLError as error:
-        raise InputError(
-            f"{keys.key} is not the key of {keys.certificate} ({_reason(error)}); make a certificate for it with: "
-            f"{remedy}"
-        ) from error
+    context.load_cert_chain(keys.certificate, keys.key)
     return context
 
 

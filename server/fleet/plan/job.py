@@ -22,6 +22,7 @@ from fedboard.common.protocols.shared.properties import (
     shows_rows,
 )
 from fedboard.common.task import ClientTask
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import (
     Promise,
     ProtocolChoice,
@@ -34,20 +35,6 @@ MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
 FORMAT = 4
 """Of the file."""
-
-
-class EnrolledDevices(Section, frozen=True, kw_only=True):
-    """For how many devices a training is sized, that join while it runs."""
-
-    max_devices: int
-    """At a time; >= 1."""
-    max_users: int
-    """Of all of them; >= max_devices."""
-
-    @property
-    def max_users_per_device(self) -> int:
-        """What is left for one of them when every other hosts one."""
-        return self.max_users - self.max_devices + 1
 
 
 class Job(Section, frozen=True, kw_only=True):
@@ -72,7 +59,7 @@ class Job(Section, frozen=True, kw_only=True):
     """Kernels of the server."""
     features: str | None = None
     """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
-    enrolled: EnrolledDevices | None = None
+    enrolled: Capacity | None = None
     """None in simulations: whoever is there is a node."""
 
     def __post_init__(self) -> None:
@@ -89,7 +76,7 @@ class Job(Section, frozen=True, kw_only=True):
                 f"participation {self.privacy.participation.kind!r} draws from users whose number is fixed, and "
                 "devices that join and leave change it: take participation 'full', or no register of devices"
             )
-        most, users = self.enrolled.max_devices, self.enrolled.max_users
+        most, users = self.enrolled.devices, self.enrolled.users
         if most < self.rounds.expected_nodes:
             raise SettingError(f"{self.rounds.expected_nodes} nodes are expected but only {most} admitted")
         if not most <= users <= MOST_USERS:
@@ -108,14 +95,14 @@ class Job(Section, frozen=True, kw_only=True):
     @property
     def most_users(self) -> int:
         """Of one node."""
-        return self.largest_cohort if self.enrolled is None else self.enrolled.max_users_per_device
+        return self.largest_cohort if self.enrolled is None else self.enrolled.each
 
     @property
     def n_users(self) -> int:
         """How many users take part in all, at most."""
         if self.users is not None:
             return self.users
-        return MOST_USERS if self.enrolled is None else self.enrolled.max_users
+        return MOST_USERS if self.enrolled is None else self.enrolled.users
 
     def save(self, path: Path) -> None:
         """Write the file, whole or not at all."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.on_examples.registry import example_algorithm_of, learns_from_examples
 from fedboard.common.tasks.rebuilding import AnyTask
@@ -19,10 +19,12 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.features import load_item_features
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
-from fedboard.server.fleet.plan.job import EnrolledDevices, Job, protocol_of, require_carried
+from fedboard.server.fleet.plan.job import Job, protocol_of, require_carried
 from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder, reason_of
 from fedboard.server.fleet.register import Register
+from fedboard.server.publication import BoardStore
+from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
 
 _KERNELS = "numpy"
@@ -38,10 +40,13 @@ def prepare(settings: FleetSettings) -> Board:
     Raises:
         InputError: catalogue or features cannot be read, a setting is out of range, or the state folder holds
             another training.
+        PrivacyError: a board is signed that the training there does not have.
     """
     state = StateFolder.of(settings)
     state.make()
-    begun = (state.run / "ledger.sqlite").exists() or any((state.run / "boards").glob("*"))
+    if not settings.alone and reason_of(state.run) is None:
+        _require_newest(state)
+    begun = state.ledger.exists() or any(state.boards.glob("*"))
     if settings.alone and begun:  # a training that was, and its catalogue
         return Board.load(state.first_board)
     catalogue = _catalogue(settings.catalogue.file)
@@ -65,6 +70,22 @@ def prepare(settings: FleetSettings) -> Board:
         job.save(state.job)
     with Register(state.members):
         return board  # invitations can be made now
+
+
+def _require_newest(state: StateFolder) -> None:
+    """Readers have no board that the training lacks; else its ledger is older than what was released."""
+    chain, store = Mirror(state.mirror).chain(), BoardStore(state.boards)
+    if not chain:
+        return
+    signed, versions = chain[-1].manifest, store.versions()
+    if signed.version in versions and store.load(signed.version).digest == signed.board_digest:
+        return
+    raise PrivacyError(
+        f"{state.mirror}: board {signed.version} is signed there, and the training in {state.run} "
+        + ("has another one" if signed.version in versions else f"ends at board {max(versions, default=-1)}")
+        + ": it is older than what was released, as a copy is. Put the newest state folder back, or restore a "
+        "backup with fedboard fleet restore --closed"
+    )
 
 
 def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
@@ -133,7 +154,7 @@ def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
         "protocol": _protocol(settings),
         "rounds": settings.rounds.pace,
         "dataset": settings.catalogue.statement,
-        "enrolled": EnrolledDevices(max_devices=settings.most_devices, max_users=settings.most_users),
+        "enrolled": settings.capacity,
     }
 
 
@@ -173,7 +194,7 @@ def who_takes_part(settings: FleetSettings) -> str:
         if settings.privacy.adjacency is Adjacency.ADD_REMOVE
         else " That a device joined or left is not hidden, as under this adjacency no number of users is."
     )
-    one = settings.users_each == 1
+    one = settings.capacity.each == 1
     whose = "to one person for one device" if one else "to one device, of one person or a gateway of several"
     each = "nobody is" if one else "nobody who is behind one device alone is"
     return (

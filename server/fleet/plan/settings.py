@@ -17,6 +17,7 @@ from fedboard.common.protocols.shared.properties import has_second_server
 from fedboard.common.tasks.registry import usual
 from fedboard.common.wire.addresses import Address, parse_address
 from fedboard.server.fleet.plan.job import MOST_USERS
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import MOST_SECONDS, Promise, RoundPace, Section
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
@@ -323,10 +324,10 @@ class FleetSettings(Section, frozen=True, kw_only=True):
             most is None or most >= self.rounds.devices,
             f"members.most must be >= rounds.devices = {self.rounds.devices}, got {most}",
         )
+        devices = self.capacity.devices
         _require(
-            self.most_devices <= self.most_users <= MOST_USERS,
-            f"members.users must be in [members.most, {MOST_USERS}] = [{self.most_devices}, {MOST_USERS}], "
-            f"got {users}",
+            devices <= self.capacity.users <= MOST_USERS,
+            f"members.users must be in [members.most, {MOST_USERS}] = [{devices}, {MOST_USERS}], got {users}",
         )
 
     @property
@@ -349,19 +350,10 @@ class FleetSettings(Section, frozen=True, kw_only=True):
         return self.privacy.seed is not None
 
     @property
-    def most_devices(self) -> int:
-        """Members at a time."""
-        return self.rounds.devices if self.members.most is None else self.members.most
-
-    @property
-    def most_users(self) -> int:
-        """People behind all of them."""
-        return self.most_devices if self.members.users is None else self.members.users
-
-    @property
-    def users_each(self) -> int:
-        """Most people that one device may host: what is left when every other one hosts one."""
-        return self.most_users - self.most_devices + 1
+    def capacity(self) -> Capacity:
+        """How many members there may be at a time, and people behind all of them."""
+        devices = self.rounds.devices if self.members.most is None else self.members.most
+        return Capacity(devices=devices, users=devices if self.members.users is None else self.members.users)
 
 
 def read_settings(path: Path) -> FleetSettings:

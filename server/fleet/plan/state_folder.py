@@ -1,6 +1,5 @@
 """Where a fleet's server finds its keys and keeps what must survive it; how a training is closed there."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 from fedboard.common.errors import PrivacyError
@@ -8,36 +7,28 @@ from fedboard.common.files import write_atomically
 from fedboard.server.fleet.plan.settings import FleetSettings
 
 
-@dataclass(frozen=True, slots=True)
 class KeysFolder:
     """The files under ``keys``, by fixed names. The server only reads there."""
 
-    path: Path
-
-    @property
-    def authority(self) -> Path:
+    def __init__(self, path: Path) -> None:
+        """Use a folder, which may be missing."""
+        self.path = path
+        self.authority = path / "authority.pem"
         """PEM file of the authority that signed the server's certificate; every device has a copy."""
-        return self.path / "authority.pem"
-
-    @property
-    def authority_key(self) -> Path:
+        self.authority_key = path / "authority.key"
         """Its private key, which is needed for new certificates alone; best kept elsewhere."""
-        return self.path / "authority.key"
-
-    @property
-    def certificate(self) -> Path:
+        self.certificate = path / "server.pem"
         """PEM file of the server's certificate."""
-        return self.path / "server.pem"
-
-    @property
-    def key(self) -> Path:
+        self.key = path / "server.key"
         """Its private key, PEM."""
-        return self.path / "server.key"
-
-    @property
-    def questions(self) -> Path:
+        self.questions = path / "questions.key"
         """Private key that signs what devices are asked."""
-        return self.path / "questions.key"
+        self.roster = path / "roster.json"
+        """List of the devices that an authority vouches for, where the protocol has one."""
+        self.helper_authority = path / "helper.pem"
+        """PEM file of the authority that vouches for the second server."""
+        self.helper_identity = path / "helper.identity"
+        """Identity of the second server's key, as ``fedboard helper`` prints it."""
 
     @property
     def boards(self) -> tuple[Path, ...]:
@@ -51,25 +42,10 @@ class KeysFolder:
         return folder if folder.is_dir() else None
 
     @property
-    def roster(self) -> Path:
-        """List of the devices that an authority vouches for, where the protocol has one."""
-        return self.path / "roster.json"
-
-    @property
-    def helper_authority(self) -> Path:
-        """PEM file of the authority that vouches for the second server."""
-        return self.path / "helper.pem"
-
-    @property
     def helper_token(self) -> Path | None:
         """Secret that the second server asks for; None: it asks for none."""
         place = self.path / "helper.token"
         return place if place.exists() else None
-
-    @property
-    def helper_identity(self) -> Path:
-        """Identity of the second server's key, as ``fedboard helper`` prints it."""
-        return self.path / "helper.identity"
 
     @staticmethod
     def of(settings: FleetSettings) -> "KeysFolder":
@@ -77,58 +53,41 @@ class KeysFolder:
         return KeysFolder(settings.keys)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StateFolder:
     """The files under ``state``; nothing outside it is written."""
 
-    path: Path
-    name: str
-    """Of the training run."""
+    def __init__(self, path: Path, name: str) -> None:
+        """Use a folder, which may be missing.
 
-    @property
-    def lock(self) -> Path:
+        Args:
+            path: of the folder.
+            name: of the training run.
+        """
+        self.path, self.name = path, name
+        self.lock = path / "server.lock"
         """Held by the one server that works on this folder."""
-        return self.path / "server.lock"
-
-    @property
-    def job(self) -> Path:
+        self.job = path / "job.json"
         """What the round loop is to do, JSON."""
-        return self.path / "job.json"
-
-    @property
-    def first_board(self) -> Path:
+        self.first_board = path / "first.board"
         """Board 0: the task and its catalogue, no data."""
-        return self.path / "first.board"
-
-    @property
-    def features(self) -> Path:
+        self.features = path / "features.npy"
         """Public features of the items, if the task uses any."""
-        return self.path / "features.npy"
-
-    @property
-    def run(self) -> Path:
+        self.run = path / "runs" / name
         """The training: ledger, boards, certificate, log of the rounds. The folder's name is the run's."""
-        return self.path / "runs" / self.name
-
-    @property
-    def members(self) -> Path:
-        """The register of devices and invitations, see ``fedboard.server.fleet.members``."""
-        return self.path / "members.sqlite"
-
-    @property
-    def door(self) -> Path:
+        self.boards = self.run / "boards"
+        """What it has published, a file each."""
+        self.ledger = self.run / "ledger.sqlite"
+        """What paid for that."""
+        self.rounds = self.run / "rounds.jsonl"
+        """The log of its rounds."""
+        self.members = path / "members.sqlite"
+        """The register of devices and invitations, see ``fedboard.server.fleet.register``."""
+        self.door = path / "door.json"
         """What the port has seen of each device, JSON; for the operator."""
-        return self.path / "door.json"
-
-    @property
-    def questions(self) -> Path:
+        self.questions = path / "questions"
         """Folder of the queries and of the account that they are paid from."""
-        return self.path / "questions"
-
-    @property
-    def mirror(self) -> Path:
+        self.mirror = path / "mirror"
         """The signed boards, as readers get them."""
-        return self.path / "mirror"
 
     def make(self) -> None:
         """Create the folders. They are their owner's only, even if they were there with other permissions."""
@@ -139,7 +98,7 @@ class StateFolder:
     @staticmethod
     def of(settings: FleetSettings) -> "StateFolder":
         """The one that the settings name."""
-        return StateFolder(path=settings.state, name=settings.name)
+        return StateFolder(settings.state, settings.name)
 
 
 def close_training(state: StateFolder, reason: str) -> None:
@@ -174,9 +133,8 @@ def require_open(run: Path) -> None:
     """
     if (reason := reason_of(run)) is not None:
         raise PrivacyError(
-            f"{run}: this training is closed: {reason}. Its boards are published as before; a new "
-            "training needs another "
-            "state folder and budget"
+            f"{run}: this training is closed: {reason}. Its boards are published as before; a new training needs "
+            "another state folder and budget"
         )
 
 

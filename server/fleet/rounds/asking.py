@@ -160,9 +160,12 @@ class Asking:
     """One question, or one step, to some nodes."""
 
     roster: Roster
-    exchange: Exchange
-    send: Callable[[list[str], float], None]
-    """Asks these nodes; what they say is worthless after so many seconds."""
+    kind: str
+    """Of the message."""
+    message: Callable[[str], SignedMessage]
+    """To this node."""
+    largest: int
+    """Most bytes of an answer."""
     take: Callable[[str, int, bytes], None]
     """(node, most users that it may host, what it sent); raises RefusedError."""
     complete: Callable[[set[str], set[str], float], bool]
@@ -171,7 +174,7 @@ class Asking:
     """Is told how long answers took; says how long they are waited for."""
     again: Callable[[], bool]
     """Whether, once the time is over, whoever has not answered is to be asked again: it is needed and may help."""
-    attempts: int = 1
+    attempts: int
     """How often they are asked at most, with a time of its own each time."""
     newcomers: bool = True
     """Whether a node that comes meanwhile is asked too."""
@@ -181,6 +184,7 @@ class Asking:
     """What a node that is settled has refused with, by identity."""
     attempt: int = 1
     """Which one is under way."""
+    _exchange: Exchange = field(init=False)
     _failures: Counter[str] = field(default_factory=Counter)
     _first_asked: dict[str, float] = field(default_factory=dict)
     _last_asked: dict[str, float] = field(default_factory=dict)
@@ -195,11 +199,13 @@ class Asking:
             seconds: how long answers are waited for, at least; ``Pace.patience`` may give them more.
         """
         settled, known, present = set[str](), dict(nodes), set(nodes)
+        self._exchange = self.roster.nodes.exchange(largest=self.largest)
         began = looked = time.monotonic()
         until = began + self.pace.patience(seconds)
         self._ask(set(known), until)
         while True:
-            for reply in self.exchange.replies(wait=self._pause(until)):
+            wait = max(0.0, min(LOOK_SECONDS, until - time.monotonic()))
+            for reply in self._exchange.replies(wait=wait):
                 if reply.node in known:
                     settled |= self._settled(reply, known[reply.node])
             now = time.monotonic()
@@ -215,18 +221,10 @@ class Asking:
                 found = self.roster.present()
                 looked, present = now, set(found)
                 known |= found if self.newcomers else {}
-                idle = (present & set(known)) - settled - self._waiting
-                self._ask({name for name in idle if self._may_be_asked(name, now)}, until)
+                idle, long_ago = (present & set(known)) - settled - self._waiting, now - ASK_AGAIN_SECONDS
+                self._ask({name for name in idle if self._last_asked.get(name, -math.inf) <= long_ago}, until)
         self.refused[Refusal.LATE] += len(self._waiting - settled)
-        self.exchange.close()
-
-    def _pause(self, until: float) -> float:
-        """How long the next answer is waited for, before anything else is looked at."""
-        return max(0.0, min(LOOK_SECONDS, until - time.monotonic()))
-
-    def _may_be_asked(self, name: str, now: float) -> bool:
-        """Whether it has just come, or has failed some time ago."""
-        return now - self._last_asked.get(name, -math.inf) >= ASK_AGAIN_SECONDS
+        self._exchange.close()
 
     def _ask(self, nodes: set[str], deadline: float) -> None:
         now = time.monotonic()
@@ -234,7 +232,10 @@ class Asking:
             self._first_asked = {**dict.fromkeys(nodes, now), **self._first_asked}
             self._last_asked |= dict.fromkeys(nodes, now)
             self._waiting |= nodes
-            self.send(sorted(nodes), max(1.0, deadline - now))
+            seconds, messages = max(1.0, deadline - now), {name: self.message(name) for name in sorted(nodes)}
+            frames = {name: one.lasting(seconds) for name, one in messages.items()}
+            beside = next(iter(messages.values())).beside  # the same for all of them
+            self._exchange.send(frames, beside=beside, kind=self.kind, seconds=seconds)
 
     def _settled(self, reply: Reply, max_users: int) -> set[str]:
         """The node, where its reply settles it: one that counts, or a refusal that will not pass."""

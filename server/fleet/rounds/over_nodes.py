@@ -171,12 +171,7 @@ class OverNodes:
         """How many keep it now, of those who gave; all who are there are told."""
         pace, kept = self.job.rounds, set[str]()
         booked = BookedRound(run=self.run, round=number, head=head, by=secrets.token_hex(16))
-        exchange = self.nodes.exchange(largest=_LARGEST_REPLY)
         signed = SignedMessage(key=self.key, message=booked.to_bytes())
-
-        def send(asked: list[str], seconds: float) -> None:
-            frames = dict.fromkeys(asked, signed.lasting(seconds))
-            exchange.send(frames, beside=None, kind=ROUND, seconds=seconds)
 
         def take(node: str, _: int, content: bytes) -> None:
             held = reply_of(content, limit=_LARGEST_REPLY)
@@ -193,8 +188,9 @@ class OverNodes:
 
         asking = Asking(
             roster=self.roster,
-            exchange=exchange,
-            send=send,
+            kind=ROUND,
+            message=lambda _: signed,
+            largest=_LARGEST_REPLY,
             take=take,
             complete=complete,
             pace=self.pace,

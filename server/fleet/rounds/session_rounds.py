@@ -8,7 +8,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from random import SystemRandom
@@ -42,21 +42,6 @@ _SLACK_BYTES = 1 << 17
 """Of a sealed reply, beyond the protocol's own bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CarriedStep:
-    """What one step was and cost; for the log, not for publication."""
-
-    contributions: bool
-    """Whether it asked for what clients give."""
-    asked: int
-    answered: int
-    """Nodes whose reply was taken."""
-    bytes_up: int
-    bytes_down: int
-    """To all nodes; what was sent again is not counted."""
-    seconds: float
-
-
 @dataclass(slots=True, kw_only=True)
 class Carrier:
     """Carries one session. Its name and the key that replies are sealed to are fresh, and in memory only."""
@@ -88,8 +73,13 @@ class Carrier:
         """Nodes that were settled by one of these refusals."""
         return {name for name, code in self._declined.items() if code in codes}
 
-    def carry(self, step: OpenStep) -> CarriedStep:
-        """One step: out to all that are asked, and back."""
+    def carry(self, step: OpenStep) -> dict[str, Any]:
+        """One step: out to all that are asked, and back.
+
+        Returns:
+            For the log, not for publication: how many were asked and have answered, bytes of all of them (without
+            what was sent again), seconds, and whether it asked for what clients give.
+        """
         board = bytes(self.board.to_bytes()) if step.asks_contributions else None
         asked = {name: users for name, users in self.nodes.items() if name in step.asked}
         steps = {name: self._step(step.number, step.messages[name]).to_bytes() for name in asked}
@@ -98,11 +88,6 @@ class Carrier:
             for name, said in steps.items()
         }
         before = self._up.total()
-        exchange = self.runtime.nodes.exchange(largest=self.largest + _SLACK_BYTES)
-
-        def send(nodes: list[str], seconds: float) -> None:
-            said = {name: frames[name].lasting(seconds) for name in nodes}
-            exchange.send(said, beside=board, kind=STEP, seconds=seconds)
 
         def take(node: str, _: int, content: bytes) -> None:
             step.take(node, self._opened(content, step.number))
@@ -110,8 +95,9 @@ class Carrier:
 
         asking = Asking(
             roster=self.runtime.roster,
-            exchange=exchange,
-            send=send,
+            kind=STEP,
+            message=frames.__getitem__,
+            largest=self.largest + _SLACK_BYTES,
             take=take,
             complete=partial(self._complete, set(asked)),
             pace=self.runtime.pace,
@@ -125,14 +111,14 @@ class Carrier:
         asking.run(asked, seconds=self.runtime.job.rounds.deadline_seconds / 4)
         down = [len(said) + ENVELOPE_BYTES + len(board or b"") for said in steps.values()]
         self._down += max(down, default=0)
-        return CarriedStep(
-            contributions=board is not None,
-            asked=len(asked),
-            answered=len(step.taken),
-            bytes_up=self._up.total() - before,
-            bytes_down=sum(down),
-            seconds=time.monotonic() - began,
-        )
+        return {
+            "contributions": board is not None,
+            "asked": len(asked),
+            "answered": len(step.taken),
+            "bytes_up": self._up.total() - before,
+            "bytes_down": sum(down),
+            "seconds": time.monotonic() - began,
+        }
 
     def _step(self, number: int, message: bytes) -> StepMessage:
         return StepMessage(
@@ -177,7 +163,7 @@ class SessionRuntime(OverNodes):
 
     of_round: ProtocolOf
     """What opens a round; it has the parameters of ``protocol``."""
-    steps: list[CarriedStep] = field(default_factory=list)
+    steps: list[dict[str, Any]] = field(default_factory=list)
     """What each step of the last round cost."""
     _declined: set[str] = field(default_factory=set)
     """Nodes whose policy refuses this run."""
@@ -212,11 +198,10 @@ class SessionRuntime(OverNodes):
 
     def told(self) -> dict[str, Any]:
         """What the log says of the last round."""
-        up, down = sum(step.bytes_up for step in self.steps), sum(step.bytes_down for step in self.steps)
-        asked = max((step.asked for step in self.steps), default=1)
-        steps = [asdict(step) for step in self.steps]
-        self.bytes_up, self.bytes_down = up, down // max(asked, 1)
-        return {**OverNodes.told(self), "protocol": self.protocol.name, "steps": steps}
+        asked = max((step["asked"] for step in self.steps), default=1)
+        self.bytes_up = sum(step["bytes_up"] for step in self.steps)
+        self.bytes_down = sum(step["bytes_down"] for step in self.steps) // max(asked, 1)
+        return {**OverNodes.told(self), "protocol": self.protocol.name, "steps": self.steps}
 
     def _gathered(self, board: Board, requests: Sequence[Request]) -> Gathered:
         carrier, session = self._opened(board, requests)
@@ -229,7 +214,7 @@ class SessionRuntime(OverNodes):
             self.steps.append(carrier.carry(step))
             self._declined |= carrier.declined(LASTING)
             if step.asks_contributions:
-                self.n_answers = self.steps[-1].answered
+                self.n_answers = self.steps[-1]["answered"]
                 if not step.taken and step.asked <= carrier.declined(REFUSING):
                     self._asked = False
                     self._declined.clear()  # by then their policy may be another one

@@ -83,11 +83,6 @@ class FleetRuntime(OverNodes):
             How many were asked, where nobody answered and the policy of each refuses; else 0.
         """
         nodes = self.roster.when_enough()
-        exchange = self.nodes.exchange(largest=admission.largest(self.job.most_users))
-
-        def send(nodes: list[str], seconds: float) -> None:
-            frames = dict.fromkeys(nodes, signed.lasting(seconds))
-            exchange.send(frames, beside=None, kind=ROUND, seconds=seconds)
 
         def take(node: str, max_users: int, content: bytes) -> None:
             intake.add(node, admission.take(node, content, max_users=max_users), len(content))
@@ -97,8 +92,9 @@ class FleetRuntime(OverNodes):
         declined: dict[str, Refusal] = {}
         asking = Asking(
             roster=self.roster,
-            exchange=exchange,
-            send=send,
+            kind=ROUND,
+            message=lambda _: signed,
+            largest=admission.largest(self.job.most_users),
             take=take,
             complete=lambda settled, present, seconds: self._complete(admission, settled, present, seconds),
             pace=self.pace,

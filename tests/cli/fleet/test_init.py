@@ -87,7 +87,7 @@ def test_every_setting_that_is_commented_out_stands_at_its_default(tmp_path: Pat
     after = read_settings(config)
 
     assert (after.promise, after.rounds, after.task) == (before.promise, before.rounds, before.task)
-    assert (after.most_devices, after.most_users) == (before.most_devices, before.most_users)
+    assert after.capacity == before.capacity
     assert (after.network, after.protocol, after.state) == (before.network, before.protocol, before.state)
     assert (after.keys, after.catalogue) == (before.keys, before.catalogue)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from fedboard.cli.fleet.server import told_to_stop
+from fedboard.cli.fleet.server import stays, told_to_stop
 
 
 @pytest.fixture(autouse=True)
@@ -20,7 +20,9 @@ def handlers_as_before() -> Iterator[None]:
 def test_either_signal_is_a_word_to_ask_for_and_interrupts_nothing(number: signal.Signals) -> None:
     told = told_to_stop()
     assert not told()
+    assert stays(told, 0.0)
 
     signal.raise_signal(number)
 
     assert told()
+    assert not stays(told, 3600.0)

@@ -22,7 +22,7 @@ from fedboard.common.wire.devices import DeviceKey
 from fedboard.common.wire.enrolment import fresh_secret
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import RoundLog
 from tests.ports import free_ports
 from tests.server.fleet.made import write_fleet
@@ -219,7 +219,7 @@ def deployed(
 
 def admit(settings: FleetSettings, name: str, key: DeviceKey, *, users: int = 1) -> None:
     """Make a device a member, as its invitation would."""
-    capacity = Capacity(devices=settings.most_devices, users=settings.most_users)
+    capacity = settings.capacity
     secret = fresh_secret()
     with Register(StateFolder.of(settings).members) as register:
         register.invite(secret, name=name, max_users=users, seconds=60.0)

@@ -24,7 +24,8 @@ from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Qu
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PRIVATE_NAME
-from fedboard.server.fleet.plan.job import EnrolledDevices, Job
+from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
@@ -264,7 +265,7 @@ class Fleet:
         if not {"size", "cohorts", "probability"}.isdisjoint(self.settings):
             return {"users": 100 * self.n_nodes}
         devices = max(self.n_nodes, self.settings.get("expected_nodes", 0))
-        return {"enrolled": EnrolledDevices(max_devices=devices, max_users=100 * devices)}
+        return {"enrolled": Capacity(devices=devices, users=100 * devices)}
 
     def run(self, **told: Any) -> "Outcome":
         nodes = self.nodes()

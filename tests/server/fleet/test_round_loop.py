@@ -84,7 +84,7 @@ def test_a_training_that_fails_is_tried_again_and_its_failures_in_a_row_are_coun
 
     def run(*_: object) -> None:
         assert begin.wait(SECONDS)
-        waits.append(loop._training.wait)
+        waits.append(loop.training.wait)
         if errors:
             raise errors.pop(0)
 
@@ -92,7 +92,7 @@ def test_a_training_that_fails_is_tried_again_and_its_failures_in_a_row_are_coun
     with looping(fleet, told) as loop:
         begin.set()
         until(lambda: loop.complete)
-        assert loop.failures == 3
+        assert loop.training.failures == 3
 
     assert waits == [1.0, 2.0, 4.0, 8.0], "it waits longer each time"
     assert [one.partition(";")[0] for one in told[:3]] == [
@@ -152,7 +152,9 @@ def test_it_is_held_and_stopped_wherever_it_waits(
         began = time.monotonic()
     assert time.monotonic() - began < 5.0
     assert not loop._thread.is_alive()
-    assert (begun, told, loop.failures) == (["run", "run"], [], 0), "nothing was interrupted by itself"
+    assert (begun, told, loop.training.failures) == (["run", "run"], [], 0), (
+        "nothing was interrupted by itself"
+    )
     assert not loop.complete
 
 

@@ -392,7 +392,7 @@ JOB: dict[str, Any] = {
     "privacy": {"epsilon": 5.0, "delta": 1e-5, "noise": "seeded"},
     "rounds": {"expected_nodes": 4, "quorum": 1, "deadline_seconds": 20.0},
     "protocol": {},
-    "enrolled": {"max_devices": 4, "max_users": 400},
+    "enrolled": {"devices": 4, "users": 400},
 }
 FIXED = {"kind": "fixed-size", "size": 20}
 
@@ -404,7 +404,7 @@ def poisson(probability: float) -> dict[str, Any]:
 
 def enrolled(devices: int, users: int) -> dict[str, Any]:
     """For how many a job is sized."""
-    return {"max_devices": devices, "max_users": users}
+    return {"devices": devices, "users": users}
 
 
 WRONG_JOBS: list[tuple[dict[str, Any], str]] = [

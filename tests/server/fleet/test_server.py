@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -18,15 +18,22 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.files import is_locked
 from fedboard.server.fleet import round_loop, server
+from fedboard.server.fleet.devices.mailbox import Message
 from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.plan.settings import FleetSettings, RoundsSection
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.register import Register
+from fedboard.server.fleet.rounds.asking import Roster
+from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.server import FleetServer, TrainingFailedError
+from fedboard.server.publishing.mirror_files import Mirror
+from fedboard.server.run_spec import RoundPace
 from tests.ports import free_ports
 from tests.server.fleet.deployed import Fleet
 from tests.server.fleet.made import a_fleet
@@ -136,6 +143,109 @@ def test_until_trained_a_training_that_fails_again_and_again_ends_the_server(
 
     assert isinstance(running.ended, TrainingFailedError)
     assert str(running.ended) == "the training fails: no such file"
+
+
+class BegunError(Exception):
+    """Board 0 is there, and somebody would be asked now."""
+
+
+@pytest.fixture
+def witnessed(tmp_path: Path) -> tuple[FleetSettings, Ed25519PrivateKey]:
+    """A fleet whose boards one witness cosigns, whose key is at hand."""
+    key, (port, ops) = Ed25519PrivateKey.generate(), free_ports(2)
+    found = a_fleet(
+        tmp_path,
+        network={"address": f"127.0.0.1:{port}", "ops": f"127.0.0.1:{ops}"},
+        boards={"witnesses": [key.public_key().public_bytes_raw().hex()]},
+    )
+    prepare(found)
+    return found, key
+
+
+def cosign(settings: FleetSettings, key: Ed25519PrivateKey) -> None:
+    mirror = Mirror(StateFolder.of(settings).mirror)
+    (link,) = mirror.pending()
+    assert mirror.cosign(link.digest, cosigned(key, link.signed.content.encode()))
+
+
+def until(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_nobody_is_asked_before_readers_have_the_board_of_the_round(
+    witnessed: tuple[FleetSettings, Ed25519PrivateKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings, key = witnessed
+    asked, mirror = threading.Event(), Mirror(StateFolder.of(settings).mirror)
+    monkeypatch.setattr(Roster, "when_enough", lambda _: asked.set() or {})
+    with Running(settings) as running:
+        until(mirror.pending)
+        assert not asked.wait(0.5)
+        running.server._rounds.hold()
+        running.server._rounds.go_on()  # it can be held there too, and goes on
+        assert not asked.wait(0.5)
+        cosign(settings, key)
+        assert asked.wait(SECONDS)
+    assert not any("interrupted" in line for line in running.lines)
+
+
+def test_a_round_whose_board_is_not_published_in_time_is_tried_again_and_nobody_is_asked(
+    witnessed: tuple[FleetSettings, Ed25519PrivateKey], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RoundPace, "longest_seconds", 0.5)
+    monkeypatch.setattr(Roster, "when_enough", lambda _: pytest.fail("somebody is asked"))
+    with Running(witnessed[0]) as running:
+        running.until("the training was interrupted: ", times=2)
+        (line, *_) = (line for line in running.lines if "interrupted" in line)
+    assert (
+        "board 0 is not published yet: version 0 of the board, signed, cosigned by 0 of 1; missing: " in line
+    )
+    assert line.endswith("; nobody was asked, and nothing was spent; it is tried again in 1 s")
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_until_trained_it_is_waited_until_readers_have_the_last_board_or_for_so_long(
+    witnessed: tuple[FleetSettings, Ed25519PrivateKey], monkeypatch: pytest.MonkeyPatch, comes: bool
+) -> None:
+    settings, key = witnessed
+
+    def run(nodes: Any, job: Any, **_: object) -> None:
+        def begun(_: object) -> None:
+            raise BegunError
+
+        with suppress(BegunError):
+            run_job(nodes, job, shown=begun)
+
+    monkeypatch.setattr(round_loop, "run_job", run)
+    monkeypatch.setattr(RoundsSection, "deadline_seconds", SECONDS if comes else 0.3)
+    mirror = Mirror(StateFolder.of(settings).mirror)
+    with Running(settings, until_trained=True) as running:
+        running.until("the training is complete")
+        until(mirror.pending)
+        time.sleep(0.1)
+        if comes:
+            assert running._thread.is_alive()
+            cosign(settings, key)
+        running.join()
+
+    assert running.ended is None
+    assert [link.manifest.version for link in mirror.published()] == ([0] if comes else [])
+    late = [line for line in running.lines if "board 0 is not published yet" in line]
+    assert len(late) == (not comes)
+    assert all(line.endswith("; start the server again for that") for line in late)
+
+
+def test_a_round_that_is_under_way_is_told_though_devices_are_silent(
+    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "_SILENT_SECONDS", 0.1)
+    running = Running(settings)
+    running.server._mailbox.ask({"ab" * 32: Message("round", b"?")}, largest=9, seconds=60.0)
+    with running:
+        running.until("0 of 0 devices are online and the quorum is 2: round 0 is under way")
 
 
 def test_a_second_server_on_the_same_state_folder_is_refused(settings: FleetSettings) -> None:

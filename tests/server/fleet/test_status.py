@@ -122,6 +122,8 @@ def test_for_whom_a_round_waits_and_how_long(fleet: FleetSettings) -> None:
     assert found.under_way.waiting_for == ("a", "c", "d")
     assert found.under_way.until - found.now == pytest.approx(60.0, abs=5.0)
     assert dict(found.rows())["waiting for"] == "a, c, d"
+    assert found.devices.online == 0, "they are busy with their answers"
+    assert "no round begins" not in "; ".join(found.problems())
     mailbox.end()
     assert told().under_way is None
 
@@ -202,9 +204,8 @@ def test_the_command_tells_it_in_words_and_as_a_document(fleet: FleetSettings) -
 def test_it_is_watched_until_it_is_told_to_stop(
     fleet: FleetSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looked = iter([False, False, False, True])
-    monkeypatch.setattr(members, "_WATCH_SECONDS", 0.0)
-    monkeypatch.setattr(members, "told_to_stop", lambda: lambda: next(looked))
+    goes_on = iter([True, True, False])
+    monkeypatch.setattr(members, "stays", lambda told, _: not told() and next(goes_on))
 
     assert fedboard(fleet, "--watch").stdout.count("LOOK: no server is running") == 3
     assert fedboard(fleet, "--watch", "--json").exit_code == 2
@@ -224,7 +225,7 @@ def test_what_is_spent_is_what_the_ledger_holds_also_where_no_round_is_in_the_lo
 def test_the_live_report_tells_it_to_the_operator(fleet: FleetSettings) -> None:
     told = standing_of(fleet)
 
-    assert (told["admitted"], told["quorum"], told["expected"], told["open_invitations"]) == (4, 3, 4, 0)
+    assert (told["admitted"], told["quorum"], told["open_invitations"]) == (4, 3, 0)
 
 
 def exposition(fleet: FleetSettings) -> str:

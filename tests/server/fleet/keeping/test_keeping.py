@@ -33,6 +33,8 @@ from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder, clo
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
+from fedboard.server.publishing.mirror import Mirror, publish_into
+from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.training import FinishedRound
 from tests.server.fleet.local_fleet import Phone, StormyNodes, Weather
 from tests.server.fleet.made import N_ITEMS, a_fleet
@@ -165,6 +167,33 @@ def test_where_later_boards_were_published_it_is_refused_and_nothing_is_written(
     assert refused.exit_code == 3
     assert "board 3 was published after this backup, whose newest is 2" in refused.stderr
     assert not (tmp_path / "new").exists()
+
+
+def test_a_later_board_that_is_signed_ends_the_training_wherever_its_mirror_lies(
+    backup: Path, lost: FleetSettings, tmp_path: Path
+) -> None:
+    boards, mirror = StateFolder.of(lost).run / "boards", Mirror(tmp_path / "mirror")
+    key = SigningKey.read(*KeysFolder.of(lost).boards)
+    publish_into(mirror, boards, key=key, run=lost.name)
+    goes_on = restored(backup, tmp_path / "now", "--newest-board", mirror.folder)
+    assert goes_on.exit_code == 0, goes_on.stderr
+    go_on(lost)
+    publish_into(mirror, boards, key=key, run=lost.name)
+    for file in mirror.chain()[-1].manifest.files:  # as of a copy of the manifests alone
+        mirror.file(file.sha256).unlink(missing_ok=True)
+
+    refused = restored(backup, tmp_path / "shown", "--newest-board", mirror.folder)
+    assert refused.exit_code == 3, refused.stderr
+    assert "board 3 was published after this backup, whose newest is 2" in refused.stderr
+
+    for word in ("--stopped", "--closed"):
+        assert restored(backup, tmp_path / word, word).exit_code == 0
+        settings = read_settings(tmp_path / word / "fleet.toml")
+        shutil.rmtree(StateFolder.of(settings).mirror, ignore_errors=True)
+        shutil.copytree(mirror.folder, StateFolder.of(settings).mirror)
+        says = "board 3 is signed there, and the training in .* ends at board 2: it is older than what was released"
+        with pytest.raises(PrivacyError, match=says) if word == "--stopped" else nullcontext():
+            prepare(settings)
 
 
 def test_a_training_that_went_two_ways_is_refused(backup: Path, lost: FleetSettings, tmp_path: Path) -> None:

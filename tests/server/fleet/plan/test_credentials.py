@@ -50,7 +50,7 @@ def test_what_was_made_together_goes_together(fleet: FleetSettings) -> None:
 def test_a_file_that_is_missing_or_something_else_is_named(fleet: FleetSettings, name: str) -> None:
     place = fleet.keys / name
     place.write_text("nothing of the kind\n")
-    assert refusal(fleet).startswith(f"{place}")
+    assert f"{place}" in refusal(fleet).partition(":")[0]
 
     place.unlink()
     told = refusal(fleet)
@@ -61,7 +61,7 @@ def test_a_file_that_is_missing_or_something_else_is_named(fleet: FleetSettings,
 def test_the_key_of_another_certificate_is_refused(fleet: FleetSettings, others: Path) -> None:
     shutil.copy(others / "server.key", fleet.keys / "server.key")
 
-    assert f"server.key is not the key of {fleet.keys / 'server.pem'}" in refusal(fleet)
+    assert "this private key belongs to another certificate; make a certificate with" in refusal(fleet)
 
 
 def test_an_authority_that_did_not_sign_the_certificate_is_refused(
@@ -78,7 +78,7 @@ def test_a_key_behind_a_passphrase_is_refused_without_asking_for_it(fleet: Fleet
     )
     (fleet.keys / "server.key").write_bytes(locked)
 
-    assert "no private key without a passphrase" in refusal(fleet)
+    assert "in PEM form, without a passphrase" in refusal(fleet)
 
 
 def test_a_signing_key_of_another_kind_is_refused(fleet: FleetSettings) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
-from fedboard.server.fleet.plan.job import EnrolledDevices, Job
+from fedboard.server.fleet.plan.job import Job
 from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import Promise, RoundPace
 from tests.server.fleet.made import a_fleet, write_fleet
 
@@ -41,7 +42,7 @@ def test_a_fleet_has_at_most_thirty_settings_and_needs_four_of_them(tmp_path: Pa
     assert (settings.state, settings.keys) == (tmp_path / "state", tmp_path / "keys")
     assert settings.catalogue.file == tmp_path / "c.csv"
     assert settings.rounds.quorum == 2
-    assert (settings.most_devices, settings.most_users, settings.users_each) == (3, 3, 1)
+    assert (settings.capacity.devices, settings.capacity.users, settings.capacity.each) == (3, 3, 1)
     assert settings.network.listening.text == "127.0.0.1:8443"
     assert settings.promise == Promise(epsilon=1.0)
     assert not settings.alone
@@ -138,7 +139,7 @@ def test_without_a_budget_of_its_own_there_is_no_training(tmp_path: Path) -> Non
 def test_gateways_host_what_is_left_when_everybody_else_is_one_person(tmp_path: Path) -> None:
     settings = a_fleet(tmp_path, members={"most": 5, "users": 100})
 
-    assert (settings.most_devices, settings.most_users, settings.users_each) == (5, 100, 96)
+    assert (settings.capacity.devices, settings.capacity.users, settings.capacity.each) == (5, 100, 96)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +187,7 @@ def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjace
     ("devices", "users", "told"), [(1, 1, "2 nodes are expected"), (3, 2, "at least one of each device")]
 )
 def test_a_job_is_sized_for_those_whom_it_expects(devices: int, users: int, told: str) -> None:
-    enrolled = EnrolledDevices(max_devices=devices, max_users=users)
+    enrolled = Capacity(devices=devices, users=users)
 
     with pytest.raises(ValueError, match=told):
         job(rounds=RoundPace(expected_nodes=2, quorum=1), enrolled=enrolled)

@@ -7,7 +7,7 @@ from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 
 
 def test_folders_are_their_owners_only_even_if_they_were_there_before(tmp_path: Path) -> None:
-    state = StateFolder(path=tmp_path / "state", name="trial")
+    state = StateFolder(tmp_path / "state", "trial")
     before = os.umask(0o022)
     try:
         state.run.mkdir(parents=True)

@@ -11,7 +11,6 @@ import pytest
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.plan.job import EnrolledDevices
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.rounds.nodes import MemberNodes
@@ -201,7 +200,7 @@ def test_a_register_that_is_none_stops_the_training(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("drawn", [{"probability": 0.5}, {"size": 3}, {"cohorts": 2}])
 def test_a_register_and_a_draw_among_so_many_users_do_not_go_together(drawn: dict[str, Any]) -> None:
-    enrolled = EnrolledDevices(max_devices=1, max_users=1)
+    enrolled = Capacity(devices=1, users=1)
     files = {"folder": "f", "first_board": "b", "question_key": "k"}
     adjacency = {} if "probability" in drawn else {"adjacency": "replace"}
 
