@@ -254,11 +254,11 @@ def _kept_as(text: str, kept: list[str], board: "Board | None") -> str:
     """How the store names the item that somebody means: as she wrote it then, by id or by title."""
     if text in kept or board is None:
         return text
-    from fedboard.client.ratings.placing import placed
+    from fedboard.client.ratings.placing import placed_items
 
     ids, item_id = board.catalogue.item_ids, _item(text, board)
     return next(
-        (item for item, number in placed(kept, board.catalogue).items() if ids[number] == item_id), item_id
+        (item for item, number in placed_items(kept, board.catalogue).items() if ids[number] == item_id), item_id
     )
 
 
@@ -266,10 +266,10 @@ def _about(kept: list[str], board: "Board | None") -> dict[str, tuple[str, str]]
     """Title and id of each entry of the store, as far as the board knows them."""
     if board is None:
         return {item: ("", item) for item in kept}
-    from fedboard.client.ratings.placing import placed
+    from fedboard.client.ratings.placing import placed_items
 
     ids, titles = board.catalogue.item_ids, _titles(board)
-    numbers = placed(kept, board.catalogue)
+    numbers = placed_items(kept, board.catalogue)
     found = {item: ids[numbers[item]] if item in numbers else item for item in kept}
     return {item: (titles.get(item_id, ""), item_id) for item, item_id in found.items()}
 

@@ -6,7 +6,7 @@ from fedboard.client.recommending.catalogue_search import ItemIndex
 from fedboard.common.board import Catalogue
 
 
-def placed(items: Iterable[str], catalogue: Catalogue) -> dict[str, int]:
+def placed_items(items: Iterable[str], catalogue: Catalogue) -> dict[str, int]:
     """Item as the store names it -> its number in the catalogue; what is on no item is left out.
 
     An id goes before a title that reads the same. A title that several items share is on none of them. Where two

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.ratings.placing import placed as placed_items
+from fedboard.client.ratings.placing import placed_items
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
