@@ -53,7 +53,7 @@ def join(
     names by their digest, and tells its secret to nobody else. What it gives is in device.toml: read it before you
     start.
     """
-    from fedboard.client.joining.joining import join as joined
+    from fedboard.client.node.joining import join as joined
     from fedboard.common.wire.enrolment import Invitation
 
     if invitation is not None and url is None:

@@ -29,7 +29,7 @@ def neighbours(item: str, board: Path, k: int, witnesses: "Witnesses | None", as
     """
     from fedboard.client.boards.open_board import open_board
     from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
-    from fedboard.client.recommending.neighbours import nearest_items
+    from fedboard.client.recommending.recommend import nearest_items
 
     opened = open_board(board, witnesses=witnesses)
     catalogue = opened.catalogue

@@ -85,7 +85,7 @@ def import_ratings(
 
     Items that are in the store already get the file's rating. All lines are taken, or none.
     """
-    from fedboard.client.ratings.importing import read_ratings
+    from fedboard.client.ratings.own_file import read_ratings
 
     found = read_ratings(file, board=_board(device, store, place), columns=own_columns(columns))
     with _open(device, store) as opened:
@@ -158,7 +158,7 @@ def export(file: str, force: bool, device: Path, store: Path | None, place: Path
 
     FILE is made readable by your account alone, and one that is there already is kept.
     """
-    from fedboard.client.ratings.importing import write_ratings
+    from fedboard.client.ratings.own_file import write_ratings
 
     board = _board(device, store, place)
     with _open(device, store) as opened:
@@ -254,11 +254,12 @@ def _kept_as(text: str, kept: list[str], board: "Board | None") -> str:
     """How the store names the item that somebody means: as she wrote it then, by id or by title."""
     if text in kept or board is None:
         return text
-    from fedboard.client.ratings.placing import placed_items
+    from fedboard.client.ratings.store import placed_items
 
     ids, item_id = board.catalogue.item_ids, _item(text, board)
     return next(
-        (item for item, number in placed_items(kept, board.catalogue).items() if ids[number] == item_id), item_id
+        (item for item, number in placed_items(kept, board.catalogue).items() if ids[number] == item_id),
+        item_id,
     )
 
 
@@ -266,7 +267,7 @@ def _about(kept: list[str], board: "Board | None") -> dict[str, tuple[str, str]]
     """Title and id of each entry of the store, as far as the board knows them."""
     if board is None:
         return {item: ("", item) for item in kept}
-    from fedboard.client.ratings.placing import placed_items
+    from fedboard.client.ratings.store import placed_items
 
     ids, titles = board.catalogue.item_ids, _titles(board)
     numbers = placed_items(kept, board.catalogue)

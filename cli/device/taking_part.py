@@ -4,18 +4,11 @@ import logging
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
 
 import click
 
 from fedboard.client.starting import OF_SERVERS, lives_on, start_quickly
 from fedboard.common.errors import InputError
-
-if TYPE_CHECKING:
-    from fedboard.client.device.config import DeviceConfig
-    from fedboard.client.device.sections import Server
-    from fedboard.client.node.node import Node
-    from fedboard.client.node.tally import Tally
 
 
 def take_part(config: Path, *, once: bool) -> None:
@@ -35,7 +28,8 @@ def take_part(config: Path, *, once: bool) -> None:
     with open_device(config):
         pass  # what is wrong with ratings, policy or ledger is said now and not to a server
 
-    from fedboard.client.node.tally import Tally
+    from fedboard.client.node.connection import Tally
+    from fedboard.client.node.node import Node
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     wanted = "published_only" if device.policy.published_only else "witnesses"
@@ -46,27 +40,12 @@ def take_part(config: Path, *, once: bool) -> None:
             wanted,
         )
     tally = Tally()
-    node = _node(config, device, server, tally)
+    node = Node(server, lambda: open_device(config), tally=tally, idle=device.answers().expire)
     lives_on()
     with suppress(KeyboardInterrupt):
         node.run(Event(), messages=1 if once else None)
     click.echo(
-        f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused, {tally.failed} failed; "
+        f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused; "
         f"{tally.undelivered} replies were not taken by the server; {tally.traffic.sent:,} bytes sent, "
         f"{tally.traffic.received:,} received"
     )
-
-
-def _node(config: Path, device: "DeviceConfig", server: "Server", tally: "Tally") -> "Node":
-    """What asks the server for work."""
-    from fedboard.client.device.config import open_device
-    from fedboard.client.node.node import Node
-    from fedboard.client.node.settings import NodeSettings
-
-    settings = NodeSettings(
-        server=server.address,
-        authority=server.authority,
-        key=server.key,
-        largest=server.max_question_megabytes << 20,
-    )
-    return Node(settings, lambda: open_device(config), tally=tally, idle=device.answers().expire)

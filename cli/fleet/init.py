@@ -175,7 +175,7 @@ def _prepared(settings: "FleetSettings") -> str:
 
 def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Path]]:
     """The first device joins here; the others get the files of their invitations."""
-    from fedboard.client.joining.joining import become_member
+    from fedboard.client.node.joining import become_member
     from fedboard.common.wire.enrolment import Introduction
     from fedboard.server.fleet.members.register import Register
     from fedboard.server.fleet.plan.introducing import introduction_of

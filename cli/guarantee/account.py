@@ -14,7 +14,7 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.guarantee.account_sources import Account
+    from fedboard.client.guarantee.accounts import Account
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -74,8 +74,7 @@ def noise(
     A noise multiplier is the deviation of the noise over the sensitivity under the run's own adjacency, so the
     answer is the same for each. Poisson participation is accounted under add-remove only.
     """
-    from fedboard.client.guarantee.account_answers import noise_answer, planned
-    from fedboard.client.guarantee.account_sources import plan_account
+    from fedboard.client.guarantee.accounts import noise_answer, plan_account, planned
     from fedboard.common.privacy.adjacency import Adjacency
 
     _require_in_range(None, poisson)
@@ -125,8 +124,7 @@ def epsilon(
     names to noise multipliers, or to tables with noise_multiplier and, if needed, mechanism ("gaussian" or
     "laplace") and participation.
     """
-    from fedboard.client.guarantee.account_answers import epsilon_answer, planned
-    from fedboard.client.guarantee.account_sources import plan_account, read_account
+    from fedboard.client.guarantee.accounts import epsilon_answer, plan_account, planned, read_account
     from fedboard.common.privacy.adjacency import Adjacency
 
     if (source is None) == (noise_multiplier is None):
@@ -162,8 +160,7 @@ def left(ledger: Path, noise_multiplier: float | None, plot: Path | None, as_jso
     smallest noise multiplier of a single one, and the number that --for asks about. What a plan reserves is not
     free.
     """
-    from fedboard.client.guarantee.account_answers import left_answer
-    from fedboard.client.guarantee.account_sources import ledger_account
+    from fedboard.client.guarantee.accounts import ledger_account, left_answer
 
     taken = ledger_account(ledger)
     budget = taken.budget

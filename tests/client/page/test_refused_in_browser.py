@@ -12,8 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedboard.client.page.boards import held_board
-from fedboard.client.page.contents import HeldBoard
+from fedboard.client.page.boards import HeldBoard, held_board
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
 from fedboard.common.boards.manifest import Encoding

@@ -21,8 +21,7 @@ from click.testing import CliRunner
 from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
 from fedboard.client.device.status import given_so_far
-from fedboard.client.node.connection import CallError, ServerConnection
-from fedboard.client.node.tally import Trouble
+from fedboard.client.node.connection import CallError, ServerConnection, Trouble
 from fedboard.common.certificate import Certificate
 from fedboard.common.reports.wording import spent
 from fedboard.common.wire.devices import DeviceKey, Method

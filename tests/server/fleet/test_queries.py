@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from fedboard.client.device.asked_questions import MOST, AskedQuestions
 from fedboard.client.device.config import load_device, open_device
+from fedboard.client.device.records import MOST, AskedQuestions
 from fedboard.client.device.status import given_so_far
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board, Catalogue
