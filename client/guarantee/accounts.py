@@ -322,8 +322,10 @@ def poisson_rounds(names: Mapping[str, float], poisson: float | None) -> Partici
     return stated
 
 
-def left_answer(account: Account, budget: Budget, *, noise_multiplier: float | None) -> dict[str, Any]:
+def left_answer(account: Account, *, noise_multiplier: float | None) -> dict[str, Any]:
     """What a ledger has spent, what is reserved in it, and what further Gaussian releases it has room for."""
+    budget = account.budget
+    assert budget is not None  # every ledger has one
     committed = [*account.events, *account.reserved]
     epsilon, delta = budget.epsilon, budget.delta
     mu = mu_left(committed, epsilon, delta)

@@ -164,9 +164,9 @@ def test_a_query_is_answered_by_the_devices_over_tls_and_counts_beside_the_train
     fleet.trained()
     words = ["--fleet", str(fleet.folder / "fleet.toml"), "--json"]
 
-    put = fedboard("ask", "mean", "--epsilon", "0.5", "--no-wait", *words)
+    put = fedboard("query", "mean", "--epsilon", "0.5", "--no-wait", *words)
     fleet.wait(lambda: "question-1 is answered" in fleet.log("server"), "answer")
-    answer = json.loads(fedboard("ask", "answers", "question-1", *words))
+    answer = json.loads(fedboard("query", "results", "question-1", *words))
 
     assert json.loads(put) == {"name": "question-1", "standing": "waiting"}
     low, high = answer["interval"]
