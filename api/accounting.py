@@ -3,8 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedboard.client.guarantee.account_answers import epsilon_answer, noise_answer, planned
-from fedboard.client.guarantee.account_sources import plan_account, read_account
+from fedboard.client.guarantee.accounts import (
+    epsilon_answer,
+    noise_answer,
+    plan_account,
+    planned,
+    read_account,
+)
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 

@@ -11,7 +11,7 @@ from fedboard.common.board import Board
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError
-from fedboard.common.protection import Protection, protection_of
+from fedboard.common.protection import Protection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -81,9 +81,10 @@ def verify(
     evidence = _evidence(target)
     wanted = Witnesses.of(witnesses, cosignatures)
     seen = () if wanted is None else (_cosigned_by(wanted, target, evidence.board),)
+    verdict = verify_evidence(evidence)
     return Verification(
-        findings=(*verify_evidence(evidence), *seen),
-        protection=protection_of(evidence.certificate.releases),
+        findings=(*verdict.findings, *seen),
+        protection=verdict.protection,
         what=_what(evidence),
     )
 

@@ -8,7 +8,6 @@ from fedboard.client.boards.open_board import open_board
 from fedboard.client.device.own_ratings import OwnView, open_own
 from fedboard.client.ratings.own_file import own_ratings
 from fedboard.client.recommending import explain as explaining
-from fedboard.client.recommending import neighbours as alike
 from fedboard.client.recommending import recommend as recommending
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
 from fedboard.common.board import Board
@@ -182,7 +181,7 @@ def neighbours(item: str | int, board: Board | Place, *, k: int = 10) -> list[Ne
     number = ItemIndex(catalogue).find_part(str(item))
     return [
         Neighbour(catalogue.item_ids[found.item], title_of(catalogue, found.item), found.cosine)
-        for found in alike.nearest_items(opened, number, k=k)
+        for found in recommending.nearest_items(opened, number, k=k)
     ]
 
 

@@ -10,10 +10,8 @@ import click
 
 from fedboard.cli.device.board import board
 from fedboard.cli.device.client import client
-from fedboard.cli.device.explain import explain
-from fedboard.cli.device.neighbours import neighbours
 from fedboard.cli.device.ratings import ratings
-from fedboard.cli.device.recommend import recommend
+from fedboard.cli.device.recommend import explain, recommend
 from fedboard.cli.device.status import status
 from fedboard.cli.exit_codes import table
 from fedboard.cli.failures import guarded
@@ -21,9 +19,9 @@ from fedboard.cli.fleet.fleet import fleet
 from fedboard.cli.fleet.keys import keys
 from fedboard.cli.fleet.server import helper, server, witness
 from fedboard.cli.guarantee.account import account
-from fedboard.cli.guarantee.ask import ask
 from fedboard.cli.guarantee.certificate import certificate
 from fedboard.cli.guarantee.ledger import ledger
+from fedboard.cli.guarantee.query import query
 from fedboard.cli.research.auditing.audit import audit
 from fedboard.cli.research.data import data
 from fedboard.cli.research.demo.demo import demo
@@ -101,13 +99,12 @@ for _command in (
     tune,
     recommend,
     explain,
-    neighbours,
     board,
     ratings,
     status,
     certificate,
     account,
-    ask,
+    query,
     ledger,
     audit,
     keys,

@@ -17,7 +17,7 @@ from typing import Any
 
 from process_tree import family
 
-from fedboard.client.joining.joining import become_member, join
+from fedboard.client.node.joining import become_member, join
 from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.client.ratings.store import OwnRating, RatingStore

@@ -14,15 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.device.config import load_device
 from fedboard.client.device.ledger import DeviceLedger
-from fedboard.client.device.newest_roster import NewestRoster
-from fedboard.client.guarantee.account_sources import read_account
+from fedboard.client.device.records import NewestRoster, RefusalCounts
+from fedboard.client.guarantee.accounts import read_account
 from fedboard.client.guarantee.evidence import read_evidence
 from fedboard.client.ratings.cohort_file import CohortFile, write_cohort
-from fedboard.client.ratings.importing import read_ratings
-from fedboard.client.ratings.own_file import read_own_ratings
+from fedboard.client.ratings.own_file import read_own_ratings, read_ratings
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.keys.ed25519_keys import KeyPair, read_public

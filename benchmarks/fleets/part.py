@@ -104,8 +104,8 @@ def _note_taken(owner: Any) -> None:
 
 def be_client() -> None:
     """Each step of a device."""
-    from fedboard.client.answering.kept_answers import KeptAnswers
     from fedboard.client.device.ledger import DeviceLedger
+    from fedboard.client.device.records import KeptAnswers
     from fedboard.client.node.connection import ServerConnection
 
     watch(

@@ -29,7 +29,6 @@ from process_tree import own_peak_mib
 from fedboard.client.device.config import load_device, open_device
 from fedboard.client.node import node
 from fedboard.client.node.connection import CallError, Received, ServerConnection
-from fedboard.client.node.settings import NodeSettings
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
@@ -164,13 +163,7 @@ def device_of(config: Path) -> node.Node:
     device = load_device(config)
     server = device.server
     assert server is not None
-    settings = NodeSettings(
-        server=server.address,
-        authority=server.authority,
-        key=server.key,
-        largest=server.max_question_megabytes << 20,
-    )
-    return node.Node(settings, lambda: open_device(config), idle=device.answers().expire)
+    return node.Node(server, lambda: open_device(config), idle=device.answers().expire)
 
 
 def told_of(nodes: list[node.Node]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from fedboard.client.page.contents import HeldBoard  # noqa: E402
+from fedboard.client.page.boards import HeldBoard  # noqa: E402
 from fedboard.client.page.writing import write_page  # noqa: E402
 from fedboard.common.board import Board, Catalogue  # noqa: E402
 from fedboard.common.tasks.residual.algorithm import Residual  # noqa: E402

@@ -1,7 +1,7 @@
 """``fedboard ratings``: a person's own ratings, in a file on her own machine."""
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -15,7 +15,7 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.ratings.store import RatingStore
+    from fedboard.client.ratings.store import OwnRating, RatingStore
     from fedboard.common.board import Board
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -48,7 +48,7 @@ def _of_store(command: Command) -> Command:
 
 @click.group(cls=Commands)
 def ratings() -> None:
-    """Keep your own ratings on this machine: add, list, import, export, delete.
+    """Keep your own ratings on this machine: add, list, import, write, delete.
 
     They are never sent as they are. What a device that trains gives of them, and under which limit, is in its
     configuration; `fedboard status` lists it.
@@ -85,7 +85,7 @@ def import_ratings(
 
     Items that are in the store already get the file's rating. All lines are taken, or none.
     """
-    from fedboard.client.ratings.importing import read_ratings
+    from fedboard.client.ratings.own_file import read_ratings
 
     found = read_ratings(file, board=_board(device, store, place), columns=own_columns(columns))
     with _open(device, store) as opened:
@@ -117,11 +117,29 @@ def add(item: str, rating: float, device: Path, store: Path | None, place: Path 
     click.echo(f"{'added' if new else 'changed'}: {_named(own.item, board)}  {own.rating:g}")
 
 
-@ratings.command(epilog="Example: fedboard ratings remove 'Toy Story'")
-@click.argument("item")
+@ratings.command(
+    epilog="\b\nExamples:\n  fedboard ratings remove 'Toy Story'\n  fedboard ratings remove --all --yes"
+)
+@click.argument("item", required=False)
+@click.option("--all", "everything", is_flag=True, help="Every rating; there is no way back.")
+@click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @_of_store
-def remove(item: str, device: Path, store: Path | None, place: Path | None) -> None:
-    """Delete the rating of one ITEM, and the answers made from it that are kept to be sent again."""
+def remove(
+    item: str | None, everything: bool, yes: bool, device: Path, store: Path | None, place: Path | None
+) -> None:
+    """Delete the rating of one ITEM, or all, and the answers made from them that are kept to be sent again.
+
+    The record of what was given stays: forgetting it would let the same be given twice.
+    """
+    if (item is None) is not everything:
+        raise InputError("give one ITEM, or --all for every rating")
+    if item is None:
+        if not yes:
+            click.confirm("Delete all your ratings? There is no way back", abort=True)
+        with _open(device, store) as opened:
+            number = opened.delete_all()
+        click.echo(f"{number} ratings and {_forget_answers(device, store)} kept answers deleted")
+        return
     board = _board(device, store, place)
     with _open(device, store) as opened:
         found = _kept_as(item, [own.item for own in opened.ratings()], board)
@@ -130,15 +148,30 @@ def remove(item: str, device: Path, store: Path | None, place: Path | None) -> N
     click.echo(f"removed: {_named(found, board)}")
 
 
-@ratings.command("list", epilog="Example: fedboard ratings list --json")
+@ratings.command(
+    "list",
+    epilog="\b\nExamples:\n  fedboard ratings list --json\n  fedboard ratings list --csv my-ratings.csv",
+)
+@click.option(
+    "--csv",
+    "file",
+    metavar="FILE",
+    help="Write them as `import` reads them, readable by you alone; - is stdout.",
+)
+@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
 @JSON
 @_of_store
-def list_ratings(as_json: bool, device: Path, store: Path | None, place: Path | None) -> None:
+def list_ratings(
+    file: str | None, force: bool, as_json: bool, device: Path, store: Path | None, place: Path | None
+) -> None:
     """List your ratings."""
     board = _board(device, store, place)
     with _open(device, store) as opened:
         found = opened.ratings()
         coverage = None if board is None else opened.coverage(board)
+    if file is not None:
+        _write_csv(file, found, board, force=force)
+        return
     if as_json:
         document({"ratings": [asdict(own) for own in found]})
         return
@@ -149,56 +182,22 @@ def list_ratings(as_json: bool, device: Path, store: Path | None, place: Path | 
     click.echo(f"\n{len(found)} ratings{left}")
 
 
-@ratings.command(epilog="Example: fedboard ratings export my-ratings.csv")
-@click.argument("file", default="-")
-@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
-@_of_store
-def export(file: str, force: bool, device: Path, store: Path | None, place: Path | None) -> None:
-    """Write your ratings as CSV, to FILE or stdout; `import` reads it back.
+def _write_csv(file: str, found: "Sequence[OwnRating]", board: "Board | None", *, force: bool) -> None:
+    from fedboard.client.private_files import write_new_private, write_private
+    from fedboard.client.ratings.own_file import write_ratings
 
-    FILE is made readable by your account alone, and one that is there already is kept.
-    """
-    from fedboard.client.ratings.importing import write_ratings
-
-    board = _board(device, store, place)
-    with _open(device, store) as opened:
-        found = opened.ratings()
-    text = io.StringIO()
+    text, place = io.StringIO(), Path(file)
     write_ratings(text, found, board=board)
     if file == "-":
         click.echo(text.getvalue(), nl=False)
-    else:
-        _keep(Path(file), text.getvalue(), force=force)
-
-
-@ratings.command("delete-all", epilog="Example: fedboard ratings delete-all --yes")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@DEVICE
-@_STORE
-def delete_all(yes: bool, device: Path, store: Path | None) -> None:
-    """Delete every rating, and the answers made from them that are kept to be sent again.
-
-    The record of what was given stays: forgetting it would let the same be given twice.
-    """
-    if not yes:
-        click.confirm("Delete all your ratings? There is no way back", abort=True)
-    with _open(device, store) as opened:
-        found = opened.delete_all()
-    kept = _forget_answers(device, store)
-    click.echo(f"{found} ratings and {kept} kept answers deleted")
-
-
-def _keep(file: Path, text: str, *, force: bool) -> None:
-    """Write ratings into a file of their owner's alone."""
-    from fedboard.client.private_files import write_new_private, write_private
-
-    if file.exists() and not file.is_file():
-        raise InputError(f"{file}: ratings are written to a file; leave it out, or give -, for stdout")
+        return
+    if place.exists() and not place.is_file():
+        raise InputError(f"{place}: ratings are written to a file; give - for stdout")
     try:
-        (write_private if force else write_new_private)(file, text.encode("utf-8"))
+        (write_private if force else write_new_private)(place, text.getvalue().encode("utf-8"))
     except FileExistsError:
         raise InputError(
-            f"{file}: something is there already and is kept; give another name, or --force to replace it"
+            f"{place}: something is there already and is kept; give another name, or --force to replace it"
         ) from None
 
 
@@ -254,11 +253,12 @@ def _kept_as(text: str, kept: list[str], board: "Board | None") -> str:
     """How the store names the item that somebody means: as she wrote it then, by id or by title."""
     if text in kept or board is None:
         return text
-    from fedboard.client.ratings.placing import placed
+    from fedboard.client.ratings.store import placed_items
 
     ids, item_id = board.catalogue.item_ids, _item(text, board)
     return next(
-        (item for item, number in placed(kept, board.catalogue).items() if ids[number] == item_id), item_id
+        (item for item, number in placed_items(kept, board.catalogue).items() if ids[number] == item_id),
+        item_id,
     )
 
 
@@ -266,10 +266,10 @@ def _about(kept: list[str], board: "Board | None") -> dict[str, tuple[str, str]]
     """Title and id of each entry of the store, as far as the board knows them."""
     if board is None:
         return {item: ("", item) for item in kept}
-    from fedboard.client.ratings.placing import placed
+    from fedboard.client.ratings.store import placed_items
 
     ids, titles = board.catalogue.item_ids, _titles(board)
-    numbers = placed(kept, board.catalogue)
+    numbers = placed_items(kept, board.catalogue)
     found = {item: ids[numbers[item]] if item in numbers else item for item in kept}
     return {item: (titles.get(item_id, ""), item_id) for item, item_id in found.items()}
 

@@ -122,7 +122,7 @@ def _print(found: "Status", limits: Mapping[str, str]) -> None:
 
 def _about(path: Path) -> dict[str, Any]:
     """What its noise is, the digest by which a policy names its catalogue, how many rounds came to something."""
-    from fedboard.client.device.run_terms import catalogue_digest
+    from fedboard.client.device.promises import catalogue_digest
     from fedboard.common.board import Board
     from fedboard.common.certificate import Certificate
     from fedboard.common.errors import InputError

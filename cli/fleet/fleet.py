@@ -105,7 +105,7 @@ def _beside(catalogue: Path, folder: Path) -> str:
 
 def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Path]]:
     """The first device joins here, as the server admits it; the others get the files of their invitations."""
-    from fedboard.client.joining.joining import become_member
+    from fedboard.client.node.joining import become_member
     from fedboard.common.wire.enrolment import Introduction
     from fedboard.server.fleet.devices.enrolment import Enrolment
     from fedboard.server.fleet.plan.credentials import introduction_of

@@ -1,4 +1,4 @@
-"""``fedboard account``: what noise for this epsilon, what epsilon for this plan, what is left."""
+"""``fedboard account``: what noise for this epsilon, what epsilon for this plan."""
 
 import math
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.guarantee.account_sources import Account
+    from fedboard.client.guarantee.accounts import Account
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -45,7 +45,7 @@ _PLOT = click.option(
 
 @click.group(cls=Commands)
 def account() -> None:
-    """Answer what a guarantee costs: noise for an epsilon, epsilon for a plan, what a ledger has left."""
+    """Answer what a guarantee costs: noise for an epsilon, epsilon for a plan or a ledger."""
 
 
 @account.command(
@@ -74,8 +74,7 @@ def noise(
     A noise multiplier is the deviation of the noise over the sensitivity under the run's own adjacency, so the
     answer is the same for each. Poisson participation is accounted under add-remove only.
     """
-    from fedboard.client.guarantee.account_answers import noise_answer, planned
-    from fedboard.client.guarantee.account_sources import plan_account
+    from fedboard.client.guarantee.accounts import noise_answer, plan_account, planned
     from fedboard.common.privacy.adjacency import Adjacency
 
     _require_in_range(None, poisson)
@@ -125,8 +124,7 @@ def epsilon(
     names to noise multipliers, or to tables with noise_multiplier and, if needed, mechanism ("gaussian" or
     "laplace") and participation.
     """
-    from fedboard.client.guarantee.account_answers import epsilon_answer, planned
-    from fedboard.client.guarantee.account_sources import plan_account, read_account
+    from fedboard.client.guarantee.accounts import epsilon_answer, plan_account, planned, read_account
     from fedboard.common.privacy.adjacency import Adjacency
 
     if (source is None) == (noise_multiplier is None):
@@ -143,34 +141,6 @@ def epsilon(
     answer = epsilon_answer(taken, at, group=group, trimmed=trimmed)
     _draw(taken, plot, delta=at)
     _tell(answer, _epsilon_text, as_json=as_json)
-
-
-@account.command(
-    epilog="\b\nExamples:\n  fedboard account left runs/demo\n  fedboard account left members.ledger --for 20"
-)
-@click.argument("ledger", type=click.Path(path_type=Path))
-@click.option("--for", "noise_multiplier", type=float, metavar="Z", help="How many releases of Z still fit.")
-@_PLOT
-@JSON
-def left(ledger: Path, noise_multiplier: float | None, plot: Path | None, as_json: bool) -> None:
-    """Print what LEDGER promises, has spent and has room for: of a run (or its directory), a device, a population.
-
-    What is promised is the cost of the whole plan, or the budget where there is none; what is spent only says how
-    much of it is used up.
-
-    Epsilons do not add up, so what is left is told as the largest mu of further Gaussian releases together, the
-    smallest noise multiplier of a single one, and the number that --for asks about. What a plan reserves is not
-    free.
-    """
-    from fedboard.client.guarantee.account_answers import left_answer
-    from fedboard.client.guarantee.account_sources import ledger_account
-
-    taken = ledger_account(ledger)
-    budget = taken.budget
-    assert budget is not None  # every ledger has one
-    answer = left_answer(taken, budget, noise_multiplier=noise_multiplier)
-    _draw(taken, plot, delta=budget.delta)
-    _tell(answer, _left_text, as_json=as_json)
 
 
 def _require_in_range(noise_multiplier: float | None, poisson: float | None) -> None:
@@ -283,46 +253,6 @@ def _why(answer: dict[str, Any]) -> list[str]:
     if answer.get("claimed") == "plan" and answer["made"] < answer["releases"]:
         return [f"The whole plan counts, made or not; {answer['made']} of them are made so far."]
     return []
-
-
-def _left_text(answer: dict[str, Any]) -> str:
-    room = answer["left"]
-    why = "the whole plan, made or not" if answer["claimed_by"] == "plan" else "the budget: there is no plan"
-    rows = [
-        ("budget", _number(answer["budget"]), ""),
-        ("promised", _number(answer["claimed"]), why),
-        ("spent", _number(answer["spent"]), f"{answer['releases']} releases"),
-    ]
-    if answer["reserved_releases"]:
-        rows.append(
-            (
-                "with what is reserved",
-                _number(answer["committed"]),
-                f"{answer['reserved_releases']} more planned",
-            )
-        )
-    lines = [
-        f"{answer['what'][:1].upper()}{answer['what'][1:]}: {answer['adjacency']}, delta {answer['delta']:g}",
-        "",
-        aligned(("", "epsilon", ""), rows, right=(1,)),
-        "",
-    ]
-    if room["smallest_noise_multiplier"] is None:
-        lines.append("Nothing is left for Gaussian releases.")
-    else:
-        lines.append(
-            f"Left for further Gaussian releases: mu {room['mu']:.6g} together, such as one of noise multiplier "
-            f"{room['smallest_noise_multiplier']:.6g} (epsilon {room['epsilon_alone']:.6g} by itself)."
-        )
-    if room["pure_epsilon"] is not None:
-        lines.append(
-            f"Left for questions of delta 0 if it stays at those: epsilon {room['pure_epsilon']:.6g}."
-        )
-    if "releases" in room:
-        lines.append(
-            f"Releases of noise multiplier {room['noise_multiplier']:g} that fit: {room['releases']}."
-        )
-    return "\n".join(lines)
 
 
 def _number(value: float) -> str:

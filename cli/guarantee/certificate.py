@@ -6,44 +6,75 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.device.board_options import witness_options
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.guarantee.promises import label, registry
 from fedboard.cli.style.colours import bad
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
+from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.client.guarantee.evidence import Evidence
+    from fedboard.client.guarantee.verification import Verdict
+    from fedboard.common.boards.witnesses import Witnesses
     from fedboard.common.certificate import Finding
-    from fedboard.common.protection import Protection
 
-_TARGET = click.argument("target", type=click.Path(path_type=Path))
+_PATH = click.Path(path_type=Path)
+_LARGEST = 1 << 30
+_SIMULATION = click.option(
+    "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
+)
 
 
 @click.group(cls=Commands)
 def certificate() -> None:
-    """Show or recompute the privacy guarantee of a run or a board; label it, register it."""
+    """Show or recompute the privacy guarantee of a run, a board, a mirror or a ledger."""
 
 
-certificate.add_command(label)
-certificate.add_command(registry)
-
-
-@certificate.command(epilog="Example: fedboard certificate show runs/demo")
-@_TARGET
+@certificate.command(
+    epilog="\b\nExamples:\n  fedboard certificate show runs/demo\n"
+    "  fedboard certificate show runs/films --as label --out label.html"
+)
+@click.argument("target", type=_PATH)
+@click.option(
+    "--as",
+    "form",
+    type=click.Choice(["text", "label", "registry"]),
+    default="text",
+    show_default=True,
+    help="label: a page in plain words. registry: a record for the registry of OpenDP and NIST, as YAML.",
+)
+@click.option(
+    "--out",
+    type=_PATH,
+    help="Of a label or a record: the file, replaced where it is there.  [default: stdout]",
+)
+@_SIMULATION
 @JSON
-def show(target: Path, as_json: bool) -> ExitCode:
+def show(target: Path, form: str, out: Path | None, simulation: bool, as_json: bool) -> ExitCode:
     """Print the certificate in TARGET: a run directory, a board file or a certificate.json.
 
     The first line says whether it is private at all, the next what is promised, mu before epsilon. Numbers are
     rounded up to five digits; --json has all of them. The exit code is 1 where they do not hold, and what was
     recomputed stands beside them. `fedboard certificate verify` looks at board and ledger too.
+
+    A label says who is protected, against whom, the odds of a bet, what is not protected, for how long; then mu,
+    epsilon and the rest for experts. It loads nothing and is legible in black and white. In a record what follows
+    from the certificate is filled in; what only people can say is marked TO SAY. For both everything is verified
+    first: one that does not hold gets none. With seeded noise a label is red and says so throughout, exit code 5,
+    and there is no record, exit code 3.
     """
     from fedboard.client.guarantee.evidence import read_evidence
     from fedboard.common.certificate.record import DOES_NOT_HOLD
 
     evidence = read_evidence(target)
+    if form != "text":
+        if as_json:
+            raise InputError("--json prints the certificate; leave out --as")
+        return _write(evidence, form, out, simulation=simulation)
+    if out is not None:
+        raise InputError("--out is for --as label and --as registry; the certificate is printed")
     held = evidence.certificate
     failed = [found for found in held.verify() if not found.passed] if held.verdict == DOES_NOT_HOLD else []
     if as_json:
@@ -53,69 +84,147 @@ def show(target: Path, as_json: bool) -> ExitCode:
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
-@certificate.command(epilog="Example: fedboard certificate verify runs/demo")
-@_TARGET
-@click.option(
-    "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
-)
-@JSON
-def verify(target: Path, simulation: bool, as_json: bool) -> int:
-    """Recompute every number of the certificate in TARGET.
+def _write(evidence: "Evidence", form: str, out: Path | None, *, simulation: bool) -> ExitCode:
+    from fedboard.client.guarantee.label import label_page, verified_label
+    from fedboard.client.guarantee.registry import registry_record
+    from fedboard.common.files import write_atomically
 
-    Checks the sensitivities, the noise, the composition and the claim; that the board is the one that the
-    certificate was made for; and, for a run directory, that the ledger booked just these releases.
-
-    The exit code is 0 only if all of it holds and all noise is private. It is 1 if anything fails, and 5 if all
-    holds but noise follows from a seed, which is no guarantee to anybody.
-    """
-    from fedboard.client.guarantee.evidence import read_evidence
-    from fedboard.client.guarantee.verification import verify_evidence
-    from fedboard.common.protection import protection_of
-
-    evidence = read_evidence(target)
-    findings = verify_evidence(evidence)
-    failed = [finding for finding in findings if not finding.passed]
-    protection = protection_of(evidence.certificate.releases)
-    if as_json:
-        document(_record(findings, protection))
+    code, told = ExitCode.DONE, f"A draft for the registry of deployments: {out}; say what is marked TO SAY"
+    if form == "registry":
+        text = registry_record(evidence)
     else:
-        for finding in failed:
-            click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
-        click.echo(_verdict(evidence, len(findings), len(failed), protection))
-    return _exit_code(protection, failed=bool(failed), simulation=simulation)
+        made = verified_label(evidence)
+        text, told = label_page(made), f"{made.verdict}. {made.odds.sentence}\n{out}"
+        code = ExitCode.NOT_PRIVATE if made.simulation and not simulation else ExitCode.DONE
+    if out is None:
+        click.echo(text, nl=False)
+    else:
+        write_atomically(out, text.encode("utf-8"))
+        click.echo(told)
+    return code
 
 
-def _exit_code(protection: "Protection", *, failed: bool, simulation: bool) -> ExitCode:
-    from fedboard.common.protection import Protection
+@certificate.command(
+    epilog="\b\nExamples:\n  fedboard certificate verify runs/demo\n"
+    "  fedboard certificate verify members.ledger --head HASH\n"
+    "  fedboard certificate verify https://boards.example.org --key boards.pub"
+)
+@click.argument("target", metavar="RUN|FILE|MIRROR")
+@click.option(
+    "--head",
+    "heads",
+    multiple=True,
+    metavar="HASH",
+    help="A published head; must be in the ledger's chain.",
+)
+@click.option(
+    "--key", type=_PATH, help="Of a mirror: the public key that signs its boards, or the root that names it."
+)
+@witness_options
+@click.option(
+    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
+)
+@click.option(
+    "--max-bytes",
+    type=click.IntRange(min=1),
+    default=_LARGEST,
+    show_default=True,
+    help="Of a mirror: largest board taken.",
+)
+@_SIMULATION
+@click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
+@JSON
+def verify(
+    target: str,
+    heads: tuple[str, ...],
+    key: Path | None,
+    witnesses: "Witnesses | None",
+    authority: Path | None,
+    max_bytes: int,
+    simulation: bool,
+    with_passed: bool,
+    as_json: bool,
+) -> ExitCode:
+    """Recompute what was promised, wherever it stands.
 
-    if failed:
+    Of a certificate, every number of it: sensitivities, noise, composition, claim; of a board, that the
+    certificate is its own; of a run directory, that the boards are a chain and that the ledger booked just these
+    releases. Of any ledger (of a run, a device or a population), its hash chain, budget and plan. Of a mirror (an
+    address or its folder, with --key), signatures, cosignatures, the chain of boards and every byte of every file.
+
+    The exit code is 0 only if all of it holds and all noise is private. It is 1 if anything fails, or could not be
+    looked at because a source was away, and 5 if all holds but noise follows from a seed, which is no guarantee to
+    anybody.
+
+    What no check of a ledger finds: rows cut off at the end, unless a published head is at hand (a board's
+    certificate names one, --head gives one); an owner who rewrites the whole file and every head that was ever
+    published; anything that was published without being booked.
+    """
+    from fedboard.client.guarantee.verification import verify_mirror, verify_place
+    from fedboard.client.page.boards import is_mirror
+    from fedboard.common.boards.board_signature import PinnedKey
+
+    if is_mirror(target):
+        if key is None:
+            raise InputError(
+                f"{target}: boards of a mirror are signed; give --key, the public key that signs them"
+            )
+        if heads:
+            raise InputError("--head is about a ledger, and a mirror has none")
+        pinned = PinnedKey.read(key, witnesses=witnesses)
+        verdict = verify_mirror(target, pinned, authority=authority, max_bytes=max_bytes)
+    elif key is not None or witnesses is not None:
+        raise InputError(f"{target}: --key and --witness are about a mirror; there is none")
+    else:
+        verdict = verify_place(Path(target), heads)
+    document(_record(verdict, with_passed=with_passed)) if as_json else click.echo(
+        _verdict(verdict, with_passed=with_passed)
+    )
+    if verdict.failed:
         return ExitCode.FAILED
-    return ExitCode.DONE if simulation or protection is Protection.PRIVATE else ExitCode.NOT_PRIVATE
+    return ExitCode.NOT_PRIVATE if verdict.revealed and not simulation else ExitCode.DONE
 
 
-def _record(findings: "Sequence[Finding]", protection: "Protection") -> dict[str, Any]:
-    from fedboard.common.protection import Protection
+def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
+    from fedboard.client.guarantee.verification import LIMITS
 
-    failed = [finding for finding in findings if not finding.passed]
+    def told(findings: "Sequence[Finding]") -> list[dict[str, str]]:
+        return [{"check": finding.check, "detail": finding.detail} for finding in findings]
+
+    about = {} if verdict.ledger is None else {"ledger": verdict.ledger, "limits": list(LIMITS)}
+    passed = {"passed": told([found for found in verdict.findings if found.passed])} if with_passed else {}
     return {
-        "holds": not failed,
-        "private": not failed and protection is Protection.PRIVATE,
-        "noise": protection.value,
-        "checks": len(findings),
-        "failed": [{"check": finding.check, "detail": finding.detail} for finding in failed],
+        "holds": not verdict.failed,
+        "private": not verdict.failed and verdict.protection.value == "private",
+        "noise": verdict.protection.value,
+        "checks": len(verdict.findings),
+        "failed": told(verdict.failed),
+        **passed,
+        **about,
     }
 
 
-def _verdict(evidence: "Evidence", n_checks: int, n_failed: int, protection: "Protection") -> str:
+def _verdict(verdict: "Verdict", *, with_passed: bool) -> str:
+    from fedboard.client.guarantee.verification import LIMITS
+
+    words = {True: "ok", False: bad("FAILED")}
+    shown = [found for found in verdict.findings if with_passed or not found.passed]
+    lines = [f"{words[found.passed]}  {found.check}: {found.detail}" for found in shown]
+    n_checks, n_failed = len(verdict.findings), len(verdict.failed)
     if n_failed:
-        return f"{n_failed} of {n_checks} checks failed: do not rely on this certificate."
-    what = "certificate, board and ledger" if evidence.ledger else "certificate and board"
-    if evidence.board is None:
-        what = "the certificate (no board given, so its digest was not checked)"
-    told = f"All {n_checks} checks passed: {what}."
-    if evidence.certificate.population is not None and evidence.population is None:
-        told += "\nThe account of its population is not here, so its total was not recomputed."
-    return f"{told}\n{protection.verdict}."
+        lines.append(f"{n_failed} of {n_checks} checks failed: do not rely on {verdict.what}.")
+    else:
+        if verdict.ledger is not None and not with_passed:
+            lines += [found.detail for found in verdict.findings if found.check in ("ledger", "budget")]
+        lines += [
+            f"All {n_checks} checks passed: {verdict.what}.",
+            *verdict.notes,
+            f"{verdict.protection.verdict}.",
+        ]
+    limits = (
+        [] if verdict.ledger is None else ["", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)]
+    )
+    return "\n".join([*lines, *limits])
 
 
 def _print(evidence: "Evidence", failed: "Sequence[Finding]") -> None:

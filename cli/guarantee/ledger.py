@@ -1,21 +1,14 @@
-"""``fedboard ledger``: what was released from whose data, whether the record is whole, and what is left."""
+"""``fedboard ledger``: what was released from whose data, and what is left; accounts over many runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.style.colours import bad
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 
-if TYPE_CHECKING:
-    from fedboard.client.guarantee.ledger_checks import Verdict
-    from fedboard.common.privacy.accounting.budget import Budget
-
-_TARGET = click.argument("target", metavar="RUN|FILE", type=click.Path(path_type=Path))
 _SHORT = 8
 
 
@@ -24,100 +17,77 @@ def ledger() -> None:
     """Look at and check the records of releases, and keep accounts over many runs."""
 
 
-@ledger.command(epilog="Example: fedboard ledger show runs/demo")
-@_TARGET
-@JSON
-def show(target: Path, as_json: bool) -> None:
-    """Print what is booked in RUN (a run directory) or FILE (the ledger of a run, a device or a population)."""
-    from fedboard.client.guarantee.ledger_checks import find_subject
-    from fedboard.common.privacy.ledger.chain_rows import POPULATION
-
-    subject = find_subject(target)
-    if as_json:
-        told = _population_record if subject.kind == POPULATION else _releases_record
-        document({"ledger": str(subject.ledger), "kind": subject.kind, **told(subject.ledger)})
-    elif subject.kind == POPULATION:
-        click.echo(_population_text(subject.ledger))
-    else:
-        click.echo(_releases_text(subject.ledger))
-
-
 @ledger.command(
-    epilog="Examples: fedboard ledger verify runs/demo; fedboard ledger verify population.ledger --head HASH"
+    epilog="\b\nExamples:\n  fedboard ledger show runs/demo\n  fedboard ledger show members.ledger --for 20"
 )
-@_TARGET
-@click.option(
-    "--head", "heads", multiple=True, metavar="HASH", help="A head that was published; must be in the chain."
-)
-@click.option(
-    "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
-)
+@click.argument("target", metavar="RUN|FILE", type=click.Path(path_type=Path))
+@click.option("--for", "noise_multiplier", type=float, metavar="Z", help="How many releases of Z still fit.")
 @JSON
-def verify(target: Path, heads: tuple[str, ...], simulation: bool, as_json: bool) -> int:
-    """Recompute the hash chain, the budget and the plan of RUN (a run directory) or FILE (any ledger).
+def show(target: Path, noise_multiplier: float | None, as_json: bool) -> None:
+    """Print what is booked in RUN (a run directory) or FILE (the ledger of a run, a device or a population).
 
-    Finds rows that were changed, removed, reordered or put in, an edited header (budget, plan), and releases that
-    are not sound or not planned. In a run directory every published board is held against the ledger, and the
-    run against its population's account.
+    Then what it promises, has spent and has room for. What is promised is the cost of the whole plan, or the budget
+    where there is none; what is spent only says how much of it is used up. Epsilons do not add up, so what is left
+    is told as the largest mu of further Gaussian releases together, the smallest noise multiplier of a single one,
+    and the number that --for asks about. What a plan reserves is not free.
 
-    The exit code is 0 only if all of it holds and all noise that was booked is private. It is 1 if anything fails,
-    and 5 if all holds but noise follows from a seed, which is no guarantee to anybody.
-
-    What it cannot find: rows cut off at the end, unless a published head is at hand (a board's certificate names
-    one, --head gives one); an owner who rewrites the whole file and every head that was ever published; anything
-    that was published without being booked.
+    `fedboard certificate verify` recomputes its hash chain, budget and plan.
     """
-    from fedboard.client.guarantee.ledger_checks import LIMITS, find_subject, verify_ledger
-    from fedboard.common.privacy.releases.noise import Protection
+    from fedboard.client.guarantee.accounts import ledger_account, left_answer
+    from fedboard.common.privacy.ledger.chain import peek
+    from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 
-    verdict = verify_ledger(find_subject(target), heads)
+    path = target / "ledger.sqlite" if target.is_dir() else target
+    kind = kind_of(peek(path))
+    record, table = (_of_population if kind == POPULATION else _of_run)(path)
+    left = left_answer(ledger_account(path), noise_multiplier=noise_multiplier)
     if as_json:
-        failed = [{"check": finding.check, "detail": finding.detail} for finding in verdict.failed]
-        record = {
-            "ledger": str(verdict.subject.ledger),
-            "kind": verdict.subject.kind,
-            "holds": not failed,
-            "private": not failed and verdict.protection is Protection.PRIVATE,
-            "noise": verdict.protection.value,
-            "checks": len(verdict.findings),
-            "failed": failed,
-            **verdict.facts,
-            "limits": list(LIMITS),
-        }
-        document(record)
+        document({"kind": kind, **left, **record})
     else:
-        click.echo(_verdict_text(verdict))
-    if verdict.failed:
-        return ExitCode.FAILED
-    revealed = verdict.protection is Protection.SIMULATION
-    return ExitCode.NOT_PRIVATE if revealed and not simulation else ExitCode.DONE
+        click.echo(f"{table}\n\n{_left_text(left)}\nHead {record['head']}")
 
 
 @ledger.command(
-    "create-population",
-    epilog="Example: fedboard ledger create-population members.ledger --epsilon 10 --delta 1e-6",
+    epilog="\b\nExamples:\n  fedboard ledger create members.ledger --epsilon 10 --delta 1e-6\n"
+    "  fedboard ledger create members.ledger --give-back runs/abandoned"
 )
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, required=True, help="What all runs together may cost.")
-@click.option("--delta", type=float, required=True, help="At which delta; well below 1 / number of users.")
+@click.option("--epsilon", type=float, help="What all runs together may cost.")
+@click.option("--delta", type=float, help="At which delta; well below 1 / number of users.")
 @click.option(
     "--adjacency", type=click.Choice(["add-remove", "replace"]), default="add-remove", show_default=True
 )
 @click.option(
     "--lineage-epsilon", type=float, help="What each chain of boards may cost.  [default: no limit]"
 )
-def create_population(
-    path: Path, epsilon: float, delta: float, adjacency: str, lineage_epsilon: float | None
+@click.option(
+    "--give-back", "run", metavar="RUN", help="End a run of an account that is there, and free its rest."
+)
+def create(
+    path: Path,
+    epsilon: float | None,
+    delta: float | None,
+    adjacency: str,
+    lineage_epsilon: float | None,
+    run: str | None,
 ) -> None:
     """Start the account of a data population in FILE: all runs on the same users that name it add up.
 
     A run names it with fedboard simulate --population FILE. Its whole plan is reserved when it starts; what is
-    not used goes back when it ends.
+    not used goes back when it ends. With --give-back that of a run which will not be resumed goes back: RUN is its
+    directory, or its id (or the beginning) as fedboard ledger show prints it. What it booked stays booked, and it
+    can book nothing more.
     """
+    from fedboard.common.errors import InputError
     from fedboard.common.privacy.accounting.budget import Budget
     from fedboard.common.privacy.adjacency import Adjacency
     from fedboard.common.privacy.ledger.population import Population
 
+    if run is not None:
+        _give_back(path, run)
+        return
+    if epsilon is None or delta is None:
+        raise InputError("a new account needs --epsilon and --delta: what all runs together may cost")
     budget = Budget(epsilon=epsilon, delta=delta, adjacency=Adjacency(adjacency))
     with Population.create(path, budget, lineage_epsilon=lineage_epsilon) as population:
         click.echo(
@@ -125,23 +95,15 @@ def create_population(
         )
 
 
-@ledger.command("give-back", epilog="Example: fedboard ledger give-back members.ledger runs/abandoned")
-@click.argument("population", metavar="FILE", type=click.Path(path_type=Path))
-@click.argument("run", metavar="RUN")
-def give_back(population: Path, run: str) -> None:
-    """End a run that will not be resumed: what FILE keeps reserved for RUN is free again.
-
-    RUN is its directory, or its id (or the beginning) as fedboard ledger show prints it. What it booked stays
-    booked, and it can book nothing more.
-    """
+def _give_back(path: Path, run: str) -> None:
     from fedboard.common.errors import InputError
     from fedboard.common.privacy.ledger.population import Population
 
     identity = _identity(run)
-    with Population.open(population) as account:
+    with Population.open(path) as account:
         found = [member for member in account.members() if member.run.startswith(identity)]
         if len(found) != 1:
-            raise InputError(f"{population}: {len(found)} runs have an id that starts with {identity}")
+            raise InputError(f"{path}: {len(found)} runs have an id that starts with {identity}")
         account.give_back(found[0].run)
         click.echo(
             f"Run {found[0].name} ({found[0].run}) is closed; epsilon {account.cost(reserved=True):.6g} of "
@@ -159,138 +121,108 @@ def _identity(run: str) -> str:
         return opened.id
 
 
-def _verdict_text(verdict: "Verdict") -> str:
-    from fedboard.client.guarantee.ledger_checks import LIMITS
-
-    lines = [f"{bad('FAILED')}  {finding.check}: {finding.detail}" for finding in verdict.failed]
-    n_checks = len(verdict.findings)
-    if lines:
-        lines.append(
-            f"{len(verdict.failed)} of {n_checks} checks failed: do not rely on {verdict.subject.ledger}."
-        )
-    else:
-        lines += [finding.detail for finding in verdict.findings if finding.check in ("chain", "budget")]
-        lines.append(f"All {n_checks} checks passed: {verdict.subject.ledger}.")
-        lines.append(f"{verdict.protection.verdict}.")
-    if verdict.facts.get("population") and verdict.subject.population is None:
-        lines.append("It books in a population whose account is not here: the two were not compared.")
-    return "\n".join([*lines, "", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)])
-
-
-def _releases_record(path: Path) -> dict[str, Any]:
+def _of_run(path: Path) -> tuple[dict[str, Any], str]:
+    """What is booked, as a record and as a table."""
     from fedboard.common.privacy.ledger.ledger import Ledger
 
     with Ledger.open(path, read_only=True) as opened:
-        rows = [
-            {"seq": row.seq, "time": row.time, "name": row.name, "event": row.record} for row in opened.rows()
-        ]
-        return {
-            "releases": rows,
-            "spent": opened.spent().epsilon,
-            "budget": _budget_record(opened.budget),
-            "claimed": opened.claim().epsilon,
-            "planned": opened.plan is not None,
-            "head": opened.head,
-        }
-
-
-def _population_record(path: Path) -> dict[str, Any]:
-    from fedboard.common.privacy.ledger.population import Population
-
-    with Population.open(path, read_only=True) as population:
-        runs = [
-            {
-                "run": member.run,
-                "name": member.name,
-                "lineage": member.lineage,
-                "releases": list(member.booked),
-                "closed": member.closed,
-            }
-            for member in population.members()
-        ]
-        return {
-            "runs": runs,
-            "spent": population.cost(reserved=False),
-            "committed": population.cost(reserved=True),
-            "budget": _budget_record(population.budget),
-            "lineage_epsilon": population.lineage_epsilon,
-            "account": population.id,
-            "head": population.head,
-        }
-
-
-def _budget_record(budget: "Budget") -> dict[str, Any]:
-    return {"epsilon": budget.epsilon, "delta": budget.delta, "adjacency": str(budget.adjacency)}
-
-
-def _releases_text(path: Path) -> str:
-    from fedboard.common.privacy.ledger.ledger import Ledger
-
-    with Ledger.open(path, read_only=True) as opened:
-        rows = [(row, row.record) for row in opened.rows()]
-        spent, budget, head = opened.spent(), opened.budget, opened.head
-        claimed, planned = opened.claim(), opened.plan is not None
+        rows, head, planned = opened.rows(), opened.head, opened.plan is not None
+    events = [{"seq": row.seq, "time": row.time, "name": row.name, "event": row.record} for row in rows]
     table = aligned(
         ("", "time", "release", "what it covers", "noise multiplier"),
         [
-            (str(row.seq), row.time, row.name, str(event["covers"]), f"{event['noise_multiplier']:.4g}")
-            for row, event in rows
+            (
+                str(row.seq),
+                row.time,
+                row.name,
+                str(row.record["covers"]),
+                f"{row.record['noise_multiplier']:.4g}",
+            )
+            for row in rows
         ],
         right=(0, 4),
     )
-    total = (
-        f"Spent epsilon {spent.epsilon:.6g} of {budget.epsilon:.6g} at delta {budget.delta:g}, adjacency "
-        f"{budget.adjacency}.\n{_claimed_text(claimed.epsilon, planned=planned)}\nHead {head}"
-    )
-    return f"{table}\n\n{total}" if rows else f"Nothing is booked.\n\n{total}"
+    return {"releases": events, "planned": planned, "head": head}, table if rows else "Nothing is booked."
 
 
-def _claimed_text(epsilon: float, *, planned: bool) -> str:
-    """What is promised, and why it is not what was spent."""
-    why = (
-        "the cost of the whole plan, made or not"
-        if planned
-        else "the budget, because no plan fixed the releases beforehand"
-    )
-    return f"Promised: epsilon {epsilon:.6g}, {why}. What was spent when one stops promises nothing."
-
-
-def _population_text(path: Path) -> str:
+def _of_population(path: Path) -> tuple[dict[str, Any], str]:
+    """The runs of an account, and what each lineage cost."""
     from fedboard.common.privacy.ledger.population import Population
 
     with Population.open(path, read_only=True) as population:
-        members, budget, limit = population.members(), population.budget, population.lineage_epsilon
-        spent, committed = population.cost(reserved=False), population.cost(reserved=True)
+        members, limit = population.members(), population.lineage_epsilon
         costs = {m.lineage: population.cost(reserved=False, lineage=m.lineage) for m in members}
         identity, head = population.id, population.head
-    table = aligned(
-        ("run", "name", "lineage", "releases", "state"),
-        [
+    runs = [
+        {
+            "run": member.run,
+            "name": member.name,
+            "lineage": member.lineage,
+            "releases": list(member.booked),
+            "closed": member.closed,
+        }
+        for member in members
+    ]
+    rows = [
+        (
+            member.run[:_SHORT],
+            member.name,
+            member.lineage[:_SHORT],
+            str(len(member.booked)),
+            "ended"
+            if member.closed
+            else "reserved"
+            if member.plan is not None or member.reserve is not None
+            else "open",
+        )
+        for member in members
+    ]
+    table = aligned(("run", "name", "lineage", "releases", "state"), rows, right=(3,))
+    of_one = "" if limit is None else f" of {limit:.6g}"
+    lines = [f"Lineage {lineage[:_SHORT]}: epsilon {cost:.6g}{of_one}" for lineage, cost in costs.items()]
+    record = {"runs": runs, "lineage_epsilon": limit, "account": identity, "head": head}
+    return record, "\n".join([table, "", *lines] if members else ["No run has joined."])
+
+
+def _left_text(answer: dict[str, Any]) -> str:
+    room = answer["left"]
+    why = "the whole plan, made or not" if answer["claimed_by"] == "plan" else "the budget: there is no plan"
+    rows = [
+        ("budget", _number(answer["budget"]), ""),
+        ("promised", _number(answer["claimed"]), why),
+        ("spent", _number(answer["spent"]), f"{answer['releases']} releases"),
+    ]
+    if answer["reserved_releases"]:
+        rows.append(
             (
-                member.run[:_SHORT],
-                member.name,
-                member.lineage[:_SHORT],
-                str(len(member.booked)),
-                "ended"
-                if member.closed
-                else "reserved"
-                if member.plan is not None or member.reserve is not None
-                else "open",
+                "with what is reserved",
+                _number(answer["committed"]),
+                f"{answer['reserved_releases']} more planned",
             )
-            for member in members
-        ],
-        right=(3,),
-    )
+        )
     lines = [
-        f"Lineage {lineage[:_SHORT]}: epsilon {cost:.6g}" + ("" if limit is None else f" of {limit:.6g}")
-        for lineage, cost in costs.items()
+        f"{answer['what'][:1].upper()}{answer['what'][1:]}: {answer['adjacency']}, delta {answer['delta']:g}",
+        "",
+        aligned(("", "epsilon", ""), rows, right=(1,)),
+        "",
     ]
-    lines += [
-        f"All runs: epsilon {spent:.6g} spent, {committed:.6g} with what is reserved, of {budget.epsilon:.6g} at "
-        f"delta {budget.delta:g}, adjacency {budget.adjacency}.",
-        f"Promised: epsilon {budget.epsilon:.6g} to all runs together"
-        + ("" if limit is None else f", {limit:.6g} to each lineage")
-        + ", whatever a run is started or stopped by.",
-        f"Account {identity}, head {head}",
-    ]
-    return "\n".join(([table, ""] if members else ["No run has joined.", ""]) + lines)
+    if room["smallest_noise_multiplier"] is None:
+        lines.append("Nothing is left for Gaussian releases.")
+    else:
+        lines.append(
+            f"Left for further Gaussian releases: mu {room['mu']:.6g} together, such as one of noise multiplier "
+            f"{room['smallest_noise_multiplier']:.6g} (epsilon {room['epsilon_alone']:.6g} by itself)."
+        )
+    if room["pure_epsilon"] is not None:
+        lines.append(
+            f"Left for questions of delta 0 if it stays at those: epsilon {room['pure_epsilon']:.6g}."
+        )
+    if "releases" in room:
+        lines.append(
+            f"Releases of noise multiplier {room['noise_multiplier']:g} that fit: {room['releases']}."
+        )
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"

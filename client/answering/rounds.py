@@ -1,14 +1,16 @@
 """How a client answers a round: whatever comes in, what goes out is an answer within its bounds or a code."""
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Protocol
 
-from fedboard.client.answering.asker import Asker
 from fedboard.client.answering.contributing import RatingSource, Scale, Work, made_from_rows
 from fedboard.common.board import Board
-from fedboard.common.contribution import Request
+from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import FedboardError
+from fedboard.common.keys.validity import Clock
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from fedboard.common.rounds.step import reply_frame
@@ -16,6 +18,74 @@ from fedboard.common.task import ClientTask
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.sealing import Envelope
+
+LARGEST_QUESTION = 64 << 20
+"""Most bytes of a question with its board, unless a device is told otherwise."""
+LARGEST_ANSWER = 256 << 20
+"""Most bytes of the sums that an answer holds, unless a device is told otherwise."""
+_NUMBER_BYTES = 8
+
+
+class Pinned(Protocol):
+    """What a client has pinned of those who may ask: a ``PinnedServer``, or a root that names them."""
+
+    @property
+    def id(self) -> str:
+        """A short public name."""
+        ...
+
+    def open(self, signed: bytes, *, beside: bytes | None = None, clock: Clock = time.time) -> memoryview:
+        """The message, if it was signed by whom that names; raises ``RefusedError``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asker:
+    """Whose questions a client answers, and how large they may be."""
+
+    server: Pinned | None
+    """None: nobody's, so that everything is refused."""
+    largest: int = LARGEST_QUESTION
+    """Most bytes of a question, with the board beside it."""
+    largest_answer: int = LARGEST_ANSWER
+    """Most bytes of all sums together, where an answer holds sums: what they take grows with the square of the
+    rank, and the question with the rank alone."""
+    clock: Clock = time.time
+
+    @property
+    def id(self) -> str:
+        """A short public name of the server's key; empty where nobody is asked by."""
+        return "" if self.server is None else self.server.id
+
+    def content(self, signed: bytes, beside: bytes | None = None) -> memoryview:
+        """The message of this server.
+
+        Args:
+            signed: from anybody.
+            beside: the board that came with it.
+
+        Raises:
+            RefusedError: ``too-large``, ``unsigned``, ``bad-signature`` or ``expired``.
+        """
+        if len(signed) + len(beside or b"") > self.largest:
+            raise RefusedError(Refusal.TOO_LARGE)
+        if self.server is None:
+            raise RefusedError(Refusal.BAD_SIGNATURE)
+        return self.server.open(signed, beside=beside, clock=self.clock)
+
+    def require_affordable(self, requests: Sequence[Request]) -> None:
+        """Hold the sums that are asked for against the limit, before any is made.
+
+        Args:
+            requests: of a round that is answered with sums and not with rows.
+
+        Raises:
+            RefusedError: ``too-large``.
+        """
+        numbers = numbers_of(requests)
+        if _NUMBER_BYTES * numbers > self.largest_answer:
+            raise RefusedError(Refusal.TOO_LARGE)
+
 
 Refused = Callable[[Refusal], bytes]
 """What is sent in place of an answer."""
@@ -200,3 +270,36 @@ def asked_of(question: Question, backend: str) -> tuple[ClientTask, tuple[Reques
 
 
 __all__ = ["Gate", "RatingSource", "Scale", "asked_of", "noted", "respond", "sealed_reply", "unheard"]
+
+
+class OpenGate:
+    """Answers everything that its one server asks and keeps no record: the run's own ledger counts for all.
+
+    A device of somebody has a ``fedboard.client.device.gate`` instead, with a policy, a limit and a ledger.
+    """
+
+    asker: Asker
+    """Whose questions are answered; whoever derives from this has it."""
+
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
+        """Nothing is kept: what is asked again is worked out again, to the same bytes."""
+        return None
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
+        """Whatever was given in a session is given again."""
+
+    def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
+        """All of everything."""
+        return 1.0
+
+    def commit(
+        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
+    ) -> None:
+        """Nothing to book."""
+
+    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+        """Nothing is kept."""
+        return b""
+
+    def note(self, code: Refusal) -> None:
+        """The server counts."""

@@ -18,14 +18,11 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget
 
 if TYPE_CHECKING:  # what only a device that answers needs is imported when it is opened
-    from fedboard.client.answering.asker import Asker
-    from fedboard.client.answering.kept_answers import KeptAnswers
-    from fedboard.client.answering.refusal_counts import RefusalCounts
-    from fedboard.client.answering.rounds import RatingSource
+    from fedboard.client.answering.rounds import Asker, RatingSource
     from fedboard.client.boards.seen import CosignedBoards
-    from fedboard.client.device.asked_questions import AskedQuestions
     from fedboard.client.device.gate import DeviceGate
     from fedboard.client.device.ledger import DeviceLedger
+    from fedboard.client.device.records import AskedQuestions, KeptAnswers, RefusalCounts
     from fedboard.client.ratings.cohort_file import CohortFile
     from fedboard.client.ratings.examples_file import ExamplesFile
     from fedboard.common.boards.witnesses import Witnesses
@@ -102,7 +99,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
         Raises:
             InputError: the key cannot be read.
         """
-        from fedboard.client.answering.asker import Asker
+        from fedboard.client.answering.rounds import Asker
         from fedboard.client.device.followed_server import server_of
 
         if self.server is None or self.server.question_key is None:
@@ -129,7 +126,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
         """
         if self.policy.vouched_by is None or self.server is None:
             return None
-        from fedboard.client.device.newest_roster import NewestRoster
+        from fedboard.client.device.records import NewestRoster
         from fedboard.common.keys.roster import IdentityKey
         from fedboard.common.protocols.shared.sessions import Voucher
 
@@ -150,7 +147,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
         Args:
             server: name of its key, see ``Asker.id``; whoever only deletes them needs none.
         """
-        from fedboard.client.answering.kept_answers import KeptAnswers
+        from fedboard.client.device.records import KeptAnswers
 
         seconds = self.policy.answers_kept_hours * 3600
         return KeptAnswers(self.state / "answers", server=server, seconds=seconds)
@@ -161,7 +158,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
         Raises:
             InputError: the file is damaged.
         """
-        from fedboard.client.answering.refusal_counts import RefusalCounts
+        from fedboard.client.device.records import RefusalCounts
 
         return RefusalCounts(self.state / "refusals.json")
 
@@ -171,7 +168,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
         Raises:
             InputError: the file is damaged.
         """
-        from fedboard.client.device.asked_questions import AskedQuestions
+        from fedboard.client.device.records import AskedQuestions
 
         return AskedQuestions(self.state / "questions.json")
 
@@ -278,8 +275,8 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
         PrivacyError: the ledger was tampered with, or another process is answering for this device.
         StorageError: a file is damaged or cannot be written.
     """
-    from fedboard.client.answering.booked_rounds import BookedRounds
     from fedboard.client.device.gate import DeviceGate
+    from fedboard.client.device.records import BookedRounds
 
     config = load_device(path)
     with ExitStack() as stack:

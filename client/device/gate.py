@@ -13,26 +13,24 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.booked_rounds import BookedRounds
-from fedboard.client.answering.kept_answers import KeptAnswers
-from fedboard.client.answering.refusal_counts import RefusalCounts
-from fedboard.client.answering.rounds import Scale
+from fedboard.client.answering.rounds import Asker, Scale
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.seen import CosignedBoards, run_stem
 from fedboard.client.boards.soundness import has_sound_arrays
-from fedboard.client.device.asked_questions import AskedQuestions
-from fedboard.client.device.board_policy import MOST_RELEASES, require_certified
 from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.device.policy import Policy
-from fedboard.client.device.protocol_policy import relied_on
-from fedboard.client.device.question_policy import (
+from fedboard.client.device.promises import (
+    MOST_RELEASES,
+    catalogue_digest,
     is_question,
     limits_of,
+    relied_on,
+    require_certified,
     require_task_allowed,
     statement_of,
+    terms_of,
 )
-from fedboard.client.device.run_terms import catalogue_digest, terms_of
+from fedboard.client.device.records import AskedQuestions, BookedRounds, KeptAnswers, RefusalCounts
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, InputError, PrivacyError

@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fedboard.client.boards.cache import CachedBoard
-from fedboard.client.device.asked_questions import AskedQuestion
 from fedboard.client.device.config import DeviceConfig
 from fedboard.client.device.ledger import GivenRelease
 from fedboard.client.device.policy import Policy
+from fedboard.client.device.records import AskedQuestion
 from fedboard.client.ratings.store import RatingStore
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of

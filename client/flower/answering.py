@@ -12,9 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
 
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.open_gate import OpenGate
-from fedboard.client.answering.rounds import respond
+from fedboard.client.answering.rounds import Asker, OpenGate, respond
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples

@@ -10,14 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
-from pathlib import Path
 
 from fedboard.client.guarantee.evidence import Evidence
 from fedboard.client.guarantee.facts import accounting_of, cut, least_shares, mechanisms_of
-from fedboard.client.guarantee.holding import require_holds
+from fedboard.client.guarantee.verification import require_holds
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import InputError
-from fedboard.common.files import write_atomically
 from fedboard.common.privacy.accounting.guarantee import (
     in_hundred,
     right_bets,
@@ -118,23 +115,15 @@ class Label:
         return SIMULATION if self.simulation else PRIVATE
 
 
-def write_label(path: Path, evidence: Evidence) -> Label:
-    """Verify, and write the label: of a certificate that holds, and of nothing else.
-
-    Args:
-        path: ends in .html; replaced where it is there.
-        evidence: what is there of the run.
+def verified_label(evidence: Evidence) -> Label:
+    """Verify, and make the label: of a certificate that holds, and of nothing else.
 
     Raises:
         FedboardError: it does not hold.
-        InputError: another kind of file, or nothing was released yet.
+        InputError: nothing was released yet.
     """
-    if path.suffix.lower() != ".html":
-        raise InputError(f"{path}: a label is written as .html; end the file's name with it")
     require_holds(evidence, "no label is written")
-    label = label_of(evidence.certificate)
-    write_atomically(path, label_page(label).encode("utf-8"))
-    return label
+    return label_of(evidence.certificate)
 
 
 def label_of(certificate: Certificate) -> Label:

@@ -10,7 +10,7 @@ from importlib.resources import files
 
 from fedboard.client.guarantee.evidence import Evidence
 from fedboard.client.guarantee.facts import as_line, is_by_curve, least_shares, mechanisms_of
-from fedboard.client.guarantee.holding import require_holds
+from fedboard.client.guarantee.verification import require_holds
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.guarantee import in_hundred, right_bets
@@ -286,5 +286,6 @@ def _evidence(certificate: Certificate) -> str:
     )
     return (
         f"Every number here follows from the certificate with SHA-256 {certificate.digest}.{board} `fedboard "
-        "certificate verify` recomputes the certificate, `fedboard certificate registry` writes this record anew."
+        "certificate verify` recomputes the certificate, `fedboard certificate show --as registry` writes this "
+        "record anew."
     )

@@ -1,4 +1,5 @@
-"""A device's calls to its server: fetch a question, hand in the answer, each signed, over one TLS channel.
+"""A device's calls to its server: fetch a question, hand in the answer, each signed, over one TLS channel; and what
+it counts of them.
 
 What comes is bounded before it is kept, and nothing of it is followed, unpacked or executed. A channel that failed
 is closed, so that the pauses between two attempts are the device's own.
@@ -6,17 +7,18 @@ is closed, so that the pauses between two attempts are the device's own.
 
 import hashlib
 import io
+import logging
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from importlib.metadata import version
 from typing import Any, Final
 
 import grpc
 
 from fedboard.client.boards.authority import OUT_OF_DATE
-from fedboard.client.node.tally import Traffic, Trouble
 from fedboard.common.errors import FedboardError
 from fedboard.common.wire.devices import (
     CHUNK_BYTES,
@@ -28,6 +30,64 @@ from fedboard.common.wire.devices import (
     seconds_for,
 )
 from fedboard.common.wire.devices_pb2 import AnswerChunk, AnswerReceipt, WorkPart, WorkRequest
+from fedboard.common.wire.refusals import Refusal
+
+_log = logging.getLogger(__name__)
+
+
+class Trouble(StrEnum):
+    """Why a node gets no work; the only words that are logged about it."""
+
+    UNREACHABLE = "unreachable"
+    """Nobody answers at the address, or somebody without a certificate of the authority."""
+    EXPIRED = "certificate-expired"
+    """The server's certificate has expired, or is not valid yet: of this machine's clock or of that one's."""
+    NOT_ADMITTED = "not-admitted"
+    """The key is not registered, or the clocks are minutes apart."""
+    TAKEN = "taken"
+    """Another process with this key has called since, or the clock of this machine went back."""
+    ROUND_OVER = "round-over"
+    """The server no longer waits for the answer."""
+    REFUSED = "refused"
+    """The server answers with an error, or with what is no answer."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Traffic:
+    """Bytes of bodies, without headers and TLS."""
+
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What a node did since it started."""
+
+    asked: int = 0
+    answered: int = 0
+    """Replies that the server took, also refusals and failures."""
+    refused: int = 0
+    """Questions that the device answered with a code alone; see ``refuse``."""
+    undelivered: int = 0
+    """Replies that the server did not take."""
+    codes: set[Refusal] = field(default_factory=set)
+    """Why it refused."""
+    traffic: Traffic = field(default_factory=Traffic)
+    """With the server."""
+
+    @property
+    def given(self) -> int:
+        """Questions that got an answer of this device."""
+        return self.asked - self.refused
+
+    def refuse(self, code: Refusal) -> None:
+        """Count a refusal; each code is logged once."""
+        self.refused += 1
+        if code not in self.codes:
+            _log.warning("refused: %s; later ones are counted (`fedboard status`)", code.value)
+            self.codes.add(code)
+
 
 _SLACK_BYTES: Final = 1 << 16
 _INSTALLED: Final = version("fedboard")

@@ -13,9 +13,8 @@ from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fedboard.client.page.contents import HeldBoard, pins_of, require_alike, require_shown
+from fedboard.client.page.boards import HeldBoard, pins_of, require_alike, require_shown, script_folder
 from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
-from fedboard.client.page.own_script import script_folder
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically

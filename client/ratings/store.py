@@ -1,4 +1,6 @@
-"""One person's ratings in a file of her own: SQLite, readable by her account alone, erased when deleted.
+"""Which item of a catalogue a rating is about: by id, or by the title that was typed before there was a board.
+
+One person's ratings in a file of her own: SQLite, readable by her account alone, erased when deleted.
 
 Ratings are kept by the publisher's item id, not by number, so that a new catalogue does not break them. A title
 that was typed before there was a board is kept as it is, and found in the catalogue when one comes.
@@ -18,12 +20,37 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.ratings.placing import placed as placed_items
+from fedboard.client.recommending.catalogue_search import ItemIndex
 from fedboard.client.recommending.recommend import rating_range_of
-from fedboard.common.board import Board
+from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.privacy.ledger.durable import transaction
+
+
+def placed_items(items: Iterable[str], catalogue: Catalogue) -> dict[str, int]:
+    """Item as the store names it -> its number in the catalogue; what is on no item is left out.
+
+    An id goes before a title that reads the same. A title that several items share is on none of them. Where two
+    entries of the store name one item, the id counts, or else the first in the order of the store.
+
+    Args:
+        items: as the store has them. Private.
+        catalogue: of the board. Public.
+    """
+    own = list(items)
+    numbers = {item_id: number for number, item_id in enumerate(catalogue.item_ids)}
+    found = {item: numbers[item] for item in own if item in numbers}
+    others = [item for item in own if item not in numbers]
+    if others and catalogue.titles is not None:
+        index, taken = ItemIndex(catalogue), set(found.values())
+        for item in others:
+            number = index.titled(item)
+            if number is not None and number not in taken:
+                found[item] = number
+                taken.add(number)
+    return found
+
 
 _APPLICATION = 0x46425253  # "FBRS", so that the file tells what it is
 _SCHEMA = 1

@@ -136,8 +136,8 @@ def rebuild_task(board: Board, *, backend: str = "numpy", features: FloatArray |
     """
     if board.task == QUESTION:
         raise InputError(
-            "this board is about a question to a fleet: its last one holds the answer, see `fedboard ask answers`, "
-            "and nothing is recommended by it"
+            "this board is about a question to a fleet: its last one holds the answer, see `fedboard query "
+            "results`, and nothing is recommended by it"
         )
     if not learns_from_ratings(board.task):
         raise InputError(

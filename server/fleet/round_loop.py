@@ -233,7 +233,7 @@ class RoundLoop:
                 self._give_up(put, tries.problem or "its runs ended")
                 return
         self._left_out.add(put.number)
-        self._say(f"{put.name} is answered: fedboard ask answers")
+        self._say(f"{put.name} is answered: fedboard query results")
 
     def _next(self) -> PutQuery | None:
         for put in queries_of(self._state):

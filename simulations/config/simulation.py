@@ -158,7 +158,7 @@ class PrivacyConfig(Section, frozen=True, kw_only=True):
     personal: tuple[PersonalLevel, ...] = ()
     """Users with a level of their own; the others have the run's epsilon."""
     population: str | None = None
-    """Account file of the users whose data this is (``fedboard ledger create-population``): all runs that name
+    """Account file of the users whose data this is (``fedboard ledger create``): all runs that name
     it add up."""
     lineage: str | None = None
     """Id of the lineage in that account which this run counts with, because it builds on its boards; by default

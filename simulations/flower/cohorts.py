@@ -6,12 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.open_gate import OpenGate
-from fedboard.client.answering.rounds import Scale
-from fedboard.client.answering.session_memory import Vault
-from fedboard.client.answering.steps import Client, NoiseOf, secure_noise
-from fedboard.client.device.protocol_policy import stated_protocol
+from fedboard.client.answering.rounds import Asker, OpenGate, Scale
+from fedboard.client.answering.steps import Client, NoiseOf, Vault, secure_noise
+from fedboard.client.device.promises import stated_protocol
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fedboard.client.answering.session_memory import MemoryVault
-from fedboard.client.answering.steps import respond_to
+from fedboard.client.answering.steps import MemoryVault, respond_to
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.nodes import Exchange, Reply
 from fedboard.server.fleet.running import run_job

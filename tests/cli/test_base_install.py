@@ -33,7 +33,7 @@ for arguments in (
     ["--help"],
     ["recommend", ratings, run],
     ["explain", "7", ratings, run],
-    ["neighbours", "7", run],
+    ["explain", "--neighbours", "7", run],
     ["ratings", "init", "--epsilon", "50"],
     ["ratings", "import", ratings, "--board", run],
     ["ratings", "list"],
@@ -42,7 +42,7 @@ for arguments in (
     ["certificate", "show", run],
     ["certificate", "verify", run],
     ["certificate", "verify", run, "--simulation"],
-    ["certificate", "label", run, "--out", "label.html", "--simulation"],
+    ["certificate", "show", "--as", "label", run, "--out", "label.html", "--simulation"],
     ["simulate", "--data", "synthetic"],
 ):
     result = CliRunner().invoke(commands, arguments)

@@ -223,12 +223,12 @@ def test_what_is_no_board_for_recommend_says_what_to_type(
 
 
 def test_neighbours_are_listed_by_title(fedboard: Command, finished: Path) -> None:
-    result = fedboard("neighbours", "7", finished, "-k", "3", "--json")
+    result = fedboard("explain", "--neighbours", "7", finished, "-k", "3", "--json")
 
     record = json.loads(result.stdout)
     assert record["item_id"] == "7"
     assert len(record["neighbours"]) == 3
-    told = fedboard("neighbours", record["title"], finished, "-k", "3").stdout
+    told = fedboard("explain", "--neighbours", record["title"], finished, "-k", "3").stdout
     assert told.startswith("NOT PRIVATE: ")
     assert told.count("\n") == 8
 

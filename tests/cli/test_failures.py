@@ -199,7 +199,9 @@ def test_a_device_gets_sentences_too(fedboard: Command, finished: Path, tmp_path
     assert "no ratings can be read" in sentence(fedboard("recommend", tmp_path / "no.csv", finished))
     assert "no such file or directory" in sentence(fedboard("recommend", mine, tmp_path / "no"))
     assert "not a complete fedboard board" in sentence(fedboard("recommend", mine, mine))
-    assert "not in the board's catalogue" in sentence(fedboard("neighbours", "nothing like it", finished))
+    assert "not in the board's catalogue" in sentence(
+        fedboard("explain", "--neighbours", "nothing like it", finished)
+    )
     early = finished / "boards" / "board-0001.board"
     assert "has learnt nothing about the items yet" in sentence(fedboard("recommend", mine, early))
 

@@ -39,7 +39,7 @@ def test_the_question_of_the_readme_is_answered(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (line,) = (line for line in SHOWN if line.startswith("fedboard ask"))
+    (line,) = (line for line in SHOWN if line.startswith("fedboard query"))
 
     told = fedboard(*shlex.split(line.replace("ml-1m.zip", "synthetic"))[1:])
 

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.rounds import Gate, RatingSource, respond
+from fedboard.client.answering.rounds import Asker, Gate, RatingSource, respond
 from fedboard.common.board import Board
 from fedboard.common.rounds.question import Question
 from fedboard.common.wire.sealing import Envelope, ReplyKey, is_sealed

@@ -7,9 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.client.answering.booked_rounds import BookedRounds
-from fedboard.client.answering.kept_answers import KeptAnswers
-from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import respond
 from fedboard.client.answering.steps import Client, respond_step
 from fedboard.client.boards.cache import BoardCache
@@ -17,6 +14,7 @@ from fedboard.client.boards.seen import CosignedBoards
 from fedboard.client.device.gate import DeviceGate
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.policy import Policy
+from fedboard.client.device.records import BookedRounds, KeptAnswers, RefusalCounts
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger

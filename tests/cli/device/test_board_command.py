@@ -1,4 +1,4 @@
-"""``fedboard board``: export, serve, fetch, verify, as a person would."""
+"""``fedboard board``: export, serve, fetch, and verifying a mirror, as a person would."""
 
 import json
 import os
@@ -78,7 +78,7 @@ def test_a_run_is_not_exported_without_the_ledger_that_booked_what_its_boards_st
     none = fedboard(*export)
 
     assert (other.exit_code, none.exit_code) == (ExitCode.REFUSED, ExitCode.REFUSED)
-    assert "the ledger booked 3 releases, the certificate lists 4; its boards are not signed" in other.stderr
+    assert "4 releases certified, 3 booked when it was published; its boards are not signed" in other.stderr
     assert "the run's ledger is not there" in none.stderr
     assert not (tmp_path / "mirror").exists()
 
@@ -144,36 +144,36 @@ def test_another_key_is_refused_with_a_code(tmp_path, exported):
 
 def test_verify_passes_a_whole_mirror_and_fails_a_damaged_one(tmp_path, exported):
     public = tmp_path / "keys/board-signing.pub"
-    assert fedboard("board", "verify", exported, "--key", public).exit_code == 0
+    assert fedboard("certificate", "verify", exported, "--key", public).exit_code == 0
     largest = max((exported / "files").iterdir(), key=lambda path: path.stat().st_size)
     largest.write_bytes(largest.read_bytes()[:-1] + b"?")
 
-    done = fedboard("board", "verify", exported, "--key", public, "--json")
+    done = fedboard("certificate", "verify", exported, "--key", public, "--json")
 
     assert done.exit_code == 1
-    failed = [finding for finding in json.loads(done.stdout)["findings"] if not finding["passed"]]
+    failed = json.loads(done.stdout)["failed"]
     assert [finding["detail"].partition(":")[0] for finding in failed] == ["wrong-digest"]
 
 
 def test_verify_lists_what_failed_last_and_what_passed_only_if_asked(tmp_path, exported):
     public = tmp_path / "keys/board-signing.pub"
-    whole = fedboard("board", "verify", exported, "--key", public)
-    assert whole.stdout == "0 of 6 failed\n"
+    whole = fedboard("certificate", "verify", exported, "--key", public)
+    assert whole.stdout.startswith(f"All 21 checks passed: {exported}.\nprivate: ")
     newest = json.loads(json.loads((exported / "latest.json").read_text())["content"])
     damaged = exported / "files" / newest["file"]["sha256"]
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
 
-    told = fedboard("board", "verify", exported, "--key", public).stdout.splitlines()
-    every = fedboard("board", "verify", exported, "--key", public, "--all").stdout.splitlines()
-    small = fedboard("board", "verify", exported, "--key", public, "--max-bytes", "1")
+    told = fedboard("certificate", "verify", exported, "--key", public).stdout.splitlines()
+    every = fedboard("certificate", "verify", exported, "--key", public, "--all").stdout.splitlines()
+    small = fedboard("certificate", "verify", exported, "--key", public, "--max-bytes", "1")
 
-    assert (told[-1], every[-1]) == ("1 of 6 failed",) * 2
+    assert told[-1] == every[-1] == f"1 of 21 checks failed: do not rely on {exported}."
     assert [line.split()[0] for line in told[:-1] if line.startswith("FAILED")] == ["FAILED"]
-    assert sum(line.startswith("ok ") for line in every) == 5
-    assert every[-3].startswith("FAILED")
+    assert sum(line.startswith("ok ") for line in every) == 20
     assert not any(line.startswith("ok ") for line in told)
     assert small.exit_code == 1
-    assert small.stdout.splitlines()[-1] == "0 of 6 failed, 3 could not be checked"
+    assert small.stdout.count("could not be looked at: too-large") == 18
+    assert small.stdout.splitlines()[-1].startswith("18 of 21 checks failed")
 
 
 def in_a_process(*arguments, cwd):
@@ -315,7 +315,7 @@ def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated)
 
     for command in (
         ("recommend", mine, boards),
-        ("neighbours", "1", boards),
+        ("explain", "--neighbours", "1", boards),
         ("explain", "1", mine, boards),
     ):
         text, record = fedboard(*command), json.loads(fedboard(*command, "--json").stdout)
@@ -326,8 +326,8 @@ def test_everything_that_is_printed_of_a_simulation_says_so(tmp_path, simulated)
 def test_what_is_printed_of_a_private_board_is_not_marked(tmp_path, exported):
     fetched(tmp_path, exported)
 
-    text = fedboard("neighbours", "1", tmp_path / "mine")
-    record = json.loads(fedboard("neighbours", "1", tmp_path / "mine", "--json").stdout)
+    text = fedboard("explain", "--neighbours", "1", tmp_path / "mine")
+    record = json.loads(fedboard("explain", "--neighbours", "1", tmp_path / "mine", "--json").stdout)
 
     assert "PRIVATE" not in text.stdout
     assert (record["private"], record["noise"]) == (True, "private")
@@ -337,17 +337,17 @@ def test_what_is_printed_of_a_private_board_is_not_marked(tmp_path, exported):
 def test_verify_tells_a_simulation_by_its_exit_code(tmp_path, exported, simulated):
     public = tmp_path / "keys/board-signing.pub"
     private, found = (
-        fedboard("board", "verify", place, "--key", public, "--json") for place in (exported, simulated)
+        fedboard("certificate", "verify", place, "--key", public, "--json") for place in (exported, simulated)
     )
-    accepted = fedboard("board", "verify", simulated, "--key", public, "--simulation")
+    accepted = fedboard("certificate", "verify", simulated, "--key", public, "--simulation")
 
     assert private.exit_code == 0
     assert json.loads(private.stdout)["private"] is True
     assert found.exit_code == ExitCode.NOT_PRIVATE
     record = json.loads(found.stdout)
-    assert (record["passed"], record["private"], record["noise"]) == (True, False, "simulation")
+    assert (record["holds"], record["private"], record["noise"]) == (True, False, "simulation")
     assert accepted.exit_code == 0
-    assert accepted.stdout.startswith(VERDICT)
+    assert VERDICT in accepted.stdout
 
 
 def with_mirror(tmp_path: Path, mirror: Path, policy: str = "") -> Path:

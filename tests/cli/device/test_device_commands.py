@@ -86,36 +86,36 @@ def test_an_export_is_its_owners_alone_and_keeps_what_is_there(
     ok(fedboard("ratings", "add", "7", "4.5"))
     before = os.umask(0)
     try:
-        ok(fedboard("ratings", "export", "out.csv"))
+        ok(fedboard("ratings", "list", "--csv", "out.csv"))
     finally:
         os.umask(before)
     file = tmp_path / "out.csv"
     written = file.read_text()
     ok(fedboard("ratings", "add", "9", "1"))
 
-    kept = fedboard("ratings", "export", "out.csv")
+    kept = fedboard("ratings", "list", "--csv", "out.csv")
 
     assert file.stat().st_mode & 0o777 == 0o600
     assert kept.exit_code == 2
     assert "--force" in kept.stderr
     assert file.read_text() == written
     file.chmod(0o644)
-    ok(fedboard("ratings", "export", "out.csv", "--force"))
+    ok(fedboard("ratings", "list", "--csv", "out.csv", "--force"))
     assert file.stat().st_mode & 0o777 == 0o600
     assert file.read_text().splitlines()[1:] == ["7,4.5,", "9,1,"]
-    assert fedboard("ratings", "export", "/dev/null", "--force").exit_code == 2
+    assert fedboard("ratings", "list", "--csv", "/dev/null", "--force").exit_code == 2
 
 
 def test_what_is_exported_is_imported_as_it_was(fedboard: Command, device: Path, finished: Path) -> None:
     for item, rating in (("1", "5"), ("2", "1.5")):
         ok(fedboard("ratings", "add", item, rating))
-    ok(fedboard("ratings", "export", "out.csv", "--board", finished))
+    ok(fedboard("ratings", "list", "--csv", "out.csv", "--board", finished))
     before = listed(fedboard)
-    ok(fedboard("ratings", "delete-all", "--yes"))
+    ok(fedboard("ratings", "remove", "--all", "--yes"))
     assert listed(fedboard) == {}
     ok(fedboard("ratings", "import", "out.csv"))
     assert listed(fedboard) == before
-    assert ok(fedboard("ratings", "export")).startswith("item,rating,timestamp\n1,5,\n")
+    assert ok(fedboard("ratings", "list", "--csv", "-")).startswith("item,rating,timestamp\n1,5,\n")
 
 
 def test_items_are_named_by_title_where_there_is_a_board(
@@ -138,14 +138,14 @@ def test_deletion_takes_the_kept_answers_along_and_asks_first(fedboard: Command,
     answers = device.parent / "state" / "answers"
     answers.mkdir(parents=True)
     (answers / "0.answer").write_bytes(b"rows of the-secret-item")
-    assert fedboard("ratings", "delete-all").exit_code != 0
+    assert fedboard("ratings", "remove", "--all").exit_code != 0
     assert listed(fedboard) == {"the-secret-item": 4.0}
 
     assert ok(fedboard("ratings", "add", "another", "2")) == "added: another  2\n"
     ok(fedboard("ratings", "remove", "another"))
     assert list(answers.iterdir()) == []
     (answers / "0.answer").write_bytes(b"rows of the-secret-item")
-    assert ok(fedboard("ratings", "delete-all", "--yes")) == "1 ratings and 1 kept answers deleted\n"
+    assert ok(fedboard("ratings", "remove", "--all", "--yes")) == "1 ratings and 1 kept answers deleted\n"
     files = [path for path in device.parent.rglob("*") if path.is_file()]
     assert not [path for path in files if b"the-secret-item" in path.read_bytes()]
 

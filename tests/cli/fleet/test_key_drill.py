@@ -82,7 +82,7 @@ def test_whoever_verifies_or_writes_a_page_refuses_the_stolen_key(
 ) -> None:
     for mirror, refused in ((drill.mirror("second"), False), (theft, True)):
         page = command("board", "page", mirror, "--key", drill.pinned, "--out", tmp_path / "page.html")
-        verify = command("board", "verify", mirror, "--key", drill.pinned)
+        verify = command("certificate", "verify", mirror, "--key", drill.pinned)
         assert (page.exit_code != 0, verify.exit_code != 0) == (refused, refused)
         assert ("bad-signature" in page.stderr, "bad-signature" in verify.stderr) == (refused, refused)
     data = (tmp_path / "page.html").read_text()
@@ -124,7 +124,7 @@ def test_a_running_service_takes_the_new_root_and_key_without_a_restart(drill: D
             lambda: fetch(place, drill.pinned, cache) == "5" and (cache / "roots" / "2.root.json").exists()
         )
 
-        assert command("board", "verify", place, "--key", drill.pinned).exit_code == 0
+        assert command("certificate", "verify", place, "--key", drill.pinned).exit_code == 0
         assert fetch(drill.mirror("theft"), drill.pinned, cache) == "bad-signature"
 
 
@@ -251,7 +251,7 @@ def test_earlier_boards_are_vouched_for_by_the_new_key_and_may_not_pass_for_the_
 ) -> None:
     """What the old key signed counts as far as the chain of the new one names it, and no further."""
     mirror = drill.mirror("third")
-    assert command("board", "verify", mirror, "--key", drill.pinned).exit_code == 0
+    assert command("certificate", "verify", mirror, "--key", drill.pinned).exit_code == 0
     feed = BoardFeed(FolderSource(mirror), PinnedKey.read(drill.pinned), BoardCache(tmp_path / "cache"))
     assert [feed.fetch(version).manifest.version for version in (2, 3, 4, 5)] == [2, 3, 4, 5]
 

@@ -1,4 +1,4 @@
-"""``fedboard ask``: answers, who pays, and what is refused."""
+"""``fedboard query``: answers, who pays, and what is refused."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def ratings(tmp_path: Path) -> Path:
 def question(fedboard: Command, ratings: Path, tmp_path: Path) -> Command:
     def asked(kind: str, *arguments: str | Path) -> Result:
         common = ("--data", ratings, "--rating-range", "1,5", "--epsilon", "0.5")
-        return fedboard("ask", kind, *common, *arguments)
+        return fedboard("query", kind, *common, *arguments)
 
     return asked
 
@@ -55,13 +55,13 @@ def test_a_first_question_makes_its_ledger_and_later_ones_use_it_up(
     assert Certificate.from_dict(told[1]["certificate"]).holds
     assert third.exit_code != 0
     assert "question-3' is refused: spent epsilon 1, with it 1.5" in third.stderr
-    assert fedboard("ledger", "verify", ledger).exit_code == 0
+    assert fedboard("certificate", "verify", ledger).exit_code == 0
     account = fedboard("account", "epsilon", ledger, "--json")
     assert json.loads(account.stdout)["epsilon"] == pytest.approx(
         1.0
     )  # not the 0.99 of a plan's loss distributions
     assert "the budget, which holds however each was chosen" in fedboard("account", "epsilon", ledger).stdout
-    left = fedboard("account", "left", ledger).stdout
+    left = fedboard("ledger", "show", ledger).stdout
     assert "Nothing is left for Gaussian releases." in left
     assert "Left for questions of delta 0 if it stays at those: epsilon 0." in left
 
@@ -96,9 +96,9 @@ def test_a_certificate_that_states_a_plan_which_its_ledger_has_not_is_caught(
     assert not honest.planned
     assert forged.holds
     for certificate, holds in ((honest, True), (forged, False)):
-        findings = verify_evidence(Evidence(certificate=certificate, ledger=ledger))
-        assert [finding.check for finding in findings if not finding.passed] == (
-            [] if holds else ["commitment", "booked releases"]
+        failed = verify_evidence(Evidence(certificate=certificate, ledger=ledger)).failed
+        assert [finding.check for finding in failed] == (
+            [] if holds else ["published releases", "commitment"]
         )
 
 
@@ -106,9 +106,7 @@ def test_a_population_pays_and_counts_the_question_beside_its_runs(
     question: Command, fedboard: Command, tmp_path: Path
 ) -> None:
     account = tmp_path / "members.ledger"
-    assert (
-        fedboard("ledger", "create-population", account, "--epsilon", "1", "--delta", "1e-6").exit_code == 0
-    )
+    assert fedboard("ledger", "create", account, "--epsilon", "1", "--delta", "1e-6").exit_code == 0
     told = json.loads(question("mean", "--population", account, "--json").stdout)
     again = question("mean", "--population", account)
     beyond = question("mean", "--population", account)
@@ -119,7 +117,7 @@ def test_a_population_pays_and_counts_the_question_beside_its_runs(
     assert "the budget is 1" in beyond.stderr
     with Population.open(account, read_only=True) as population:
         assert [len(member.booked) for member in population.members()] == [2]
-    assert fedboard("ledger", "verify", account).exit_code == 0
+    assert fedboard("certificate", "verify", account).exit_code == 0
 
 
 def test_seeded_answers_repeat_and_say_that_they_protect_nobody(question: Command, tmp_path: Path) -> None:
@@ -199,7 +197,7 @@ def test_ratings_are_not_read_for_a_question_that_cannot_be_asked(
     usual = {"--rating-range": "1,5", "--epsilon": "0.5", "--ledger": str(ledger), "--budget": "1"}
     given = {**usual, **dict(zip(own[::2], own[1::2], strict=True))}
 
-    result = fedboard("ask", kind, "--data", unreadable, *(word for pair in given.items() for word in pair))
+    result = fedboard("query", kind, "--data", unreadable, *(word for pair in given.items() for word in pair))
 
     assert result.exit_code != 0
     assert sentence in " ".join(result.stderr.split())

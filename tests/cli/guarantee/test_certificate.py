@@ -51,13 +51,13 @@ def test_a_sound_run_passes_with_its_board_and_ledger(fedboard: Command, secret:
     assert text.exit_code == as_json.exit_code == 0
     assert "checks passed: certificate, board and ledger." in text.stdout
     assert "\nprivate: no seed reproduces the noise" in text.stdout
-    assert json.loads(as_json.stdout) | {"checks": 0} == {
-        "holds": True,
-        "private": True,
-        "noise": "private",
-        "checks": 0,
-        "failed": [],
-    }
+    record = json.loads(as_json.stdout)
+    assert (record["holds"], record["private"], record["noise"], record["failed"]) == (
+        True,
+        True,
+        "private",
+        [],
+    )
 
 
 def test_a_run_that_holds_but_whose_noise_is_seeded_has_an_exit_code_of_its_own(
@@ -243,7 +243,7 @@ def test_an_edited_certificate_is_caught(
     assert "carried certificate" in failed or "digest" in failed
     text = fedboard("certificate", "verify", run / "certificate.json")
     assert text.exit_code == 1
-    assert "do not rely on this certificate" in text.stdout
+    assert "do not rely on the certificate" in text.stdout
 
 
 def test_another_board_than_the_certified_one_is_caught(fedboard: Command, run: Path) -> None:
@@ -263,8 +263,8 @@ def test_a_ledger_that_says_something_else_is_caught(fedboard: Command, run: Pat
 
     result = fedboard("certificate", "verify", run, "--json")
 
-    assert failed_checks(result) == ["ledger"]
-    assert "tampered" in json.loads(result.stdout)["failed"][0]["detail"]
+    assert failed_checks(result) == ["published head", "booked releases"]
+    assert "rows were cut off" in json.loads(result.stdout)["failed"][0]["detail"]
 
 
 @pytest.mark.parametrize(
@@ -312,10 +312,10 @@ def test_a_run_gets_a_label_and_a_record_as_long_as_its_ledger_agrees(
 ) -> None:
     place = tmp_path / "record.yaml"
 
-    label = fedboard("certificate", "label", secret, "--out", tmp_path / "label.html")
-    record = fedboard("certificate", "registry", secret, "--out", place)
-    simulated = fedboard("certificate", "label", finished, "--out", tmp_path / "red.html")
-    unregistered = fedboard("certificate", "registry", finished)
+    label = fedboard("certificate", "show", "--as", "label", secret, "--out", tmp_path / "label.html")
+    record = fedboard("certificate", "show", "--as", "registry", secret, "--out", place)
+    simulated = fedboard("certificate", "show", "--as", "label", finished, "--out", tmp_path / "red.html")
+    unregistered = fedboard("certificate", "show", "--as", "registry", finished)
 
     assert [label.exit_code, record.exit_code] == [0, 0], record.stderr
     assert (simulated.exit_code, unregistered.exit_code) == (ExitCode.NOT_PRIVATE, ExitCode.REFUSED)
@@ -324,5 +324,5 @@ def test_a_run_gets_a_label_and_a_record_as_long_as_its_ledger_agrees(
         connection.execute("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)")
     connection.close()
     for command in (("label", run, "--out", tmp_path / "no.html"), ("registry", run)):
-        assert fedboard("certificate", *command).exit_code == ExitCode.FAILED
+        assert fedboard("certificate", "show", "--as", *command).exit_code == ExitCode.FAILED
     assert not (tmp_path / "no.html").exists()

@@ -1,4 +1,4 @@
-"""``fedboard certificate label`` and ``registry``, from the command line: of what holds, and of nothing else."""
+"""``fedboard certificate show --as label`` and ``registry``: of what holds, and of nothing else."""
 
 import json
 from collections.abc import Callable
@@ -19,12 +19,11 @@ def file_of(place: Path, plain: dict[str, Any]) -> Path:
     return place
 
 
-@pytest.mark.parametrize("suffix", ["html", "HTML"])
-def test_a_private_certificate_gets_a_label(fedboard: Command, tmp_path: Path, suffix: str) -> None:
+def test_a_private_certificate_gets_a_label(fedboard: Command, tmp_path: Path) -> None:
     target = file_of(tmp_path / "certificate.json", certificate_of().to_dict())
-    place = tmp_path / f"label.{suffix}"
+    place = tmp_path / "label.html"
 
-    result = fedboard("certificate", "label", target, "--out", place)
+    result = fedboard("certificate", "show", "--as", "label", target, "--out", place)
 
     assert (result.exit_code, result.stderr) == (ExitCode.DONE, "")
     assert result.stdout.startswith(
@@ -37,7 +36,7 @@ def test_a_private_certificate_gets_a_label(fedboard: Command, tmp_path: Path, s
 
 def test_a_simulation_gets_a_red_one_and_an_exit_code_of_its_own(fedboard: Command, tmp_path: Path) -> None:
     target = file_of(tmp_path / "certificate.json", certificate_of(noise=SeededNoise(1)).to_dict())
-    command = ("certificate", "label", target, "--out", tmp_path / "label.html")
+    command = ("certificate", "show", "--as", "label", target, "--out", tmp_path / "label.html")
 
     told, accepted = fedboard(*command), fedboard(*command, "--simulation")
 
@@ -67,9 +66,9 @@ def test_what_does_not_hold_gets_none(
     plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
     target = file_of(tmp_path / "certificate.json", plain)
 
-    result = fedboard("certificate", "label", target, "--out", tmp_path / "label.html")
+    result = fedboard("certificate", "show", "--as", "label", target, "--out", tmp_path / "label.html")
 
-    record = fedboard("certificate", "registry", target, "--out", tmp_path / "record.yaml")
+    record = fedboard("certificate", "show", "--as", "registry", target, "--out", tmp_path / "record.yaml")
 
     assert result.exit_code == record.exit_code == ExitCode.FAILED
     assert "no label is written: " in result.stderr
@@ -78,14 +77,11 @@ def test_what_does_not_hold_gets_none(
     assert not (tmp_path / "label.html").exists()
 
 
-def test_what_cannot_be_labelled_is_said_in_a_sentence(fedboard: Command, tmp_path: Path) -> None:
-    target = file_of(tmp_path / "certificate.json", certificate_of().to_dict())
+def test_nothing_is_promised_before_the_first_release(fedboard: Command, tmp_path: Path) -> None:
     early = file_of(tmp_path / "early.json", certificate_of(events=()).to_dict())
 
-    as_png = fedboard("certificate", "label", target, "--out", tmp_path / "label.png")
-    nothing = fedboard("certificate", "label", early, "--out", tmp_path / "label.html")
+    nothing = fedboard("certificate", "show", "--as", "label", early, "--out", tmp_path / "label.html")
 
-    assert "a label is written as .html" in as_png.stderr
     assert "nothing was released yet" in nothing.stderr
     assert list(tmp_path.glob("label.*")) == []
 
@@ -95,8 +91,8 @@ def test_a_record_is_written_to_a_file_or_told(fedboard: Command, tmp_path: Path
     place = tmp_path / "record.yaml"
 
     written, told = (
-        fedboard("certificate", "registry", target, "--out", place),
-        fedboard("certificate", "registry", target),
+        fedboard("certificate", "show", "--as", "registry", target, "--out", place),
+        fedboard("certificate", "show", "--as", "registry", target),
     )
 
     assert (written.exit_code, told.exit_code) == (ExitCode.DONE, ExitCode.DONE)
@@ -107,7 +103,7 @@ def test_a_record_is_written_to_a_file_or_told(fedboard: Command, tmp_path: Path
 def test_a_simulation_gets_no_record(fedboard: Command, tmp_path: Path) -> None:
     target = file_of(tmp_path / "certificate.json", certificate_of(noise=SeededNoise(1)).to_dict())
 
-    refused = fedboard("certificate", "registry", target, "--out", tmp_path / "record.yaml")
+    refused = fedboard("certificate", "show", "--as", "registry", target, "--out", tmp_path / "record.yaml")
 
     assert refused.exit_code == ExitCode.REFUSED
     assert "no record is made of a simulation" in refused.stderr

@@ -104,7 +104,7 @@ def test_a_run_killed_between_the_population_s_ledger_and_its_own_catches_up(
     fedboard: Command, tiny: tuple[str, ...], finished: Path, tmp_path: Path, moment: str
 ) -> None:
     account, out = tmp_path / "population.ledger", tmp_path / "run"
-    assert not fedboard("ledger", "create-population", account, "--epsilon", "6", "--delta", "1e-5").exit_code
+    assert not fedboard("ledger", "create", account, "--epsilon", "6", "--delta", "1e-5").exit_code
     flags = ("--population", account, "--no-baselines", "--out", out)
 
     ended = killed("SIGKILL", moment, 2 if moment == "after:account" else 1, "simulate", *tiny, *flags)
@@ -117,8 +117,8 @@ def test_a_run_killed_between_the_population_s_ledger_and_its_own_catches_up(
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert resumed.exit_code == 0, resumed.stderr
     assert json.loads(resumed.stdout)["board_digest"] == digest(finished)
-    assert fedboard("ledger", "verify", out, "--simulation").exit_code == 0
-    assert fedboard("ledger", "verify", account, "--simulation").exit_code == 0
+    assert fedboard("certificate", "verify", out, "--simulation").exit_code == 0
+    assert fedboard("certificate", "verify", account, "--simulation").exit_code == 0
     with Population.open(account, read_only=True) as population:
         assert population.cost(reserved=True) == pytest.approx(5.0, rel=1e-9)
 
@@ -127,7 +127,7 @@ def test_a_copied_run_is_refused_where_the_account_of_its_people_tells(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
     account, out, copy = tmp_path / "population.ledger", tmp_path / "run", tmp_path / "copy"
-    assert not fedboard("ledger", "create-population", account, "--epsilon", "6", "--delta", "1e-5").exit_code
+    assert not fedboard("ledger", "create", account, "--epsilon", "6", "--delta", "1e-5").exit_code
     flags = ("--noise", "secure", "--no-baselines", "--population", account, "--out", out)
 
     ended = killed("SIGKILL", "after:publish", 3, "simulate", *tiny, *flags)

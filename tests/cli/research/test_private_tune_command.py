@@ -34,7 +34,7 @@ def test_a_private_choice_is_made_told_and_verified(
     made = fedboard(*asked, "--candidate", "clip_norm=0.3,shares.counts=0.1", "--out", out)
     again = fedboard("tune", "--out", out, "--resume", "--json")
     verified = fedboard("certificate", "verify", out / "final")
-    ledger = fedboard("ledger", "verify", out / "ledger.sqlite")
+    ledger = fedboard("certificate", "verify", out / "ledger.sqlite")
 
     assert made.exit_code == again.exit_code == 0, made.output + again.output
     assert verified.exit_code == ledger.exit_code == 0, verified.output + ledger.output

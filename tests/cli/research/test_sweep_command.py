@@ -58,7 +58,7 @@ def test_boards_with_secret_noise_about_the_same_people_are_added_up_or_refused(
 
     refused = fedboard("sweep", *grid, "--out", out)
     left = out.exists()
-    fedboard("ledger", "create-population", account, "--epsilon", "8", "--delta", "1e-5")
+    fedboard("ledger", "create", account, "--epsilon", "8", "--delta", "1e-5")
     paid = fedboard("sweep", *grid, "--out", out, "--population", account)
     certificates = [json.loads(path.read_text()) for path in out.glob("cells/*/certificate.json")]
 

@@ -22,11 +22,10 @@ WITH_JSON = {
 }
 ELSEWHERE = {
     ("audit",): "cli/research/test_audit.py",
-    ("ask", "answers"): "server/fleet/test_queries.py",
-    ("ask", "mean"): "cli/guarantee/test_ask.py",
-    ("ask", "quantile"): "cli/guarantee/test_ask.py",
+    ("query", "results"): "server/fleet/test_queries.py",
+    ("query", "mean"): "cli/guarantee/test_ask.py",
+    ("query", "quantile"): "cli/guarantee/test_ask.py",
     ("board", "fetch"): "cli/device/test_board_command.py",
-    ("board", "verify"): "cli/device/test_board_command.py",
     ("data", "shard"): "cli/research/test_shard_command.py",
     ("data", "split"): "cli/research/test_split_command.py",
     ("demo",): "cli/research/demo/test_demo.py",
@@ -78,15 +77,12 @@ def succeeding(finished: Path, mine: Path, home: Path) -> dict[tuple[str, ...], 
     """What follows the words of a command, so that it succeeds."""
     return {
         ("account", "epsilon"): ("--noise-multiplier", "9", "--releases", "3"),
-        ("account", "left"): (finished,),
+        ("ledger", "show"): (finished,),
         ("account", "noise"): ("--epsilon", "1", "--releases", "3"),
         ("certificate", "show"): (finished,),
         ("certificate", "verify"): (finished, "--simulation"),
         ("data", "info"): ("synthetic",),
         ("explain",): ("7", mine, finished),
-        ("ledger", "show"): (finished,),
-        ("ledger", "verify"): (finished, "--simulation"),
-        ("neighbours",): ("7", finished),
         ("protocols", "show"): ("secure-sum",),
         ("recommend",): (mine, finished),
         ("simulate",): ("--out", finished, "--resume", "--no-report"),
@@ -119,7 +115,7 @@ def test_what_is_no_number_is_null(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_document_that_is_out_is_followed_by_no_second(
     fedboard: Command, finished: Path, tmp_path: Path
 ) -> None:
-    wrong = fedboard("account", "left", finished, "--json", "--plot", tmp_path / "no" / "curve.svg")
+    wrong = fedboard("account", "epsilon", finished, "--json", "--plot", tmp_path / "no" / "curve.svg")
 
     assert wrong.exit_code == 2
     assert "its folder does not exist" in only_document(wrong)["error"]["sentence"]

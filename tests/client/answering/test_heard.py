@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from fedboard.client.answering.session_memory import MemoryVault
-from fedboard.client.answering.steps import Client, respond_to
+from fedboard.client.answering.steps import Client, MemoryVault, respond_to
 from fedboard.common.rounds.question import ROUND, STEP, refusal
 from fedboard.common.rounds.step import StepMessage
 from fedboard.common.wire.refusals import Refusal, RefusedError

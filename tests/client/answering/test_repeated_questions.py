@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.kept_answers import DEFAULT_SECONDS, KeptAnswers
-from fedboard.client.answering.rounds import respond
+from fedboard.client.answering.rounds import Asker, respond
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.device.policy import Policy
+from fedboard.client.device.records import DEFAULT_SECONDS, KeptAnswers
 from fedboard.common.board import Board
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.rounds.question import refusal

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.rounds import Scale, respond
+from fedboard.client.answering.rounds import Asker, Scale, respond
 from fedboard.client.device.status import REASONS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.device.board_policy import MOST_RELEASES
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.policy import Policy
+from fedboard.client.device.promises import MOST_RELEASES
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.privacy.adjacency import Adjacency

@@ -13,7 +13,7 @@ import pytest
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.policy import Policy
-from fedboard.client.device.run_terms import catalogue_digest
+from fedboard.client.device.promises import catalogue_digest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import BudgetExceededError
 from fedboard.common.per_user.personal import SCALE_STEPS

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedboard.client.answering.booked_rounds import BookedRounds
-from fedboard.client.answering.kept_answers import KeptAnswers
-from fedboard.client.answering.refusal_counts import RefusalCounts
 from fedboard.client.answering.rounds import respond
 from fedboard.client.device.gate import DeviceGate
 from fedboard.client.device.ledger import DeviceLedger
 from fedboard.client.device.policy import Policy
+from fedboard.client.device.records import BookedRounds, KeptAnswers, RefusalCounts
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.releases.noise import SecureNoise

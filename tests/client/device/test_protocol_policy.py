@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from fedboard.client.device.policy import Policy
-from fedboard.client.device.protocol_policy import relied_on
+from fedboard.client.device.promises import relied_on
 from fedboard.common.keys.roster import IdentityKey
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, protocol_class, says, sized_protocol
 from fedboard.common.protocols.shared.properties import can_be_vouched, has_second_server

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.client.guarantee.evidence import Evidence
-from fedboard.client.guarantee.label import write_label
+from fedboard.client.guarantee.label import label_page, verified_label
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page
 from tests.common.certificates import certificate_of
@@ -35,7 +35,8 @@ KINDS = {
 def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("labels")
     for name, certificate in KINDS.items():
-        write_label(folder / f"{name}.html", Evidence(certificate=certificate))
+        text = label_page(verified_label(Evidence(certificate=certificate)))
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
     return folder
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.client.joining.joining import join
+from fedboard.client.node.joining import join
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.wire.devices import DeviceKey

@@ -16,10 +16,9 @@ import pytest
 
 from fedboard.client.answering.rounds import RatingSource
 from fedboard.client.answering.steps import SessionGate
-from fedboard.client.node.connection import ServerConnection
+from fedboard.client.device.sections import Server as ServerSection
+from fedboard.client.node.connection import ServerConnection, Trouble
 from fedboard.client.node.node import Node
-from fedboard.client.node.settings import NodeSettings
-from fedboard.client.node.tally import Trouble
 from fedboard.common.errors import InputError
 from fedboard.common.rounds.question import refusal
 from fedboard.common.wire import devices as wire
@@ -30,7 +29,7 @@ from fedboard.server import tls
 from fedboard.server.tls import make_authority
 from tests.server.vouched import vouched_pair
 
-LARGEST = 1000
+LARGEST = 1 << 20
 TAKEN = [b""]
 """An answer is taken."""
 
@@ -62,12 +61,12 @@ class Server:
     says: list[Sequence[bytes] | grpc.StatusCode] = field(default_factory=list)
     heard: list[tuple[str, dict[str, Any], bytes]] = field(default_factory=list)
 
-    def settings(self) -> NodeSettings:
-        return NodeSettings(
-            server=f"{self.host}:{self.port}",
+    def settings(self) -> ServerSection:
+        return ServerSection(
+            address=f"{self.host}:{self.port}",
             authority=self.folder / "authority.pem",
             key=self.folder / "device.key",
-            largest=LARGEST,
+            max_question_megabytes=1,
         )
 
     def service(self, call: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler:

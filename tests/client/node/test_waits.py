@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from fedboard.client.node.tally import Trouble
-from fedboard.client.node.waits import Waits, pause_after
+from fedboard.client.node.connection import Trouble
+from fedboard.client.node.node import Waits, pause_after
 
 
 def test_a_server_that_is_away_is_asked_less_and_less_and_each_trouble_is_said_once(

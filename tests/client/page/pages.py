@@ -11,8 +11,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.client.page.boards import held_board
-from fedboard.client.page.contents import HeldBoard
+from fedboard.client.page.boards import HeldBoard, held_board
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign

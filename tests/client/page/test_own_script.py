@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedboard.client.page.own_script import known_tasks, script_folder
+from fedboard.client.page.boards import known_tasks, script_folder
 from fedboard.common.wire.pages.joining import joined_script
 
 

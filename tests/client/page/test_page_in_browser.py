@@ -16,15 +16,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.client.page.boards import held_board
-from fedboard.client.page.contents import HeldBoard
+from fedboard.client.page.boards import HeldBoard, held_board
 from fedboard.client.page.writing import write_page
-from fedboard.client.ratings.importing import write_ratings
-from fedboard.client.ratings.own_file import read_own_ratings
+from fedboard.client.ratings.own_file import read_own_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
 from fedboard.client.recommending.explain import explain, reasons
-from fedboard.client.recommending.neighbours import nearest_items
-from fedboard.client.recommending.recommend import rating_range_of, recommend
+from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.shown import shown_number

@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedboard.client.page.boards import held_board
-from fedboard.client.page.contents import HeldBoard
+from fedboard.client.page.boards import HeldBoard, held_board
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
 from fedboard.common.boards.packing import pack

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.ratings.importing import read_ratings
+from fedboard.client.ratings.own_file import read_ratings
 from fedboard.common.certificate import Certificate
 from fedboard.common.keys.validity import CLOCK_SECONDS, is_current, utc_seconds
 from fedboard.common.privacy.adjacency import Adjacency

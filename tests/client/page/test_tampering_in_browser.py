@@ -18,8 +18,7 @@ import msgspec
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.client.page.boards import held_board
-from fedboard.client.page.contents import pins_of
+from fedboard.client.page.boards import held_board, pins_of
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedRefusedError

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedboard.client.page.contents import HeldBoard, directions
+from fedboard.client.page.boards import HeldBoard, directions
 from fedboard.client.page.writing import page_of
 from fedboard.common.errors import InputError
 from tests.common.boards.boards import chain

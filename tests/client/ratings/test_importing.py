@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.client.ratings.importing import read_ratings, write_ratings
-from fedboard.client.ratings.own_file import read_own_ratings
+from fedboard.client.ratings.own_file import read_own_ratings, read_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError

@@ -12,7 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from fedboard.client.ratings.importing import read_ratings, write_ratings
+from fedboard.client.ratings.own_file import read_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, StorageError

@@ -4,7 +4,7 @@ from collections.abc import Callable
 import pytest
 
 from fedboard.client.recommending.catalogue_search import ItemIndex, describe
-from fedboard.client.recommending.neighbours import nearest_items
+from fedboard.client.recommending.recommend import nearest_items
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.recommending.neighbours import nearest_items
-from fedboard.client.recommending.recommend import rating_range_of, recommend
+from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import rebuild_task

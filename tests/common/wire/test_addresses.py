@@ -6,7 +6,6 @@ import pytest
 
 from fedboard.client.boards.sources import open_source
 from fedboard.client.device.sections import Server
-from fedboard.client.node.settings import NodeSettings
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.helper.link import HelperLink
@@ -27,7 +26,6 @@ READERS = {
     "link to a helper": lambda text: HelperLink(text, authority=NOWHERE),
     "fleet.toml": lambda text: HelperServer(address=text, authority=NOWHERE, identity="0" * 64),
     "device.toml": lambda text: Server(address=text, authority=NOWHERE, key=NOWHERE),
-    "node": lambda text: NodeSettings(server=text, authority=NOWHERE, key=NOWHERE),
     "grpc source": lambda text: open_source(f"grpc://{text}"),
     "grpcs source": lambda text: open_source(f"grpcs://{text}"),
     "bare source": open_source,

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedboard.client.device.run_terms import terms_of
+from fedboard.client.device.promises import terms_of
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.wire.item_features import CatalogueFeatures

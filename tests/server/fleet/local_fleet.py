@@ -7,10 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.rounds import respond
-from fedboard.client.answering.session_memory import MemoryVault
-from fedboard.client.answering.steps import Client, respond_to
+from fedboard.client.answering.rounds import Asker, respond
+from fedboard.client.answering.steps import Client, MemoryVault, respond_to
 from fedboard.client.device.config import open_device
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort

@@ -21,8 +21,7 @@ from click.testing import CliRunner
 from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
 from fedboard.client.device.status import given_so_far
-from fedboard.client.node.connection import CallError, ServerConnection
-from fedboard.client.node.tally import Trouble
+from fedboard.client.node.connection import CallError, ServerConnection, Trouble
 from fedboard.common.certificate import Certificate
 from fedboard.common.reports.wording import spent
 from fedboard.common.wire.devices import DeviceKey, Method
@@ -165,9 +164,9 @@ def test_a_query_is_answered_by_the_devices_over_tls_and_counts_beside_the_train
     fleet.trained()
     words = ["--fleet", str(fleet.folder / "fleet.toml"), "--json"]
 
-    put = fedboard("ask", "mean", "--epsilon", "0.5", "--no-wait", *words)
+    put = fedboard("query", "mean", "--epsilon", "0.5", "--no-wait", *words)
     fleet.wait(lambda: "question-1 is answered" in fleet.log("server"), "answer")
-    answer = json.loads(fedboard("ask", "answers", "question-1", *words))
+    answer = json.loads(fedboard("query", "results", "question-1", *words))
 
     assert json.loads(put) == {"name": "question-1", "standing": "waiting"}
     low, high = answer["interval"]

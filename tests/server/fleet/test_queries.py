@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from fedboard.client.device.asked_questions import MOST, AskedQuestions
 from fedboard.client.device.config import load_device, open_device
+from fedboard.client.device.records import MOST, AskedQuestions
 from fedboard.client.device.status import given_so_far
 from fedboard.client.ratings.cohort_file import CohortFile
 from fedboard.common.board import Board, Catalogue
@@ -90,7 +90,7 @@ def test_the_answers_are_those_of_the_same_questions_to_all_their_data(asked: As
         put = asked.put(wording)
         asked.run(put)
         of_fleet = told(put).to_dict()
-        of_data = CliRunner().invoke(commands, ["ask", own[0], *map(str, words), *own[1:]])
+        of_data = CliRunner().invoke(commands, ["query", own[0], *map(str, words), *own[1:]])
         assert of_data.exit_code == 0, of_data.stderr
         expected = json.loads(of_data.stdout)
         expected["interval"] = expected["interval"] and tuple(expected["interval"])
@@ -484,11 +484,11 @@ def test_the_list_of_a_device_keeps_the_newest_and_survives_its_process(tmp_path
 
 @pytest.fixture
 def ask(asked: Asked) -> Callable[..., Result]:
-    """``fedboard ask`` to the fleet, of which no server runs."""
+    """``fedboard query`` to the fleet, of which no server runs."""
 
     def typed(*words: str) -> Result:
         fleet = ("--fleet", str(asked.fleet.folder / "fleet.toml"))
-        return CliRunner().invoke(commands, ["ask", *words, *fleet])
+        return CliRunner().invoke(commands, ["query", *words, *fleet])
 
     return typed
 

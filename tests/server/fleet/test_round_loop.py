@@ -177,7 +177,7 @@ def test_a_loop_that_is_killed_goes_on_with_the_query_and_then_with_the_next(
     answering(asked, monkeypatch)
     told.clear()
     with looping(asked.fleet, told):
-        until(lambda: told[-1:] == ["question-2 is answered: fedboard ask answers"])
+        until(lambda: told[-1:] == ["question-2 is answered: fedboard query results"])
 
     assert first.standing() is second.standing() is Standing.ANSWERED
     begun = [sentence.partition(":")[0] for sentence in told if ": mean of ratings" in sentence]

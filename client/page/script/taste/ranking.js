@@ -34,7 +34,7 @@ export function best(scores, k, isAllowed) {
   return heap.sort((one, other) => (worse(one, other) ? 1 : -1));
 }
 
-/** Items nearest to one by the cosine of their factors, as `fedboard neighbours` has them; those learnt alone. */
+/** Items nearest to one by the cosine of their factors, as `fedboard explain --neighbours` has them; those learnt alone. */
 export function neighbours(factors, rank, item, k) {
   const nItems = factors.length / rank;
   const norms = new Float64Array(nItems);

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fedboard.client.recommending.explain import explain
-from fedboard.client.recommending.neighbours import nearest_items
-from fedboard.client.recommending.recommend import recommend
+from fedboard.client.recommending.recommend import nearest_items, recommend
 from fedboard.common import kernels
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue

@@ -9,8 +9,7 @@ from typing import Any
 import grpc
 import pytest
 
-from fedboard.client.node.connection import CallError
-from fedboard.client.node.tally import Trouble
+from fedboard.client.node.connection import CallError, Trouble
 from fedboard.common.wire import devices as wire
 from fedboard.common.wire.devices import CHUNK_BYTES, Method
 from fedboard.common.wire.devices_pb2 import AnswerChunk, WorkRequest

@@ -18,8 +18,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from fedboard.client.answering.asker import Asker
-from fedboard.client.answering.rounds import respond
+from fedboard.client.answering.rounds import Asker, respond
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError, PrivacyError

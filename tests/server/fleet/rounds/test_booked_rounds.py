@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedboard.client.answering.booked_rounds import BookedRounds
+from fedboard.client.device.records import BookedRounds
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.rounds.question import BookedRound
 from fedboard.common.wire.refusals import Refusal, RefusedError

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.answering.session_memory import MemoryVault
-from fedboard.client.answering.steps import Client, respond_to
+from fedboard.client.answering.steps import Client, MemoryVault, respond_to
 from fedboard.common.rounds.question import ROUND
 from fedboard.server.fleet.devices.mailbox import Mailbox
 from fedboard.server.fleet.register import Register

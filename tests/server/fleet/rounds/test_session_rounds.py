@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.answering.session_memory import MemoryVault
-from fedboard.client.answering.steps import Client, respond_to
+from fedboard.client.answering.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.per_user.participation import Attendance

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fedboard.client.device.policy import Policy
-from fedboard.client.device.protocol_policy import relied_on
+from fedboard.client.device.promises import relied_on
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.keys.roster import IdentityKey, RosterAuthority
 from fedboard.common.protocol import AggregationProtocol

@@ -1,4 +1,4 @@
-"""The options that name whose cosignatures a board must have."""
+"""Whose cosignatures a board must have, and what is printed with one whose noise protects nobody."""
 
 import functools
 from collections.abc import Callable
@@ -6,7 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.style.colours import warned
+
 if TYPE_CHECKING:
+    from fedboard.common.board import Board
     from fedboard.common.boards.witnesses import Witnesses
 
 
@@ -44,3 +47,20 @@ def witnesses_of(named: tuple[str, ...], least: int | None) -> "Witnesses | None
     from fedboard.common.boards.witnesses import Witnesses
 
     return Witnesses.of(named, least)
+
+
+def mark(board: "Board") -> None:
+    """Print the verdict on a board where it is not private; nothing on one that is."""
+    from fedboard.common.protection import Protection, protection_of_board
+
+    protection = protection_of_board(board)
+    if protection is not Protection.PRIVATE:
+        click.echo(f"{warned(protection.verdict)}.\n")
+
+
+def mark_record(board: "Board") -> dict[str, Any]:
+    """The same as fields of a JSON object: ``private``, and in ``noise`` the kind."""
+    from fedboard.common.protection import Protection, protection_of_board
+
+    protection = protection_of_board(board)
+    return {"private": protection is Protection.PRIVATE, "noise": protection.value}

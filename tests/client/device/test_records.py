@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.client.device.config import load_device
-from fedboard.client.device.newest_roster import NewestRoster
+from fedboard.client.device.records import NewestRoster
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.wire.refusals import Refusal, RefusedError

@@ -16,9 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
-from fedboard.client.joining import joining
-from fedboard.client.joining.introducing import NotAdmittedError
-from fedboard.client.joining.joining import join
+from fedboard.client.node import joining
+from fedboard.client.node.joining import NotAdmittedError, join
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roots import Role
 from fedboard.common.keys.roster import IdentityKey

@@ -1,1 +1,0 @@
-"""A device becomes a member of a fleet."""
