@@ -223,7 +223,7 @@ def _epsilons(text: str | None) -> tuple[float, ...]:
 
 
 def _run(experiment: "Experiment", place: Path, asked: Mapping[str, Any]) -> "tuple[dict[str, Any], Outcome]":
-    from fedboard.simulations.drawing.svg import house_style
+    from research.shared.drawing import house_style
     from research.shared.experiment import Setting
     from research.shared.writing import record_of, write_outcome
 
