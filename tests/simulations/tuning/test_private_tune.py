@@ -284,9 +284,7 @@ def test_the_run_of_a_part_is_not_continued_by_itself(finished: tuple[PrivateTun
     result, out = finished
 
     with pytest.raises(PrivacyError, match="made for another budget or plan"):
-        simulate(
-            result.record.final(result.chosen.number), out / run_module.FINAL, resume=True, report=False
-        )
+        simulate(result.record.final(result.chosen.number), out / run_module.FINAL, resume=True, report=False)
 
 
 def test_a_part_is_never_paid_for_elsewhere(tmp_path: Path) -> None:
