@@ -31,7 +31,6 @@ _EXTRAS = frozenset(
         "jinja2",
         "llvmlite",
         "markupsafe",
-        "matplotlib",
         "numba",
         "optuna",
         "prometheus_client",

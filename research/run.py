@@ -210,8 +210,19 @@ def _data(table: Mapping[str, Any]) -> "tuple[DataConfig, ...]":
     given = [f"--{name.removeprefix('data_').replace('_', '-')}" for name, value in table.items() if value]
     if not table["data"] and given:
         raise InputError(f"{' and '.join(given)}: of which ratings? Name them with --data")
+    from research.shared.shapes import PREFIX, settings_of
+
+    meant = {
+        each: {"data": {"synthetic": settings_of(each)}} for each in table["data"] if each.startswith(PREFIX)
+    }
     return tuple(
-        configure({}, {**table, "data": each}, (), source="the flags").data for each in table["data"]
+        configure(
+            meant.get(each, {}),
+            {**table, "data": "synthetic" if each in meant else each},
+            (),
+            source="the flags",
+        ).data
+        for each in table["data"]
     )
 
 
@@ -223,7 +234,7 @@ def _epsilons(text: str | None) -> tuple[float, ...]:
 
 
 def _run(experiment: "Experiment", place: Path, asked: Mapping[str, Any]) -> "tuple[dict[str, Any], Outcome]":
-    from fedboard.simulations.drawing.svg import house_style
+    from research.shared.drawing import house_style
     from research.shared.experiment import Setting
     from research.shared.writing import record_of, write_outcome
 

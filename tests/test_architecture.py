@@ -34,7 +34,6 @@ EXTRAS = {
     "simulations": {
         "jinja2",
         "markupsafe",
-        "matplotlib",
         "numba",
         "optuna",
         "duckdb",

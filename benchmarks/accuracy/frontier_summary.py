@@ -13,14 +13,21 @@ from typing import Any
 
 from accuracy.frontier_cells import Measured, promised
 from accuracy.frontier_plan import Plan
+from fedboard.common.privacy.ledger.durable import settle
 from fedboard.common.reports.table import Table
 from fedboard.common.reports.wording import duration
-from fedboard.simulations.drawing.svg import house_style, new_figure, settle
 from fedboard.simulations.drawing.wording import direction, metric_label
-from fedboard.simulations.sweeps.frontier_data import Result, read_results
+from fedboard.simulations.sweeps.frontier_data import (
+    NOT_PRIVATE,
+    Result,
+    markdown,
+    metric_rows,
+    read_results,
+    slice_rows,
+)
 from fedboard.simulations.sweeps.frontier_figures import draw_frontier, series_styles
-from fedboard.simulations.sweeps.frontier_tables import NOT_PRIVATE, markdown, metric_rows, slice_rows
 from fedboard.simulations.tuning.software import software, source_digest
+from research.shared.drawing import house_style, new_figure
 
 METRICS = {"explicit": ("rmse", "test_rmse", "test_rmse"), "implicit": ("recall20", "recall@20", "recall")}
 """Feedback -> (key in the JSON, name of the metric, name of the metric by popularity)."""

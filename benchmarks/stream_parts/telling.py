@@ -1,5 +1,6 @@
 """What the runs of different sizes say together: lines, cost per user, and a figure."""
 
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,8 @@ def draw(lines: Sequence[Mapping[str, Any]], place: Path, *, mean: int) -> None:
     """Memory against the number of ratings."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-    from fedboard.simulations.drawing.svg import house_style, new_figure, settle
+    sys.path.append(str(Path(__file__).resolve().parents[2]))  # where `research` is
+    from research.shared.drawing import house_style, new_figure, settle
 
     with house_style():
         figure = new_figure(7.0, 4.0)

@@ -39,7 +39,7 @@ _PLOT = click.option(
     "--plot",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Draw the privacy curve, by each accounting (.svg, .png or .pdf); needs fedboard[all].",
+    help="Draw the privacy curve, by each accounting (an .html page); needs fedboard[all].",
 )
 
 
@@ -50,7 +50,7 @@ def account() -> None:
 
 @account.command(
     epilog="\b\nExamples:\n  fedboard account noise --epsilon 1 --delta 1e-5 --releases 9\n"
-    "  fedboard account noise --epsilon 5 --shares counts=0.1,items=0.9 --plot curve.svg\n"
+    "  fedboard account noise --epsilon 5 --shares counts=0.1,items=0.9 --plot curve.html\n"
     "  fedboard account noise --epsilon 1 --releases 100 --poisson 0.01"
 )
 @click.option("--epsilon", type=float, required=True, help="What all releases together may cost.")
@@ -88,7 +88,7 @@ def noise(
 @account.command(
     epilog="\b\nExamples:\n  fedboard account epsilon --noise-multiplier 12 --releases 9\n"
     "  fedboard account epsilon plan.toml --delta 1e-6\n"
-    "  fedboard account epsilon runs/demo --group 4 --plot curve.svg"
+    "  fedboard account epsilon runs/demo --group 4 --plot curve.html"
 )
 @click.argument("source", required=False, type=click.Path(path_type=Path))
 @click.option("--noise-multiplier", type=float, metavar="Z", help="Of each release, instead of SOURCE.")

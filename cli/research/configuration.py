@@ -79,8 +79,7 @@ def data_options(command: Command) -> Command:
     named = click.option(
         "--data",
         metavar="PATH|NAME",
-        help="Ratings: a file, folder or zip archive, `synthetic`, "
-        "`skewed:ml-10m`: made up with the statistics of a data set, or "
+        help="Ratings: a file, folder or zip archive, `synthetic`, or "
         "`synthetic:users=1e7`: as many made-up people as you like.",
     )
     return named(table_options(features(command)))

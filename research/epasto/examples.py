@@ -8,7 +8,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 
 from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.simulations.drawing.svg import SERIES, new_figure
 from research.epasto.bounding import PublicSizes
 from research.epasto.labels import (
     LinearEstimator,
@@ -17,6 +16,7 @@ from research.epasto.labels import (
     limited_rows,
 )
 from research.epasto.tradeoff import Tradeoff
+from research.shared.drawing import SERIES, new_figure
 from research.shared.experiment import Outcome, Setting
 
 _MEAN_SIZES = (2, 10, 100, 1_000, 10_000, 100_000)

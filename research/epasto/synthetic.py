@@ -8,9 +8,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
-from fedboard.simulations.drawing.svg import SERIES, new_figure
 from research.epasto.estimators import BEST_LIMIT, METHODS, NO_LIMIT, OURS, errors_of
 from research.epasto.problems import synthetic_problem
+from research.shared.drawing import SERIES, new_figure
 from research.shared.experiment import Outcome, Setting
 
 ROWS = (600, 1200, 1800, 2400, 3000)

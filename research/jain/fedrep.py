@@ -15,8 +15,8 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.tasks.representation.config import RepresentationConfig
 from fedboard.simulations.baselines.examples import own_models, shared_without_privacy
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, new_figure
 from research.jain.methods import Method, personal_error
+from research.shared.drawing import DASHES, MARKERS, SERIES, new_figure
 from research.shared.experiment import Outcome, Setting
 
 _NAMES = {

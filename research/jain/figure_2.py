@@ -30,10 +30,10 @@ from fedboard.simulations.baselines.examples import (
     shared_without_privacy,
 )
 from fedboard.simulations.datasets.synthetic.examples import Population, SharedLinear
-from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
 from research.jain.single_model import SingleModel, SingleModelConfig
 from research.personalisation.disjoint import DisjointCohorts
 from research.personalisation.learning import Learner
+from research.shared.drawing import DASHES, MARKERS, SERIES, LineEnd, label_line_ends, new_figure
 from research.shared.experiment import Outcome, Setting
 
 _TITLE = "Personal models on a shared representation"

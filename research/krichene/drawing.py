@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
-from fedboard.simulations.drawing.svg import (
+from research.shared.drawing import (
     DASHES,
     MARKERS,
     MUTED,

@@ -14,7 +14,6 @@ import numpy as np
 from fedboard.common.tasks.registry import floor_names
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets.synthetic.skewed import SHAPES
 from fedboard.simulations.drawing.wording import lower_is_better, metric_label
 from research.krichene.benchmarks import (
     ALS_LINE,
@@ -27,6 +26,7 @@ from research.krichene.benchmarks import (
 from research.krichene.drawing import Panel, as_text, draw_panels
 from research.shared.data_sets import distinct
 from research.shared.experiment import Outcome, Setting
+from research.shared.shapes import SHAPES
 
 MUS = (0.0, 1 / 4, 1 / 2, 1.0)
 LEVELS = (0.3, 0.5, 0.7, 0.85)

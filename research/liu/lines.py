@@ -7,7 +7,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
-from fedboard.simulations.drawing.svg import DASHES, MARKERS, SERIES, new_figure
+from research.shared.drawing import DASHES, MARKERS, SERIES, new_figure
 
 _MOST_MARKERS = 30
 _FEW_DECADES = 3.5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedboard.simulations.drawing.svg import pictures
+from research.shared.drawing import pictures
 from research.shared.experiment import Experiment, Outcome
 
 if TYPE_CHECKING:

@@ -88,6 +88,7 @@ def _board_game(game: BoardGame) -> dict[str, Any]:
         "auc_at_most": game.auc_at_most,
         "true_positives_at_1_percent": game.true_positives,
         "true_positives_at_most": game.true_positives_at_most,
+        "roc": game.roc.tolist(),
     }
 
 

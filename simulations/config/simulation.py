@@ -30,9 +30,8 @@ class DataConfig(Section, frozen=True, kw_only=True):
     """Which ratings."""
 
     source: str = "synthetic"
-    """A file, a folder or ``synthetic``; ``skewed:SHAPE[,KEY=NUMBER...]`` is short for ``synthetic`` with the
-    statistics of a data set of that shape (``ml-10m``, ``ml-20m``, ``msd``); ``synthetic:KEY=NUMBER,...`` is as
-    many made-up people as are asked for, generated block by block: keys users, items, mean, minimum, seed."""
+    """A file, a folder or ``synthetic``; ``synthetic:KEY=NUMBER,...`` is as many made-up people as are asked for,
+    generated block by block: keys users, items, mean, minimum, seed."""
     format: str | None = None
     """Reader by name; found out from the file if not given."""
     columns: dict[str, str] | None = None
@@ -53,30 +52,13 @@ class DataConfig(Section, frozen=True, kw_only=True):
     """Settings of the generator, see ``fedboard.simulations.datasets.SyntheticConfig``."""
 
     def __post_init__(self) -> None:
-        """Write out what ``skewed:`` is short for, and see that the people of ``synthetic:`` can be made.
+        """See that the people of ``synthetic:`` can be made.
 
         Raises:
-            SettingError: there is no such shape or key, or no number where one should be.
+            SettingError: there is no such key, or no number where one should be.
         """
-        if self.source.startswith("synthetic:"):
-            self._require_people()
-        if not self.source.startswith("skewed:"):
+        if not self.source.startswith("synthetic:"):
             return
-        from fedboard.simulations.datasets.synthetic.skewed import settings_of  # needs SciPy
-
-        try:
-            meant = settings_of(self.source)
-        except InputError as error:
-            raise SettingError(str(error)) from error
-        msgspec.structs.force_setattr(self, "source", "synthetic")
-        msgspec.structs.force_setattr(self, "synthetic", {**meant, **self.synthetic})
-
-    @property
-    def made_up(self) -> bool:
-        """Whether the ratings are made here, and there is no file of them."""
-        return self.source == "synthetic" or self.source.startswith("synthetic:")
-
-    def _require_people(self) -> None:
         from fedboard.simulations.datasets.synthetic.people import people_config
 
         if self.synthetic:
@@ -87,6 +69,11 @@ class DataConfig(Section, frozen=True, kw_only=True):
             people_config(self.source)
         except InputError as error:
             raise SettingError(str(error)) from error
+
+    @property
+    def made_up(self) -> bool:
+        """Whether the ratings are made here, and there is no file of them."""
+        return self.source == "synthetic" or self.source.startswith("synthetic:")
 
 
 class SplitConfig(Section, frozen=True, kw_only=True):

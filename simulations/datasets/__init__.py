@@ -7,7 +7,11 @@ from fedboard.simulations.datasets.named import find_data, is_made_up
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.readers import FORMATS
 from fedboard.simulations.datasets.summary import describe
-from fedboard.simulations.datasets.synthetic.ratings import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets.synthetic.ratings import (
+    SyntheticConfig,
+    synthetic_ratings,
+    synthetic_truth,
+)
 
 __all__ = [
     "FORMATS",
@@ -24,4 +28,5 @@ __all__ = [
     "load_ratings",
     "look_at",
     "synthetic_ratings",
+    "synthetic_truth",
 ]

@@ -4,22 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullLocator
-
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.budget import Budget, budget_point
 from fedboard.common.privacy.accounting.exact import epsilon_by_library, epsilon_of
 from fedboard.common.privacy.accounting.grouping import is_installed, mechanisms_of
 from fedboard.common.privacy.accounting.guarantee import composition_of, point_of
 from fedboard.common.privacy.events import Event
-from fedboard.common.reports.wording import number, setting
-from fedboard.simulations.drawing.svg import DASHES, MUTED, SERIES, house_style, new_figure, settle
+from fedboard.common.reports.charts import Line, Scale, chart
+from fedboard.common.reports.wording import listing, number, setting
+from fedboard.server.operating.report.page import render
 
-_FORMATS = (".svg", ".png", ".pdf")
-_DOTS_PER_INCH = 160
-_SMALLEST, _LARGEST, _POINTS = -9.0, -2.0, 36  # powers of ten of delta
+_POWERS = range(-9, -1)
+"""Of ten: the deltas that are drawn."""
 _FAR_APART = 20.0  # then epsilon needs a logarithmic axis
 
 
@@ -77,65 +73,44 @@ def _budget_curves(budget: Budget, deltas: Sequence[float]) -> tuple[AccountCurv
 def write_account_figure(
     events: Sequence[Event], path: Path, *, delta: float, budget: Budget | None = None
 ) -> None:
-    """Draw the curves.
+    """Draw the curves, on a page that needs nothing else.
 
     Args:
         events: sound, at least one.
-        path: its suffix decides the format: .svg, .png or .pdf.
-        delta: is marked.
+        path: ends in .html.
+        delta: what epsilon is told at.
         budget: as for ``account_curves``.
 
     Raises:
-        InputError: another suffix, no release, or a folder that does not exist.
+        InputError: another ending, no release, or a folder that does not exist.
         FedboardError: dp-accounting is not installed.
     """
-    if path.suffix not in _FORMATS:
-        raise InputError(f"{path}: a figure is written as one of {', '.join(_FORMATS)}")
     if not events or not path.parent.is_dir():
         what = "there is no release to draw" if not events else "its folder does not exist"
         raise InputError(f"{path}: {what}")
-    deltas = np.logspace(_SMALLEST, _LARGEST, _POINTS)
-    with house_style():
-        curves = account_curves(events, deltas.tolist(), budget=budget)
-        figure = _figure(curves, deltas.tolist(), delta)
-        settle(figure)
-        figure.savefig(path, facecolor="white", dpi=_DOTS_PER_INCH)
-
-
-def _figure(curves: Sequence[AccountCurve], deltas: Sequence[float], delta: float) -> Figure:
-    figure = new_figure(6.4, 4.2)
-    axes = figure.add_subplot()
-    for place, curve in enumerate(curves):
-        at = float(np.interp(np.log(delta), np.log(deltas), curve.epsilons))
-        axes.plot(
-            curve.epsilons,
-            deltas,
-            color=SERIES[place],
-            linestyle=DASHES[place],
-            # Wide below and thin above, because exact curve and loss distributions lie on each other.
-            linewidth=4.0 if place == 0 else 1.6,
-            alpha=0.45 if place == 0 else 1.0,
-            label=f"{curve.label}: {number(at, 4)}",
-        )
-    axes.axhline(delta, color=MUTED, linestyle=DASHES[1], linewidth=1.0)
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: setting(value)))
-    axes.yaxis.set_minor_locator(NullLocator())
-    if curves[-1].epsilons[0] > _FAR_APART * curves[0].epsilons[0] > 0:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: setting(value)))
-    else:
-        axes.set_xlim(left=0.0)
-    axes.set_ylim(deltas[0], deltas[-1])
-    axes.set_xlabel("epsilon")
-    axes.set_ylabel("delta (logarithmic)")
-    axes.set_title("Privacy curve of all releases together")
-    axes.grid(visible=True, axis="x")
-    axes.legend(
-        loc="best",
-        title=f"epsilon at delta {setting(delta)}",
-        frameon=False,
-        fontsize=8.5,
-        title_fontsize=8.5,
+    if path.suffix != ".html":
+        raise InputError(f"{path}: the curve is drawn on a page; name a file that ends in .html")
+    deltas = sorted({*(float(f"1e{power}") for power in _POWERS), delta})
+    curves = account_curves(events, deltas, budget=budget)
+    largest, smallest = curves[-1].epsilons[0], curves[0].epsilons[0]
+    apart = largest > _FAR_APART * smallest > 0
+    at = deltas.index(delta)
+    told = listing([f"{curve.label} {number(curve.epsilons[at], 4)}" for curve in curves])
+    drawn = chart(
+        [Line(name=curve.label, points=list(zip(deltas, curve.epsilons, strict=True))) for curve in curves],
+        slug="account",
+        title="Privacy curve of all releases together",
+        reading=f"Epsilon at delta {setting(delta)}: {told}.",
+        held_out=False,
+        x=Scale(label="delta (logarithmic)", base=10.0, text=setting),
+        y=Scale(label="epsilon", base=10.0 if apart else None, zero=not apart, text=number),
     )
-    return figure
+    page = render(
+        "fedboard.simulations.report:charts.html",
+        live=False,
+        command="fedboard account",
+        title=drawn.title,
+        told="What everything together costs at each delta, by each way of accounting.",
+        charts=[drawn],
+    )
+    path.write_text(page, encoding="utf-8")

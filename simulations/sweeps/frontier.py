@@ -1,35 +1,31 @@
-"""Many runs as one picture: how quality grows with epsilon. What ``fedboard sweep`` writes at its end."""
+"""Many runs as one page: how quality grows with epsilon. What ``fedboard sweep`` writes at its end."""
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from matplotlib.figure import Figure
-
-from fedboard.common.reports.charts import Chart
+from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.wording import fixed, setting
 from fedboard.server.operating.report.page import render
-from fedboard.simulations.drawing.svg import finish, house_style, pictures
-from fedboard.simulations.drawing.wording import metric_label
+from fedboard.simulations.drawing.wording import bucket_names, direction, metric_label
 from fedboard.simulations.sweeps.frontier_data import (
+    NOT_PRIVATE,
     Result,
+    algorithms,
     best_at,
+    caption,
     epsilons,
+    markdown,
+    mean_slices,
     metric_names,
+    metric_rows,
     primary_metric,
     read_results,
+    slice_rows,
     sliced_metric,
     summarise,
-)
-from fedboard.simulations.sweeps.frontier_figures import frontier_figure
-from fedboard.simulations.sweeps.frontier_tables import (
-    NOT_PRIVATE,
-    caption,
-    markdown,
-    metric_rows,
-    slice_rows,
 )
 
 
@@ -55,7 +51,7 @@ def frontier_table(results: Sequence[dict[str, Any]], *, metric: str | None = No
 def write_frontier(
     results: Sequence[dict[str, Any]], out_dir: Path, *, metric: str | None = None
 ) -> list[Path]:
-    """Write frontier.svg, frontier.png, frontier.md, frontier.json and frontier.html.
+    """Write frontier.md, frontier.json and frontier.html.
 
     Args:
         results: as in ``frontier_table``.
@@ -63,36 +59,98 @@ def write_frontier(
         metric: the metric that is drawn; all are in the tables.
 
     Returns:
-        Paths of the five files.
+        Paths of the three files.
 
     Raises:
         InputError: no results, or none with the metric.
     """
     read = read_results(results)
     chosen = metric or primary_metric(read)
-    out_dir.mkdir(parents=True, exist_ok=True)
-    with house_style():
-        figure = frontier_figure(read, chosen)
-        drawn = pictures(figure, out_dir / "frontier")
-        plot = _plot(figure, read, chosen)
+    tables = _tables(read, chosen)
+    page = render(
+        "fedboard.simulations.report:charts.html",
+        live=False,
+        command="fedboard sweep",
+        title="Privacy-utility frontier",
+        told=f"{len(read)} runs.",
+        held_out=True,
+        charts=_charts(read, chosen),
+        tables=tables,
+        note="* best with a guarantee at this epsilon.",
+    )
+    summary = [
+        {"metric": name} | asdict(entry) for name in metric_names(read) for entry in summarise(read, name)
+    ]
+    parts = "\n".join(f"{label}\n\n{markdown(table)}\n" for label, table in tables)
     texts = {
-        "frontier.md": _markdown(read, chosen),
-        "frontier.json": _json(results, read),
-        "frontier.html": _page(plot, read, chosen),
+        "frontier.md": f"# Privacy-utility frontier\n\n{parts}\n\\* best with a guarantee at this epsilon\n",
+        "frontier.json": json.dumps({"results": list(results), "summary": summary}, indent=2) + "\n",
+        "frontier.html": page,
     }
+    out_dir.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         (out_dir / name).write_text(text, encoding="utf-8")
-    return [*drawn, *(out_dir / name for name in texts)]
+    return [out_dir / name for name in texts]
 
 
-def _plot(figure: Figure, results: Sequence[Result], metric: str) -> Chart:
-    return finish(
-        figure,
+def _charts(results: Sequence[Result], metric: str) -> list[Chart]:
+    """The metric against epsilon, and by popularity at each epsilon; none where nothing has a guarantee."""
+    places = epsilons(results)
+    if not places:
+        return []
+    summaries = summarise(results, metric)
+    lines = [
+        Line(name=name, points=points)
+        for name in algorithms(results)
+        if (
+            points := [
+                (float(place), one.mean)
+                for place, epsilon in enumerate(places)
+                for one in summaries
+                if (one.algorithm, one.epsilon) == (name, epsilon)
+            ]
+        )
+    ]
+    lines += [
+        Line(name=f"{one.algorithm} (non-private)", points=[(0.0, one.mean)], level=True)
+        for one in summaries
+        if one.epsilon is None
+    ]
+    frontier = chart(
+        lines,
         slug="frontier",
         title=f"{metric_label(metric)} against epsilon",
         reading=_reading(results, metric),
         held_out=True,
-        table=metric_rows(results, metric),
+        x=Scale(label="epsilon, smaller is more private", names=[setting(epsilon) for epsilon in places]),
+        y=Scale(label=f"{metric_label(metric)}, {direction(metric)}"),
+    )
+    sliced = sliced_metric(results, metric)
+    by_popularity = [] if sliced is None else [_slices(results, sliced, epsilon) for epsilon in places]
+    return [
+        replace(frontier, table=metric_rows(results, metric)),
+        *(one for one in by_popularity if one is not None),
+    ]
+
+
+def _slices(results: Sequence[Result], metric: str, epsilon: float) -> Chart | None:
+    """The metric from tail to head at one epsilon, those without a guarantee beside it."""
+    own = mean_slices(results, metric, epsilon)
+    if not own:
+        return None
+    shown = own | {name: row for name, row in mean_slices(results, metric, None).items() if name not in own}
+    lines = [
+        Line(name=name, points=[(float(k), value) for k, value in enumerate(row) if value is not None])
+        for name, row in shown.items()
+    ]
+    return chart(
+        [line for line in lines if line.points],
+        slug=f"slices-{setting(epsilon)}",
+        title=f"By item popularity at epsilon {setting(epsilon)}",
+        reading=f"{metric_label(metric)} of as many items in each bucket, {direction(metric)}.",
+        held_out=True,
+        x=Scale(label="items by popularity", names=bucket_names([], max(map(len, shown.values())))),
+        y=Scale(label=metric_label(metric)),
     )
 
 
@@ -119,27 +177,3 @@ def _tables(results: Sequence[Result], metric: str) -> list[tuple[str, Any]]:
         label = f"{metric_label(sliced)} by item popularity, mean over the seeds; {NOT_PRIVATE}"
         tables.append((label, slice_rows(results, sliced)))
     return tables
-
-
-def _markdown(results: Sequence[Result], metric: str) -> str:
-    parts = [f"{label}\n\n{markdown(table)}\n" for label, table in _tables(results, metric)]
-    return (
-        "# Privacy-utility frontier\n\n" + "\n".join(parts) + "\n\\* best with a guarantee at this epsilon\n"
-    )
-
-
-def _json(results: Sequence[dict[str, Any]], read: Sequence[Result]) -> str:
-    summary = [
-        {"metric": name} | asdict(entry) for name in metric_names(read) for entry in summarise(read, name)
-    ]
-    return json.dumps({"results": list(results), "summary": summary}, indent=2) + "\n"
-
-
-def _page(plot: Chart, results: Sequence[Result], metric: str) -> str:
-    return render(
-        "fedboard.simulations.drawing:frontier.html",
-        live=False,
-        plot=plot,
-        tables=_tables(results, metric),
-        n_runs=len(results),
-    )

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.algorithm import Variant
 from fedboard.common.tasks.shared.ratings_config import Feedback
@@ -22,47 +20,15 @@ Choice = Mapping[str, Value]
 """Key of the configuration, such as ``settings.clip_norm`` -> value."""
 _KINDS = ("choice", "int", "log", "uniform")
 _DIGITS = 4
-_SHORT_STEP = 0.15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """One dimension. Places in it are fractions in [0, 1], so that all dimensions look alike to a search."""
+    """One dimension."""
 
     kind: str
     """``log``, ``uniform`` and ``int`` lie between two ends; ``choice`` is one of a list."""
     values: tuple[Value, ...]
-
-    def value_at(self, fraction: float) -> Value:
-        """The value at a place; numbers are rounded to four digits, as they are written down."""
-        if self.kind == "choice":
-            return self.values[min(int(fraction * len(self.values)), len(self.values) - 1)]
-        low, high = self._ends
-        if self.kind == "int":
-            return min(int(low + fraction * (high - low + 1)), int(high))
-        if self.kind == "log":
-            return rounded(low * (high / low) ** fraction)
-        return rounded(low + fraction * (high - low))
-
-    def place_of(self, value: Value) -> float:
-        """Where a value lies; values outside lie at the nearer end, unknown choices in the middle."""
-        if self.kind == "choice":
-            if value not in self.values:
-                return 0.5
-            return (self.values.index(value) + 0.5) / len(self.values)
-        low, high = self._ends
-        number = min(max(float(value), low), high)
-        if self.kind == "int":
-            return (number - low + 0.5) / (high - low + 1)
-        if self.kind == "log":
-            return math.log(number / low) / math.log(high / low)
-        return (number - low) / (high - low)
-
-    def near(self, value: Value, rng: np.random.Generator) -> Value:
-        """A value close by; a choice is drawn anew."""
-        if self.kind == "choice":
-            return self.value_at(rng.random())
-        return self.value_at(min(max(self.place_of(value) + rng.normal(0.0, _SHORT_STEP), 0.0), 1.0))
 
     def inside(self, value: Value) -> Value | None:
         """The value, or the nearer end; None for what is no choice or no number."""
@@ -72,10 +38,6 @@ class Parameter:
             return None
         bounded = min(max(value, self.values[0]), self.values[1])
         return int(bounded) if self.kind == "int" else float(bounded)
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        return float(self.values[0]), float(self.values[1])
 
 
 Space = Mapping[str, Parameter]

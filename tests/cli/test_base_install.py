@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 SCRIPT = """
 import sys
 
-EXTRAS = {"dp_accounting", "scipy", "flwr", "httpx", "jinja2", "llvmlite", "matplotlib", "numba", "optuna"}
+EXTRAS = {"dp_accounting", "scipy", "flwr", "httpx", "jinja2", "llvmlite", "numba", "optuna"}
 EXTRAS |= {"prometheus_client", "pyarrow", "rich", "threadpoolctl", "yaml"}
 
 
@@ -107,7 +107,7 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
 def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) -> None:
     script = (
         "import sys\n"
-        "absent = 'dp_accounting flwr httpx jinja2 llvmlite matplotlib numba pyarrow rich threadpoolctl'\n"
+        "absent = 'dp_accounting flwr httpx jinja2 llvmlite numba pyarrow rich threadpoolctl'\n"
         "sys.modules.update(dict.fromkeys(absent.split()))\n"
         "from fedboard.cli.main import commands\n"
         "commands(sys.argv[1:])"

@@ -24,12 +24,12 @@ OF_MANY = {
     ("sweep",): ("--data", "{}"),
     ("tune",): ("--data", "{}", "--public", "made up"),
     ("audit",): ("--data", "{}"),
-    ("protocols", "compare"): ("--data", "{}"),
     ("query", "mean"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
     ("query", "quantile"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
     ("data", "info"): ("{}",),
     ("data", "cohort"): ("{}", "cohort"),
     ("data", "shard"): ("{}", "--out", "shards"),
+    ("data", "split"): ("{}", "--out", "split"),
 }
 """How each command that reads a table of many users is given one."""
 OF_ONE = {

@@ -10,11 +10,11 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.langevin.algorithm import trimmed, user_weights
 from fedboard.simulations.datasets import SyntheticConfig
-from fedboard.simulations.drawing.svg import house_style
 from research.block_solvers.blocks import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
 from research.liu import exact, gibbs, personal, popularity, privacy
 from research.liu.ratings import Rated, rated
+from research.shared.drawing import house_style
 from research.shared.experiment import Setting
 from tests.research.few_ratings import setting_of
 

@@ -7,7 +7,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 
-from fedboard.simulations.drawing.svg import house_style, new_figure, settle
+from fedboard.common.privacy.ledger.durable import settle
+from research.shared.drawing import house_style, new_figure
 
 NO_PRIVACY = "inf"
 

@@ -46,7 +46,7 @@ Examples:
 @click.option("--canaries", type=click.IntRange(10, 1_000_000), help="Planted users.  [default: by epsilon]")
 @click.option("--repeat", type=REPETITIONS, help="Games with a seed each.  [default: 1]")
 @click.option("--workers", type=WORKERS, help="Worker processes.  [default: 2]")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory for plot and JSON.")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory for audit.json.")
 @json_or_file
 def audit(
     canaries: int | None,
@@ -120,7 +120,6 @@ def _audit(
 ) -> tuple[dict[str, Any], str]:
     from fedboard.cli.research.auditing.text import audit_text, checks_text
     from fedboard.simulations.audit.audit import audit as run_audit
-    from fedboard.simulations.audit.figures import write_audit_figure
     from fedboard.simulations.audit.findings import broken_check
     from fedboard.simulations.audit.record import audit_record, stopped_record
     from fedboard.simulations.runs.algorithm_choice import label_of
@@ -133,7 +132,7 @@ def _audit(
         try:
             result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
             record, text = audit_record(result, plan, about), audit_text(result, plan)
-            text += f"\n\nPlot: {write_audit_figure(result, place)[-1]}; numbers: {place / 'audit.json'}"
+            text += f"\n\nNumbers: {place / 'audit.json'}"
         except (InputError, PrivacyError) as error:
             if subject.sessions is not None and not isinstance(error, PrivacyError):
                 raise  # what the protocol cannot carry

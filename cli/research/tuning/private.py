@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from fedboard.simulations.tuning.private.choice import Chosen
     from fedboard.simulations.tuning.private.plan import PrivateTuneRecord
     from fedboard.simulations.tuning.private.run import PrivateTuneResult
-    from fedboard.simulations.tuning.space import Choice
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-OWN = ("candidate", "candidates", "trial_share", "choice_share", "population", "seed", "workers")
+OWN = ("candidate", "population", "seed", "workers")
 """Parameters that only a private choice has."""
 _SUMMED = ("population", "seed", "workers")
 """Those that are keys of the configuration."""
-TRIALS = 4
 
 
 def private_options(command: Command) -> Command:
@@ -43,23 +41,7 @@ def private_options(command: Command) -> Command:
                 multiple=True,
                 metavar="KEY=VALUE,...",
                 help="With --private: settings to try, e.g. rounds=4,user_ridge=3 or shares.counts=0.1; "
-                "repeatable.  [default: drawn near the shipped ones by --search-seed]",
-            ),
-            click.option(
-                "--candidates",
-                metavar="FILE.toml",
-                type=click.Path(path_type=Path),
-                help="The same, from tables [[candidate]].",
-            ),
-            click.option(
-                "--trial-share",
-                type=float,
-                help="With --private: share of mu^2 for all trials together.  [default: 0.25]",
-            ),
-            click.option(
-                "--choice-share",
-                type=float,
-                help="With --private: share of mu^2 for comparing them.  [default: 0.03]",
+                "repeatable.",
             ),
             click.option("--population", metavar="FILE", help="With --private: account of these users."),
             click.option("--seed", type=int, help="With --private: first factors and seeded noise."),
@@ -95,6 +77,8 @@ def require_private_only(given: Mapping[str, Any]) -> None:
         "metric": "trials are compared by squared error, in one booked release",
         "seeds": "each trial is paid for, so it is run once; --seed is of the noise",
         "jobs": "trials follow each other; --workers sets the processes",
+        "trials": "each --candidate is one",
+        "search": "each look at a score would have to be paid; name settings with --candidate",
     }
     for name, reason in reasons.items():
         if given.get(name) is not None:
@@ -107,9 +91,6 @@ def planned(
     assignments: Sequence[str],
     *,
     own: Mapping[str, Any],
-    trials: int | None,
-    search_file: Path | None,
-    search_seed: int,
     source: str,
 ) -> "PrivateTuneRecord":
     """What is fixed before anything is released.
@@ -119,39 +100,28 @@ def planned(
         flags: of data and model.
         assignments: of ``--set``.
         own: of ``private_options``.
-        trials: settings to try; None: as many as there are candidates, or 4.
-        search_file: where to draw from.
-        search_seed: of that draw.
         source: what messages call the configuration.
 
     Raises:
         InputError: no epsilon, or something that cannot be tried.
     """
     from fedboard.simulations.sweeps.cells import shared_problem
-    from fedboard.simulations.tuning.private.plan import Division, plan_private_tuning, require_supported
+    from fedboard.simulations.tuning.private.plan import candidate_of, plan_private_tuning, require_supported
     from fedboard.simulations.tuning.trials import for_trials
 
     _require_epsilon(base, flags, assignments)
     given = {**flags, **{name: own[name] for name in _SUMMED}}
     config = configure(base, given, assignments, source=source)
     require_supported(config)
-    candidates = _candidates(own)
-    if candidates and trials is not None:
-        raise InputError("--trials draws candidates; give it or candidates of your own, not both")
-    shares = {
-        name: own[f"{option}_share"]
-        for name, option in (("trials", "trial"), ("choice", "choice"))
-        if own[f"{option}_share"] is not None
-    }
-    return plan_private_tuning(
-        config,
-        shared_problem(for_trials(config)),
-        trials=TRIALS if trials is None else trials,
-        candidates=candidates,
-        search_file=search_file,
-        search_seed=search_seed,
-        division=Division(**shares),
-    )
+    if not own["candidate"]:
+        raise InputError(
+            "--private compares settings that you name: give at least one --candidate KEY=VALUE,..."
+        )
+    candidates = [
+        candidate_of(dict(assigned(part, option="--candidate") for part in text.split(",")), "--candidate")
+        for text in own["candidate"]
+    ]
+    return plan_private_tuning(config, shared_problem(for_trials(config)), candidates=candidates)
 
 
 def was_started(place: Path) -> bool:
@@ -230,20 +200,6 @@ def _text(chosen: "Chosen") -> str:
     )
     sentence = chosen.sentence
     return f"{sentence[:1].upper()}{sentence[1:]}.\n\n{table}\n{rule}\n\n{spent}"
-
-
-def _candidates(own: Mapping[str, Any]) -> "tuple[Choice, ...]":
-    from fedboard.simulations.tuning.private.plan import candidate_of, read_candidates
-
-    texts, path = own["candidate"], own["candidates"]
-    if texts and path is not None:
-        raise InputError("--candidate and --candidates say the same; give one of them")
-    if path is not None:
-        return read_candidates(path)
-    return tuple(
-        candidate_of(dict(assigned(part, option="--candidate") for part in text.split(",")), "--candidate")
-        for text in texts
-    )
 
 
 def _require_epsilon(base: Mapping[str, Any], flags: Mapping[str, Any], assignments: Sequence[str]) -> None:

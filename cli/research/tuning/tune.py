@@ -55,7 +55,7 @@ def _metrics() -> str:
 @click.option(
     "--trials",
     type=click.IntRange(2, REPETITIONS.max),
-    help="Settings to try, the shipped ones included.  [default: 40; with --private 4]",
+    help="Settings to try, the shipped ones included.  [default: 40]",
 )
 @click.option("--seeds", help="Of the noise; all of them for the best trials.  [default: 0,1,2]")
 @click.option(
@@ -103,20 +103,18 @@ def tune(
         raise InputError("--resume needs the search: give --out DIR")
     place = out or fresh(RUNS / "tune")
     own = {name: flags.pop(name) for name in private_tuning.OWN}
-    searched = {"public": public, "metric": metric, "seeds": seeds, "jobs": jobs}
+    searched: dict[str, Any] = {"public": public, "metric": metric, "seeds": seeds, "jobs": jobs}
+    searched |= {"trials": trials, "search": search_file}
     if private or (resume and private_tuning.was_started(place)):
         private_tuning.require_private_only(searched)
         if resume:
-            _require_nothing_else(config_file, search_file, trials, assignments, {**flags, **own})
+            _require_nothing_else(config_file, assignments, {**flags, **own})
         kept = private_tuning.record_of(place) if resume else None
         fixed = kept or private_tuning.planned(
             {} if config_file is None else _read(config_file),
             flags,
             assignments,
             own=own,
-            trials=trials,
-            search_file=search_file,
-            search_seed=search_seed,
             source=str(config_file or "the flags"),
         )
         summary, text = private_tuning.told(private_tuning.run(fixed, place, resume=resume))

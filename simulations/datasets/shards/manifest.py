@@ -2,17 +2,23 @@
 
 What a folder of shards says of itself: its manifest, ``shards.json``. Private, as the ratings are.
 
-The format is described for whoever writes it otherwise in ``docs/guide/shards.md``.
+And its catalogue: the items, a Parquet file beside the shards, in the order of their numbers. Public.
 """
 
 import hashlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
+from fedboard.client.private_files import open_private
 from fedboard.common.errors import InputError
+from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.datasets.named import MANIFEST
 from fedboard.simulations.datasets.rules import check_range
 
@@ -23,8 +29,7 @@ UNTIMED: Final = (USER, KEY, ITEM, VALUE)
 def schema_of(*, times: bool) -> Any:
     """The schema of a shard, of pyarrow.
 
-    ``user``: int64, the number of the user among all, from 0. ``key``: uint64, see ``id_keys``; int64 with the same
-    bits is read too, since not everybody writes unsigned numbers. ``item``: int32,
+    ``user``: int64, the number of the user among all, from 0. ``key``: uint64, see ``id_keys``. ``item``: int32,
     the number of the item in the catalogue. ``value``: float32. ``time``: int64, if they are kept. Item, value and
     time are empty in the one row of a user who has no rating, and nowhere else.
 
@@ -202,3 +207,83 @@ def _of_group(number: int, group: Group) -> str | None:
 def encoded(manifest: Manifest) -> bytes:
     """The bytes of a manifest, the same for the same content."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+
+
+def digest_of(path: Path) -> str:
+    """SHA-256 of a file, hexadecimal.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+@contextmanager
+def readable(file: StoredFile) -> Iterator[None]:
+    """Tell what pyarrow finds wrong with a Parquet file in a sentence.
+
+    Raises:
+        InputError: it is none, it is damaged, or a text in it is not UTF-8.
+    """
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        reason = " ".join(str(error).split())
+        raise InputError(
+            f"{file.label} is not a readable Parquet file ({reason}); write it again."
+        ) from error
+
+
+_TITLE = "title"
+
+
+def write_catalogue(folder: Path, ids: NDArray[np.str_], titles: tuple[str, ...] | None) -> Items:
+    """Write the items, with a title for each or with none at all; returns what the manifest says of them."""
+    import pyarrow as pa
+    from pyarrow import parquet as arrow_parquet
+
+    columns = {ITEM: pa.array(ids.tolist(), pa.string())}
+    if titles is not None:
+        columns[_TITLE] = pa.array(titles, pa.string())
+    with open_private(folder / ITEMS) as stream:
+        arrow_parquet.write_table(pa.table(columns), stream, compression="ZSTD")
+    return Items(file=ITEMS, sha256=digest_of(folder / ITEMS), count=int(ids.size), titles=titles is not None)
+
+
+def read_catalogue(folder: Path, told: Items) -> tuple[NDArray[np.str_], tuple[str, ...] | None]:
+    """Ids, shape (n_items,), and titles of the items.
+
+    Args:
+        folder: of the shards.
+        told: what the manifest says of them.
+
+    Raises:
+        InputError: the file is missing, damaged, or not the one that the manifest tells of.
+    """
+    from pyarrow import parquet as arrow_parquet
+
+    file = StoredFile(path=folder / told.file)
+    with file.open() as stream, readable(file):
+        if digest_of(file.path) != told.sha256:
+            raise InputError(
+                f"{file.label} is not the file that the manifest tells of (its digest differs): it was cut, "
+                "changed, or exchanged; bring back the right one or write the shards again."
+            )
+        names = [ITEM, *([_TITLE] if told.titles else [])]
+        opened = arrow_parquet.ParquetFile(stream)
+        if any(name not in opened.schema_arrow.names for name in names):
+            raise InputError(
+                f"{file.label} must have the columns {', '.join(names)}; write the shards again."
+            )
+        table = opened.read(columns=names)
+        columns = [table.column(name).to_pylist() for name in names]
+    texts = all(isinstance(cell, str) for column in columns for cell in column)
+    if table.num_rows != told.count or not texts or len(set(columns[0])) < told.count:
+        raise InputError(
+            f"{file.label} must name {told.count} items, each once, in texts; write the shards again."
+        )
+    ids = np.array(columns[0], dtype=np.str_)
+    return ids, tuple(columns[1]) if told.titles else None

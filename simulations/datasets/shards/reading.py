@@ -1,21 +1,230 @@
 """A sharded data set as a stream of users: a handle that each process opens for itself."""
 
-from dataclasses import dataclass
+import os
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 from pathlib import Path
+from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import IntArray
+from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.shards.manifest import read_manifest
-from fedboard.simulations.datasets.shards.opened import Opened, opened
-from fedboard.simulations.datasets.shards.user_rows import UserRows
+from fedboard.common.files import stamp_of
+from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.shards.manifest import (
+    ITEM,
+    KEY,
+    TIME,
+    UNTIMED,
+    USER,
+    VALUE,
+    Manifest,
+    Shard,
+    digest_of,
+    read_catalogue,
+    read_manifest,
+    readable,
+)
+
+_KEPT = 2
+"""Row groups that stay decoded: where two blocks meet in one, it is read once."""
+_KINDS = {"counts": (USER, ITEM), "ratings": UNTIMED, "times": (USER, ITEM, TIME)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class UserRows:
+    """Rows of some users that follow each other. Private. What was not asked for is empty."""
+
+    indptr: IntArray
+    """int64, shape (n_users + 1,), from 0."""
+    items: IndexArray
+    values: Float32Array
+    keys: BitArray
+    times: IntArray
+
+    def some(self, start: int, stop: int) -> "UserRows":
+        """Users ``start:stop`` of these, as views."""
+        first, last = int(self.indptr[start]), int(self.indptr[stop])
+        return UserRows(
+            indptr=self.indptr[start : stop + 1] - first,
+            items=self.items[first:last],
+            values=self.values[first:last],
+            keys=self.keys[start:stop],
+            times=self.times[first:last],
+        )
+
+    @staticmethod
+    def joined(parts: Sequence["UserRows"]) -> "UserRows":
+        """All of them, one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        counts = [np.diff(part.indptr) for part in parts]
+        indptr = np.concatenate([np.zeros(1, np.int64), *counts])
+        return UserRows(
+            indptr=np.cumsum(indptr, out=indptr),
+            items=np.concatenate([np.zeros(0, np.int32), *(part.items for part in parts)]),
+            values=np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
+            keys=np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in parts)]),
+            times=np.concatenate([np.zeros(0, np.int64), *(part.times for part in parts)]),
+        )
+
+
+@dataclass(slots=True, repr=False)
+class _OpenShard:
+    number: int
+    file: Any
+    """``pyarrow.parquet.ParquetFile``."""
+
+
+def opened(folder: Path, identity: str) -> "Opened":
+    """What this process has of a data set; opened anew where the manifest was written anew.
+
+    Raises:
+        InputError: the manifest cannot be read, or is another one than that of this identity.
+    """
+    return _opened(folder, identity, stamp_of(folder), os.getpid())
+
+
+@lru_cache(maxsize=4)
+def _opened(folder: Path, identity: str, stamp: object, process: int) -> "Opened":
+    manifest, found = read_manifest(folder)
+    if found != identity:
+        raise InputError(
+            f"{folder} holds other shards than when it was opened: they were written anew; begin again with them."
+        )
+    return Opened(folder=folder, manifest=manifest)
+
+
+@dataclass(repr=False)
+class Opened:
+    """A sharded data set, open for reading in one process."""
+
+    folder: Path
+    manifest: Manifest
+    _first_user: IntArray = field(init=False)
+    """Shape (n_groups + 1,): number of each row group's first user."""
+    _place: list[tuple[int, int]] = field(init=False)
+    """Of each row group: its shard, and its number there."""
+    _shard: _OpenShard | None = field(init=False, default=None)
+    _checked: dict[int, object] = field(init=False, default_factory=dict)
+    """Shard to what its file looked like when its digest was right."""
+    _decoded: OrderedDict[tuple[int, str], UserRows] = field(init=False, default_factory=OrderedDict)
+    _lock: Lock = field(init=False, default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        """Number the row groups of all shards."""
+        shards = self.manifest.shards
+        self._place = [(at, number) for at, shard in enumerate(shards) for number in range(len(shard.groups))]
+        users = [group.users for shard in shards for group in shard.groups]
+        self._first_user = np.concatenate([np.zeros(1, np.int64), np.cumsum(users, dtype=np.int64)])
+
+    @cached_property
+    def catalogue(self) -> tuple[NDArray[np.str_], tuple[str, ...] | None]:
+        """Ids and titles of the items, see ``read_catalogue``."""
+        return read_catalogue(self.folder, self.manifest.items)
+
+    def rows(self, start: int, stop: int, kind: str) -> Iterator[UserRows]:
+        """Users ``start:stop``, a row group at a time; ``kind`` is ``counts``, ``ratings`` or ``times``.
+
+        Raises:
+            InputError: what is there is not as the manifest says.
+        """
+        first = int(np.searchsorted(self._first_user, start, side="right")) - 1
+        at = start
+        for number in range(first, len(self._place)):
+            if at >= stop:
+                return
+            lowest, highest = int(self._first_user[number]), int(self._first_user[number + 1])
+            yield self._group(number, kind).some(at - lowest, min(stop, highest) - lowest)
+            at = highest
+
+    def _group(self, number: int, kind: str) -> UserRows:
+        """One row group, decoded."""
+        with self._lock:
+            if (number, kind) not in self._decoded:
+                while len(self._decoded) >= _KEPT:
+                    self._decoded.popitem(last=False)
+                self._decoded[number, kind] = self._decode(number, kind)
+            self._decoded.move_to_end((number, kind))
+            return self._decoded[number, kind]
+
+    def _decode(self, number: int, kind: str) -> UserRows:
+        at, within = self._place[number]
+        group, path = self.manifest.shards[at].groups[within], self.folder / self.manifest.shards[at].file
+        columns = _KINDS[kind] if group.without_ratings or kind != "counts" else (USER,)
+        try:
+            with readable(StoredFile(path=path)):
+                table = self._file(at).read_row_group(within, columns=list(columns), use_threads=False)
+        except OSError as error:
+            reason = error.strerror or " ".join(str(error).split())
+            raise InputError(
+                f"{path} cannot be read ({reason}); bring it back or write the shards again."
+            ) from error
+        users = table.column(USER).to_numpy()
+        starts = np.append(0, np.flatnonzero(users[1:] != users[:-1]) + 1)
+        if users.size == 0 or users[0] != self._first_user[number] or starts.size != group.users:
+            raise InputError(
+                f"{path}, row group {within}: it must hold {group.users} users from number "
+                f"{self._first_user[number]} on, as the manifest says; write the shards again."
+            )
+        filled = None
+        if group.without_ratings:
+            filled = table.column(ITEM).is_valid().to_numpy(zero_copy_only=False)
+        counts = np.diff(np.append(starts, table.num_rows))
+        if filled is not None:
+            counts = np.add.reduceat(filled, starts, dtype=np.int64)
+        return UserRows(
+            indptr=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]),
+            items=_of(table, ITEM, filled, np.dtype(np.int32), wanted=kind == "ratings"),
+            values=_of(table, VALUE, filled, np.dtype(np.float32), wanted=kind == "ratings"),
+            keys=_of(table, KEY, None, np.dtype(np.uint64), wanted=kind == "ratings")[
+                starts if kind == "ratings" else slice(0)
+            ],
+            times=_of(table, TIME, filled, np.dtype(np.int64), wanted=kind == "times"),
+        )
+
+    def _file(self, at: int) -> Any:
+        """The shard, opened, and its digest seen to once in this process."""
+        if self._shard is not None and self._shard.number == at:
+            return self._shard.file
+        from pyarrow import parquet as arrow_parquet
+
+        shard = self.manifest.shards[at]
+        path = self.folder / shard.file
+        self._require_same(path, shard, at)
+        file = arrow_parquet.ParquetFile(path, pre_buffer=False)
+        self._shard = _OpenShard(at, file)
+        return file
+
+    def _require_same(self, path: Path, shard: Shard, at: int) -> None:
+        stamp = stamp_of(path)
+        if stamp is not None and self._checked.get(at) == stamp:
+            return
+        if digest_of(path) != shard.sha256:
+            raise InputError(
+                f"{path} is not the file that the manifest tells of (its digest differs): it was cut, changed, or "
+                "exchanged; bring back the right one or write the shards again."
+            )
+        self._checked[at] = stamp
+
+
+def _of(table: Any, name: str, filled: Any, kind: "np.dtype[Any]", *, wanted: bool) -> NDArray[Any]:
+    """A column as an array of its own; of the rows that are filled."""
+    if not wanted:
+        return np.zeros(0, dtype=kind)
+    column = table.column(name)
+    return np.array(column.drop_null() if filled is not None else column).astype(kind, copy=False)
 
 
 def open_shards(path: str | Path) -> "ShardedRatings":
-    """The data set in a folder that ``fedboard data shard`` has made, or whoever keeps to its format.
+    """The data set in a folder that ``fedboard data shard`` has made.
 
     Args:
         path: of the folder.
@@ -35,7 +244,7 @@ class ShardedRatings:
     groups are kept there.
 
     Guarantee: whatever blocks are read, a user has the same entries, in memory of the block and two row groups. The
-    digest of a shard is checked when a process first reads of it, every row whenever it is read.
+    digest of a shard is checked when a process first reads of it.
     Not guaranteed: anything about whoever can write to the folder.
     """
 
@@ -116,7 +325,7 @@ class ShardedRatings:
 
         Raises:
             InputError: there are no such users, or what is there is not as the manifest says: damaged, changed,
-                exchanged, or never right.
+                or exchanged.
         """
         self._require_users(start, stop)
         parts = list(self._opened.rows(start, stop, "ratings"))
@@ -149,3 +358,33 @@ class ShardedRatings:
             raise InputError(
                 f"{self.folder}: users {start}:{stop} were asked for, and there are 0:{self.n_users}."
             )
+
+
+def load_shards(path: str | Path, *, times: bool = False) -> Ratings:
+    """All ratings of a sharded data set.
+
+    Users are numbered and have the keys that they have in the stream; their ids are not in the shards.
+
+    Args:
+        path: of the folder.
+        times: whether to read when they were given.
+
+    Raises:
+        InputError: it cannot be read, or does not say when.
+    """
+    shards = open_shards(path)
+    everybody = shards.read(0, shards.n_users)
+    return Ratings(
+        users=everybody.user_of_entry(),
+        items=everybody.items,
+        values=everybody.ratings,
+        user_ids=np.arange(shards.n_users, dtype=np.int64),
+        item_ids=shards.item_ids,
+        titles=shards.titles,
+        rating_range=shards.rating_range,
+        name=shards.name,
+        items_listed=shards.items_listed,
+        presence=shards.presence,
+        times=shards.times(0, shards.n_users) if times else None,
+        keys=everybody.user_keys,
+    )

@@ -24,7 +24,6 @@ _ACTIVITY_STDDEV = 1.0
 _DIRECTION_DECAY = 0.5
 _OWN_GENRE = 1.2
 _PARTS_OF_USERS = 9
-_PLACES = 1 << 14  # a power of two: times it, a number is exact
 _ACCEPT_FLOOR, _ACCEPT_MIDDLE, _ACCEPT_SLOPE = 0.1, 0.5, 0.3
 
 
@@ -86,8 +85,6 @@ class _Items:
     """Shape (RANK, n_items)."""
     popularity: FloatArray
     """Shape (n_items,), cumulative, ends at 1."""
-    of_place: IntArray
-    """Shape (_PLACES,): what is drawn there, see ``_items_of_places``."""
     genres: IndexArray
     """Shape (n_items,), in ``0..RANK - 1``."""
 
@@ -120,7 +117,7 @@ def synthetic_ratings(config: SyntheticConfig) -> Ratings:
         Nobody's data: nothing in it is private, though it is treated as if it were.
     """
     items = _make_items(config)
-    size = max(1, min(USERS_PER_BLOCK, BLOCK_CELLS // config.n_items))
+    size = _block_users(config)
     blocks = [_rate_block(config, items, start, size) for start in range(0, config.n_users, size)]
     counts, rated, values = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return Ratings(
@@ -134,6 +131,42 @@ def synthetic_ratings(config: SyntheticConfig) -> Ratings:
         name=config.name,
         items_listed=True,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Truth:
+    """What the ratings of the synthetic set come from, for judging models alone."""
+
+    user_level: Float32Array
+    """Shape (n_users,)."""
+    user_taste: Float32Array
+    """Shape (n_users, RANK)."""
+    item_level: Float32Array
+    """Shape (n_items,)."""
+    item_taste: Float32Array
+    """Shape (n_items, RANK)."""
+
+    def expected(self, users: IndexArray, items: IndexArray) -> Float32Array:
+        """Stars of each pair before noise, rounding and the ends of the scale: no model predicts better."""
+        liking = np.einsum("nk,nk->n", self.user_taste[users], self.item_taste[items])
+        found: Float32Array = self.user_level[users] + self.item_level[items] + liking + np.float32(_CENTRE)
+        return found
+
+
+def synthetic_truth(config: SyntheticConfig) -> Truth:
+    """The truth behind ``synthetic_ratings`` of the same configuration."""
+    items, size = _make_items(config), _block_users(config)
+    blocks = [_make_users(config, start, size) for start in range(0, config.n_users, size)]
+    return Truth(
+        user_level=np.concatenate([users.bias for users in blocks])[: config.n_users],
+        user_taste=np.concatenate([users.taste.T for users in blocks])[: config.n_users],
+        item_level=items.bias,
+        item_taste=items.taste.T,
+    )
+
+
+def _block_users(config: SyntheticConfig) -> int:
+    return max(1, min(USERS_PER_BLOCK, BLOCK_CELLS // config.n_items))
 
 
 def _make_items(config: SyntheticConfig) -> _Items:
@@ -154,7 +187,6 @@ def _make_items(config: SyntheticConfig) -> _Items:
         bias=bias.astype(np.float32),
         taste=taste.astype(np.float32),
         popularity=popularity,
-        of_place=_items_of_places(popularity),
         genres=genres,
     )
 
@@ -232,7 +264,7 @@ def _choose(users: _Users, items: _Items, rng: np.random.Generator) -> NDArray[n
     while missing.any():
         draws = np.where(missing > 0, np.ceil(missing * factor) + 4, 0).astype(np.int64)
         user = np.repeat(np.arange(n_users), draws)
-        item = _drawn(items, rng.random(user.size))
+        item = np.searchsorted(items.popularity, rng.random(user.size), side="right")
         accept = _ACCEPT_MIDDLE + _ACCEPT_SLOPE / _TASTE_STDDEV * _affinity(users, items, user, item)
         key = (user * n_items + item)[rng.random(user.size) < np.maximum(accept, _ACCEPT_FLOOR)]
         key = _first_of_each(key[~cells[key]], first)
@@ -244,22 +276,6 @@ def _choose(users: _Users, items: _Items, rng: np.random.Generator) -> NDArray[n
         missing -= np.bincount(owner[kept], minlength=n_users)
         factor *= 1.5
     return chosen
-
-
-def _drawn(items: _Items, uniform: FloatArray) -> IntArray:
-    """``searchsorted(items.popularity, uniform, side="right")``, most of it looked up in a table instead."""
-    place = (uniform * _PLACES).astype(np.int64)
-    item: IntArray = items.of_place[place]
-    open_ = np.flatnonzero(item < 0)
-    item[open_] = np.searchsorted(items.popularity, uniform[open_], side="right")
-    return item
-
-
-def _items_of_places(popularity: FloatArray) -> IntArray:
-    """The one item of all draws in ``[place, place + 1) / _PLACES``, or -1 where there are several."""
-    ends = np.arange(_PLACES + 1) / _PLACES
-    lowest = np.searchsorted(popularity, ends[:-1], side="right")
-    return np.where(lowest == np.searchsorted(popularity, ends[1:], side="left"), lowest, -1)
 
 
 def _first_of_each(key: IntArray, first: NDArray[np.int32]) -> IntArray:

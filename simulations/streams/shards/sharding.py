@@ -16,8 +16,7 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.datasets.loading import Looked, load_ratings, look_at
 from fedboard.simulations.datasets.named import is_made_up, is_sharded
 from fedboard.simulations.datasets.reader import Asked
-from fedboard.simulations.datasets.shards.catalogue import write_catalogue
-from fedboard.simulations.datasets.shards.manifest import MOST, Manifest
+from fedboard.simulations.datasets.shards.manifest import MOST, Manifest, write_catalogue
 from fedboard.simulations.datasets.sorting import Listed, Rows, SortedRows
 from fedboard.simulations.datasets.synthetic.people import PeopleStream, is_people, open_people
 from fedboard.simulations.datasets.workbench import workbench

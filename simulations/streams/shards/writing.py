@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from fedboard.client.private_files import open_private, write_private
 from fedboard.simulations.datasets.named import MANIFEST
-from fedboard.simulations.datasets.shards.checking import digest_of
 from fedboard.simulations.datasets.shards.manifest import (
     FORMAT,
     ITEM,
@@ -25,6 +24,7 @@ from fedboard.simulations.datasets.shards.manifest import (
     Items,
     Manifest,
     Shard,
+    digest_of,
     encoded,
     schema_of,
     written_as,

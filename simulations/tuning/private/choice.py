@@ -33,7 +33,13 @@ from fedboard.common.task import ReleasedSums
 from fedboard.common.tasks.shared.algorithm import RatingSettings, RatingTask
 from fedboard.common.tasks.shared.preparation import real_stddev
 from fedboard.simulations.datasets.splits import SplitRule
-from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, told_of
+from fedboard.simulations.tuning.private.plan import (
+    CHOICE_SHARE,
+    FINAL_SHARE,
+    TRIALS_SHARE,
+    PrivateTuneRecord,
+    told_of,
+)
 
 FILE = "chosen.json"
 RELEASE = "losses"
@@ -254,9 +260,7 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     """Of the candidate that the final run trains with; 0 is the shipped settings."""
     candidates: tuple[dict[str, float | int | bool | str], ...]
-    """What each lays over the configuration in the final run."""
-    tried: tuple[dict[str, float | int | bool | str], ...]
-    """The same in its trial, where the budget is smaller."""
+    """What each lays over the configuration."""
     losses: tuple[float, ...] | None
     """Released: for candidates 1 to K - 1, below 0 is better than the shipped settings; None where the release was
     paid for and lost."""
@@ -290,14 +294,9 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         """For the certificate of the final board."""
         others = "; ".join(f"({place}) {told_of(one)}" for place, one in enumerate(self.candidates))
         last = len(self.candidates) - 1
-        steps = (
-            ""
-            if self.tried == self.candidates
-            else ", a trial taking the same steps from what is shipped for it"
-        )
         return (
             "Before the first release these settings were fixed as candidates, without looking at the ratings: "
-            f"{others}{steps}. Each was trained by the releases trial-0 to trial-{last} listed here and they were "
+            f"{others}. Each was trained by the releases trial-0 to trial-{last} listed here and they were "
             f"compared by the release choice listed here: {self.sentence}. Every other setting is a public "
             "constant, and all of it together is what is claimed.",
         )
@@ -321,7 +320,6 @@ def chosen_of(
     return Chosen(
         number=number,
         candidates=record.candidates,
-        tried=record.tried,
         losses=None if losses is None else tuple(float(loss) for loss in losses),
         stddev=stddev,
         beyond=BEYOND,
@@ -338,13 +336,13 @@ def write_chosen(outcome: Chosen, out: Path) -> None:
 
 
 def _costs(record: PrivateTuneRecord) -> tuple[Cost, ...]:
-    division, number = record.division, len(record.candidates)
+    number = len(record.candidates)
     trials = [
-        Cost(part=f"trial-{place}", share=division.trials / number, epsilon=record.trial_epsilon)
+        Cost(part=f"trial-{place}", share=TRIALS_SHARE / number, epsilon=record.trial_epsilon)
         for place in range(number)
     ]
     return (
         *trials,
-        Cost(part="choice", share=division.choice, epsilon=record.choice_epsilon),
-        Cost(part="final", share=division.final, epsilon=record.final_epsilon),
+        Cost(part="choice", share=CHOICE_SHARE, epsilon=record.choice_epsilon),
+        Cost(part="final", share=FINAL_SHARE, epsilon=record.final_epsilon),
     )

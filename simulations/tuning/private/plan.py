@@ -1,64 +1,35 @@
 """What a private choice fixes before anything is released: the candidates, and what each part may cost.
 
-Candidates are given, read from a file, or drawn near the shipped settings, all before the first trial. No sampler
-that learns from scores has a place here: it would read private ratings once per proposal, and the ledger books
-trials and one comparison, nothing else.
+Candidates are given before the first trial. No sampler that learns from scores has a place here: it would read
+private ratings once per proposal, and the ledger books trials and one comparison, nothing else.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import asdict
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.protocols.registry import USUAL
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import shares_of
-from fedboard.simulations.config import SimulationConfig, overlay, parse_config, read_config
+from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import build_task, training_of
 from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.tuning.software import software, source_digest
-from fedboard.simulations.tuning.space import SECTIONS, Choice, Space, Value, space_of
+from fedboard.simulations.tuning.space import SECTIONS, Choice, Value
 from fedboard.simulations.tuning.trials import for_trials
 
-_TABLE = "candidate"
-_CHANGED = 0.5
-"""Probability that a setting changes between a trial and the one it was drawn near to."""
 MOST_CANDIDATES = 16
 """Each costs a share of the budget, so many are worse than few."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Division:
-    """How mu^2 of the whole promise is divided; what is left trains the final board. Public."""
-
-    trials: float = 0.25
-    """Of all trials together; each has the same."""
-    choice: float = 0.03
-    """Of the release that compares them."""
-
-    def __post_init__(self) -> None:
-        """Check the shares.
-
-        Raises:
-            InputError: one is not above 0, or nothing is left.
-        """
-        if not (self.trials > 0 and self.choice > 0 and self.trials + self.choice < 1):
-            raise InputError(
-                "the shares of trials and choice must be above 0 and leave something for the final run (below 1 "
-                f"together), got {self.trials:g} and {self.choice:g}"
-            )
-
-    @property
-    def final(self) -> float:
-        """Of the final run."""
-        return 1.0 - self.trials - self.choice
+TRIALS_SHARE, CHOICE_SHARE = 0.25, 0.03
+"""Shares of mu^2 of the whole promise: of all trials together, each the same, and of what compares them."""
+FINAL_SHARE = 1.0 - TRIALS_SHARE - CHOICE_SHARE
+"""What is left trains the final board."""
 
 
 class PrivateTuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,45 +38,35 @@ class PrivateTuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     config: SimulationConfig
     """Of the whole: its epsilon and delta are promised for everything together."""
     candidates: tuple[dict[str, float | int | bool | str], ...]
-    """What each lays over the configuration in the final run; the first nothing: the shipped settings."""
-    tried: tuple[dict[str, float | int | bool | str], ...]
-    """The same in its trial: a drawn candidate is a step from what is shipped, and that depends on the budget."""
-    trials_share: float
-    choice_share: float
-    search_seed: int
+    """What each lays over the configuration; the first nothing: the shipped settings."""
     software: str
     source: str
     """Digest of the code: releases of other code are not continued."""
 
     @property
-    def division(self) -> Division:
-        """Of the budget."""
-        return Division(trials=self.trials_share, choice=self.choice_share)
-
-    @property
     def trial_epsilon(self) -> float:
         """What one trial costs by itself."""
-        return _epsilon(self.config, self.division.trials / len(self.candidates))
+        return _epsilon(self.config, TRIALS_SHARE / len(self.candidates))
 
     @property
     def choice_epsilon(self) -> float:
         """What the comparison costs by itself."""
-        return _epsilon(self.config, self.division.choice)
+        return _epsilon(self.config, CHOICE_SHARE)
 
     @property
     def final_epsilon(self) -> float:
         """What the final run costs by itself."""
-        return _epsilon(self.config, self.division.final)
+        return _epsilon(self.config, FINAL_SHARE)
 
     @property
     def choice_noise(self) -> float:
         """Noise deviation over sensitivity of the comparison."""
-        return 1.0 / (math.sqrt(self.division.choice) * _mu(self.config))
+        return 1.0 / (math.sqrt(CHOICE_SHARE) * _mu(self.config))
 
     def trial(self, number: int) -> SimulationConfig:
         """What trial ``number`` runs; it judges nothing on held-out ratings."""
         quiet = {"run": {"baselines": False, "evaluate_rounds": False}}
-        return _with(for_trials(self.config), self.tried[number], self.trial_epsilon, quiet)
+        return _with(for_trials(self.config), self.candidates[number], self.trial_epsilon, quiet)
 
     def final(self, number: int) -> SimulationConfig:
         """The final run with the settings of candidate ``number``."""
@@ -116,53 +77,33 @@ def plan_private_tuning(
     config: SimulationConfig,
     problem: Problem,
     *,
-    trials: int = 4,
-    candidates: Sequence[Choice] = (),
-    search_file: Path | None = None,
-    search_seed: int = 0,
-    division: Division | None = None,
+    candidates: Sequence[Choice],
 ) -> PrivateTuneRecord:
     """Fix everything that may be fixed, and refuse what could not be run to its end.
-
-    Guarantee: the candidates follow from the arguments and from public facts of the problem alone.
 
     Args:
         config: data, algorithm, and the promise for everything together.
         problem: of ``for_trials(config)``; only its public parts are read.
-        trials: how many settings are tried, the shipped ones included; only where ``candidates`` is empty.
-        candidates: settings to try beside the shipped ones; none: drawn near those.
-        search_file: a space in place of the default one, to draw from.
-        search_seed: of that draw; >= 0.
-        division: of the budget.
+        candidates: settings to try beside the shipped ones.
 
     Raises:
         PrivacyError: something here is not accounted for.
         InputError: a candidate that cannot be run, or anything else out of its range.
     """
     require_supported(config)
-    parts = division or Division()
-    if candidates and search_file is not None:
-        raise InputError("candidates are given or drawn from a search space, not both; leave out one")
-    _require_number(len(candidates) + 1 if candidates else trials)
-    if candidates:
-        tried = finals = [{}, *(dict(candidate) for candidate in candidates)]
-    else:
-        space, of_trial = space_of(config, search_file), parts.trials / trials
-        tried, finals = (
-            [{}, *drawn(_at(config, share), problem, space, number=trials - 1, seed=search_seed)]
-            for share in (of_trial, parts.final)
+    if not 2 <= len(candidates) + 1 <= MOST_CANDIDATES:
+        raise InputError(
+            f"a private choice is among 2 to {MOST_CANDIDATES} settings, the shipped ones included, got "
+            f"{len(candidates) + 1}: each trial takes its share of the budget"
         )
-    if any(one == other for place, one in enumerate(finals) for other in finals[:place]):
+    tried = [{}, *(dict(candidate) for candidate in candidates)]
+    if any(one == other for place, one in enumerate(tried) for other in tried[:place]):
         raise InputError(
             "two candidates are the same, or one changes nothing; each trial costs, so leave it out"
         )
     record = PrivateTuneRecord(
         config=config,
-        candidates=tuple(finals),
-        tried=tuple(tried),
-        trials_share=parts.trials,
-        choice_share=parts.choice,
-        search_seed=search_seed,
+        candidates=tuple(tried),
         software=software(),
         source=source_digest(),
     )
@@ -221,11 +162,6 @@ def require_runnable(record: PrivateTuneRecord, problem: Problem) -> None:
                 raise InputError(f"{told} cannot be run: {error}; nothing was spent") from error
 
 
-def _at(config: SimulationConfig, share: float) -> SimulationConfig:
-    """The same run at a share of mu^2."""
-    return _with(config, {}, _epsilon(config, share), {})
-
-
 def _mu(config: SimulationConfig) -> float:
     return mu_for(config.privacy.epsilon, config.privacy.delta)
 
@@ -241,14 +177,6 @@ def _with(
     for key, value in choice.items():
         plain = overlay(plain, nested(key, value))
     return parse_config(overlay(plain, changes), source="a candidate")
-
-
-def _require_number(number: int) -> None:
-    if not 2 <= number <= MOST_CANDIDATES:
-        raise InputError(
-            f"a private choice is among 2 to {MOST_CANDIDATES} settings, the shipped ones included, got {number}: "
-            "each trial takes its share of the budget"
-        )
 
 
 def candidate_of(values: Mapping[str, Any], where: str) -> Choice:
@@ -267,63 +195,6 @@ def candidate_of(values: Mapping[str, Any], where: str) -> Choice:
             raise InputError(f"{where}: {key} must be a number, a text or a boolean, got {value!r}")
         found[f"{SECTIONS[section]}.{name}"] = value
     return found
-
-
-def read_candidates(path: Path) -> tuple[Choice, ...]:
-    """The candidates of a TOML file: a table ``[[candidate]]`` for each, with tables ``settings`` and ``shares``.
-
-    Raises:
-        InputError: unreadable, or not that.
-    """
-    tables = read_config(path)
-    found = tables.pop(_TABLE, None)
-    if tables or not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-        raise InputError(f"{path}: needs tables [[{_TABLE}]] and nothing else")
-    return tuple(_candidate(one, f"{path}: candidate {number}") for number, one in enumerate(found, start=1))
-
-
-def drawn(
-    config: SimulationConfig, problem: Problem, space: Space, *, number: int, seed: int
-) -> list[dict[str, Value]]:
-    """Settings near those that are shipped for this budget: the same steps from them for the same public seed.
-
-    Args:
-        config: public; its epsilon is that of the part.
-        problem: only its public parts are read.
-        space: what may move.
-        number: of candidates.
-        seed: >= 0. Public.
-
-    Raises:
-        InputError: the seed is negative.
-    """
-    if seed < 0:
-        raise InputError(f"the seed of the search must be >= 0, got {seed}")
-    stated, rng = settings_of(config, problem), np.random.default_rng([seed])
-    values: dict[str, Value | None] = {}
-    for key in space:
-        found = stated.get(key.rpartition(".")[2])
-        values[key] = found if isinstance(found, bool | int | float | str) else None
-    return [dict(_moved(space, values, rng)) for _ in range(number)]
-
-
-def _moved(space: Space, values: Mapping[str, Value | None], rng: np.random.Generator) -> Choice:
-    """About half of the settings moved a little, at least one of them.
-
-    Args:
-        space: what may move.
-        values: where it moves from; a value that is not known, None, is drawn anew.
-        rng: decides.
-    """
-    moves = rng.random(len(space)) < _CHANGED
-    moves[rng.integers(len(space))] = True
-    return {
-        key: parameter.value_at(rng.random())
-        if (value := values[key]) is None
-        else parameter.near(value, rng)
-        for (key, parameter), chosen in zip(space.items(), moves, strict=True)
-        if chosen
-    }
 
 
 def settings_of(config: SimulationConfig, problem: Problem) -> dict[str, Any]:
@@ -349,9 +220,3 @@ def told_of(candidate: Choice) -> str:
         for key, value in candidate.items()
     )
     return ", ".join(written) or "shipped settings"
-
-
-def _candidate(tables: Mapping[str, Any], where: str) -> Choice:
-    if not all(isinstance(table, dict) for table in tables.values()):
-        raise InputError(f"{where}: needs tables {' and '.join(SECTIONS)}")
-    return candidate_of({f"{s}.{name}": v for s, table in tables.items() for name, v in table.items()}, where)

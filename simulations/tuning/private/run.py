@@ -179,7 +179,7 @@ class _Work:
         """Train with candidate ``number`` at its share; nothing is judged."""
         config, name = self.record.trial(number), f"trial-{number}"
         task = self._task(config)
-        tried = self.record.tried
+        tried = self.record.candidates
         said = f"This board is one of {len(tried)} trials: {told_of(tried[number])}."
         simulated = self._simulated(
             config, self.problem, task, self.out / "trials" / name, self.part(name, said)

@@ -168,7 +168,7 @@ def test_a_device_that_pins_no_key_is_told_what_it_needs(tmp_path: Path) -> None
 SERVER_INSTALL = """
 import sys
 
-SIMULATIONS = {"llvmlite", "matplotlib", "numba", "pyarrow", "ray"}
+SIMULATIONS = {"llvmlite", "numba", "pyarrow", "ray"}
 
 
 class ServerInstall:

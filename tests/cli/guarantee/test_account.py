@@ -214,12 +214,12 @@ def test_the_curve_is_drawn(fedboard: Command, tmp_path: Path, ledger: Path) -> 
             ("epsilon", "--noise-multiplier", "4"),
         )
     ):
-        picture = tmp_path / f"curve-{number}.svg"
+        picture = tmp_path / f"curve-{number}.html"
         result = fedboard("account", *arguments, "--json", "--plot", picture)
 
         assert result.exit_code == 0, result.output
         json.loads(result.stdout)
-        assert "<svg" in picture.read_text()[:2000]
+        assert '<svg class="chart"' in picture.read_text()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_the_curve_is_drawn(fedboard: Command, tmp_path: Path, ledger: Path) -> 
             ("epsilon", "--noise-multiplier", "1", "--poisson", "0.1", "--adjacency", "replace"),
             "add-remove only",
         ),
-        (("epsilon", "--noise-multiplier", "1", "--plot", "x.gif"), "one of .svg"),
+        (("epsilon", "--noise-multiplier", "1", "--plot", "x.gif"), "ends in .html"),
         (("epsilon", "missing"), "nothing can be read there"),
         (("left", "missing"), "no such"),
     ],

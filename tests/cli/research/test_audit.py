@@ -70,8 +70,6 @@ def test_a_correct_run_is_audited_and_everything_is_written_down(fedboard: Comma
     assert {entry["name"] for entry in record["releases"]} >= {"counts", "round-2/linear"}
     assert {entry["name"] for entry in record["board_only"]} == {"membership", "attribute"}
     assert all(finding["passed"] for finding in record["findings"])
-    assert (out / "audit.svg").stat().st_size > 1000
-    assert (out / "audit.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_violation_is_said_and_is_the_exit_code(

@@ -115,7 +115,7 @@ def test_what_is_no_number_is_null(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_document_that_is_out_is_followed_by_no_second(
     fedboard: Command, finished: Path, tmp_path: Path
 ) -> None:
-    wrong = fedboard("account", "epsilon", finished, "--json", "--plot", tmp_path / "no" / "curve.svg")
+    wrong = fedboard("account", "epsilon", finished, "--json", "--plot", tmp_path / "no" / "curve.html")
 
     assert wrong.exit_code == 2
     assert "its folder does not exist" in only_document(wrong)["error"]["sentence"]

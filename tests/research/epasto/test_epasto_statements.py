@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.simulations.drawing.svg import house_style
 from research.epasto import examples, gradients, reviews
 from research.epasto.problems import Problem, news_like_problem
+from research.shared.drawing import house_style
 from research.shared.experiment import Setting
 
 pytest.importorskip("cvxpy")

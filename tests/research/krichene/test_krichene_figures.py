@@ -9,13 +9,13 @@ import pytest
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import simulate as module
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.drawing.svg import house_style
 from research.krichene import (
     benchmarks,
     curves,
     statistics,
 )
 from research.krichene.drawing import EXPONENTS, as_text
+from research.shared.drawing import house_style
 from research.shared.experiment import Outcome, Setting
 from research.shared.ratings import data_of
 

@@ -9,7 +9,6 @@ import pytest
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
-from fedboard.simulations.drawing.svg import house_style
 from research.krichene import regression, synthetic
 from research.krichene.regression import (
     Regressions,
@@ -21,6 +20,7 @@ from research.krichene.regression import (
     solve_statistics,
     step_count,
 )
+from research.shared.drawing import house_style
 from research.shared.experiment import Setting
 
 SMALL = Sizes(n_tasks=20, n_users=2000, dimension=3, tasks_per_user=5.0)

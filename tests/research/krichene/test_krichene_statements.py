@@ -10,11 +10,11 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.drawing.svg import house_style
 from research.krichene import improvement, slices, statistics
 from research.krichene.benchmarks import BenchmarkAnswer
 from research.krichene.regression import Sizes
 from research.shared.data_sets import distinct
+from research.shared.drawing import house_style
 from research.shared.experiment import Setting
 
 ROWS = {

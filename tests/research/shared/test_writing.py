@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from fedboard.simulations.drawing.svg import house_style, new_figure
+from research.shared.drawing import house_style, new_figure
 from research.shared.experiment import Experiment, Outcome, Setting
 from research.shared.writing import record_of, tables, write_outcome
 

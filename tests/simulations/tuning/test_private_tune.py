@@ -21,7 +21,7 @@ from fedboard.simulations.config import overlay, parse_config
 from fedboard.simulations.runs.ledger import Part
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning.private import run as run_module
-from fedboard.simulations.tuning.private.plan import Division, PrivateTuneRecord
+from fedboard.simulations.tuning.private.plan import CHOICE_SHARE, PrivateTuneRecord
 from fedboard.simulations.tuning.private.run import (
     LEDGER,
     PrivateTuneResult,
@@ -71,7 +71,7 @@ def test_everything_that_is_booked_costs_what_is_promised(
     assert delta_of(EPSILON, mu=math.sqrt(spent)) == pytest.approx(DELTA, rel=1e-6)
     assert list(dict.fromkeys(event["name"].partition("/")[0] for event in events)) == list(PARTS)
     without = mu_squared([event for event in events if not event["name"].startswith("choice/")])
-    assert without == pytest.approx((1 - Division().choice) * spent, rel=1e-9)
+    assert without == pytest.approx((1 - CHOICE_SHARE) * spent, rel=1e-9)
     assert delta_of(EPSILON, mu=math.sqrt(without)) < 0.9 * DELTA
     halved = [
         event | ({"l2_bound": event["l2_bound"] / 2} if event["name"].startswith("choice/") else {})

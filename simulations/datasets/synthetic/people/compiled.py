@@ -1,4 +1,4 @@
-"""What made-up people rate, compiled: bit for bit what ``reference`` says, some ten million ratings in a second.
+"""What made-up people rate, compiled: some ten million ratings in a second.
 
 Inner products of tastes are sums of whole numbers below 2^24 in float32, so that they are exact in any order.
 """
@@ -144,7 +144,10 @@ def fill_rows(
     items: IndexArray,
     ratings: Float32Array,
 ) -> None:
-    """What the people from ``start`` on rate, and how; arguments as in ``Tables`` and ``reference.fill_rows``."""
+    """What the people from ``start`` on rate, and how; arguments as in ``Tables``.
+
+    ``items`` (ascending in a row) and ``ratings`` are filled in, where ``indptr`` (from 0) says whose each is.
+    """
     bits = np.zeros((keep.size + 63) >> 6, np.uint64)
     summary = np.zeros((bits.size + 63) >> 6, np.uint64)
     own = np.empty(TASTES, np.float32)

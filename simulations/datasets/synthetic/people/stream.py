@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import BitArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.kernels.backends import has_compiler
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.synthetic.people import reference
+from fedboard.simulations.datasets.synthetic.people import tables as words
 from fedboard.simulations.datasets.synthetic.people.config import PeopleConfig, people_config
-from fedboard.simulations.datasets.synthetic.people.number_keys import keys_of_numbers
 from fedboard.simulations.datasets.synthetic.people.tables import ML_1M, Shape, Tables, of_config
 
 RATING_RANGE = (1.0, 5.0)
@@ -75,8 +73,6 @@ class PeopleStream:
         """
         self._require(start, stop)
         tables = self._tables
-        if not has_compiler():
-            return reference.counts_of(tables, start, stop)
         from fedboard.simulations.datasets.synthetic.people import compiled  # takes numba half a second
 
         counts = np.empty(stop - start, dtype=np.int64)
@@ -95,24 +91,21 @@ class PeopleStream:
         items = np.empty(int(indptr[-1]), dtype=np.int32)
         ratings = np.empty(items.size, dtype=np.float32)
         tables = self._tables
-        if has_compiler():
-            from fedboard.simulations.datasets.synthetic.people import compiled
+        from fedboard.simulations.datasets.synthetic.people import compiled
 
-            compiled.fill_rows(
-                tables.base,
-                tables.keep,
-                tables.other,
-                tables.level,
-                tables.taste.reshape(-1),
-                tables.numbers,
-                tables.taste_spreads,
-                start,
-                indptr,
-                items,
-                ratings,
-            )
-        else:
-            reference.fill_rows(tables, start, indptr, items, ratings)
+        compiled.fill_rows(
+            tables.base,
+            tables.keep,
+            tables.other,
+            tables.level,
+            tables.taste.reshape(-1),
+            tables.numbers,
+            tables.taste_spreads,
+            start,
+            indptr,
+            items,
+            ratings,
+        )
         return Cohort(
             indptr=indptr,
             items=items,
@@ -123,8 +116,8 @@ class PeopleStream:
         )
 
     def keys(self, start: int, stop: int) -> BitArray:
-        """The keys of people's ids, uint64, as of ``id_keys``."""
-        return keys_of_numbers(start + 1, stop - start)
+        """What people's coins are thrown by: a word of each of their streams, no two alike; uint64."""
+        return words.word(words.streams_of(self._tables.base, start, stop), words.KEY)
 
     @property
     def _tables(self) -> Tables:
@@ -170,4 +163,5 @@ def ratings_of_people(stream: PeopleStream) -> Ratings:
         rating_range=RATING_RANGE,
         name=stream.name,
         items_listed=True,
+        keys=cohort.keys,
     )

@@ -93,9 +93,10 @@ ML_1M: Final = Shape(
 
 STRIDE: Final = 0x9E3779B97F4A7C15
 """Between the states of a stream, as in splitmix64."""
-ACTIVITY, LEVEL, FIRST_TASTE, FIRST_CANDIDATE, FIRST_RATING = 0, 1, 2, 64, 1 << 40
-"""Which words of her stream say how much a person rates, how high, what she likes, what she comes across, and (from
-``FIRST_RATING`` on, by the number of the item) what moves her on the day that she rates it."""
+ACTIVITY, LEVEL, FIRST_TASTE, KEY, FIRST_CANDIDATE, FIRST_RATING = 0, 1, 2, 32, 64, 1 << 40
+"""Which words of her stream say how much a person rates, how high, what she likes, by what her coins are thrown,
+what she comes across, and (from ``FIRST_RATING`` on, by the number of the item) what moves her on the day that she
+rates it."""
 _OF_PEOPLE, _OF_ITEMS, _OF_ORDER = 0x70656F706C65, 0x6974656D73, 0x6F72646572
 """Set the three kinds of word of one seed apart."""
 _FIELDS: Final = 0xFFFF

@@ -6,7 +6,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from fedboard.common.arrays import FloatArray
-from fedboard.simulations.datasets import Ratings, SyntheticConfig, synthetic_ratings
+from fedboard.simulations.datasets import Ratings, SyntheticConfig, synthetic_ratings, synthetic_truth
 from fedboard.simulations.datasets.splits import split_ratings
 
 SMALL = SyntheticConfig(n_users=3_000, n_items=500, mean_ratings_per_user=60, seed=5)
@@ -108,3 +108,17 @@ def test_a_set_is_what_it_was_when_each_draw_was_searched_for():
     told = hashlib.sha256(made.users.tobytes() + made.items.tobytes() + made.values.tobytes())
 
     assert told.hexdigest()[:16] == "f031ad3dabec8d47"
+
+
+def test_the_truth_behind_the_ratings_can_be_asked_for(ratings: Ratings) -> None:
+    truth = synthetic_truth(SMALL)
+
+    expected = truth.expected(ratings.users, ratings.items)
+
+    assert truth.user_taste.shape == (SMALL.n_users, truth.item_taste.shape[1])
+    errors = ratings.values - np.clip(expected, 1.0, 5.0)
+    constant = ratings.values - ratings.values.mean()
+    assert np.sqrt(np.mean(errors**2)) == pytest.approx(
+        0.86, abs=0.05
+    )  # noise, rounding, the ends of the scale
+    assert np.mean(errors**2) < 0.7 * np.mean(constant**2)

@@ -11,7 +11,6 @@ from hypothesis import strategies as some
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, SettingError
-from fedboard.common.kernels.backends import has_compiler
 from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets import find_data, is_made_up, load_ratings
 from fedboard.simulations.datasets.splits import split_ratings
@@ -20,10 +19,10 @@ from fedboard.simulations.datasets.synthetic.people import (
     PeopleStream,
     people_config,
     ratings_of_people,
-    reference,
 )
 from fedboard.simulations.datasets.synthetic.people.tables import of_config
 from fedboard.simulations.problem import load_data
+from tests.simulations.datasets.synthetic.people import reference
 
 USERS = 300
 SMALL = PeopleStream(config=PeopleConfig(users=USERS, items=400, mean=12))
@@ -79,7 +78,6 @@ def test_whoever_is_taken_out_moves_nobody_to_another_part() -> None:
     assert before.rows(gone, gone + 1).n_ratings > 0
 
 
-@pytest.mark.skipif(not has_compiler(), reason="numba is not installed")
 @pytest.mark.parametrize(
     "config",
     [
@@ -109,6 +107,14 @@ def test_some_take_the_next_best_where_what_they_come_across_is_used_up() -> Non
 
     assert people.counts.max() == 10
     assert np.array_equal(people.counts, stream.counts(0, 2000))
+
+
+def test_no_two_people_have_one_key() -> None:
+    keys = SMALL.read(0, USERS).keys
+    others = replace(SMALL, config=replace(SMALL.config, seed=1)).read(0, USERS).keys
+
+    assert len({*keys.tolist(), *others.tolist()}) == 2 * USERS
+    assert np.unpackbits(keys.view(np.uint8)).mean() == pytest.approx(0.5, abs=0.02)
 
 
 def test_items_ascend_and_stars_are_whole() -> None:

@@ -5,9 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from fedboard.common.kernels.backends import has_compiler
-from fedboard.simulations.datasets import Kind, id_keys
-from fedboard.simulations.datasets.synthetic.people import PeopleConfig, number_keys
+from fedboard.simulations.datasets.synthetic.people import PeopleConfig
 from fedboard.simulations.datasets.synthetic.people import tables as words
 from fedboard.simulations.datasets.synthetic.people.tables import ML_1M, UNIT, alias_table, of_config
 
@@ -30,13 +28,3 @@ def test_tastes_stay_whole_numbers_that_float32_adds_exactly() -> None:
 
     assert np.array_equal(tables.taste, np.rint(tables.taste))
     assert float((np.abs(tables.taste).max(axis=0) * furthest).sum()) < 2**24
-
-
-@pytest.mark.skipif(not has_compiler(), reason="numba is not installed")
-@settings(max_examples=40, deadline=None)
-@given(ids=some.lists(some.integers(0, 2**63 - 1), max_size=20))
-def test_compiled_keys_of_whole_numbers_are_those_of_their_text(ids: list[int]) -> None:
-    assert (
-        number_keys.keys_of_integers(np.array(ids, dtype=np.int64)).tolist()
-        == id_keys(ids, Kind.USER).tolist()
-    )

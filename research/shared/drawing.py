@@ -1,11 +1,8 @@
-"""How every figure is drawn: matplotlib's SVG writer without pyplot, in colours that the page can change."""
+"""How figures of papers are drawn: matplotlib without pyplot, as SVG and PNG."""
 
-import io
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +13,6 @@ from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.reports.charts import Chart
-from fedboard.common.reports.table import Table
 
 INK, MUTED, GRID, SURFACE = "#1b1e23", "#5d646e", "#d9dde3", "#fefefd"
 SERIES = ("#0072b2", "#c44e00", "#007f5f", "#a2478a", "#7a6200", "#4c5b70")
@@ -26,9 +21,6 @@ _PNG_DOTS_PER_INCH = 160
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES = ("-", (0, (5, 2)), (0, (6, 2, 1, 2)), (0, (1.5, 1.5)), (0, (8, 2)), (0, (3, 1, 1, 1, 1, 1)))
 
-_VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
-    colour: f"--series-{place}" for place, colour in enumerate(SERIES)
-}
 _STYLE: dict[Any, Any] = {
     "axes.axisbelow": True,
     "axes.edgecolor": MUTED,
@@ -64,7 +56,6 @@ _STYLE: dict[Any, Any] = {
 _LABEL_POINTS = 12.0
 _LABEL_AWAY = 17.0
 """Points from the end of a line to its label; a thin line leads there."""
-_NO_METADATA = {"Creator": None, "Date": None, "Format": None, "Type": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,39 +143,6 @@ def pictures(figure: Figure, stem: Path) -> list[Path]:
     figure.savefig(paths[0], facecolor="white", metadata={"Date": None})
     figure.savefig(paths[1], facecolor="white", dpi=_PNG_DOTS_PER_INCH)
     return paths
-
-
-def to_svg(figure: Figure, *, slug: str, description: str) -> str:
-    """The figure as an SVG element for an HTML page, without anything that points outside.
-
-    Text stays text; colours become CSS variables with the light colour as fall-back; ids get the slug as
-    prefix, so that many figures can share a page.
-
-    Args:
-        figure: drawn under ``house_style``.
-        slug: short name, unique on the page.
-        description: one sentence for those who cannot see the figure.
-    """
-    buffer = io.StringIO()
-    # Straight to the SVG writer: savefig would draw everything a second time to find the layout.
-    canvas: Any = FigureCanvasSVG(figure)
-    canvas.print_svg(buffer, metadata=_NO_METADATA)
-    text = buffer.getvalue()
-    svg = text[text.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\s(?:xmlns(?::xlink)?|version)="[^"]*"', "", svg)
-    svg = svg.replace("xlink:href=", "href=")
-    svg = re.sub(r'\bid="', f'id="{slug}-', svg)
-    svg = re.sub(r'(href="|url\()#', rf"\1#{slug}-", svg)
-    for colour, variable in _VARIABLES.items():
-        svg = svg.replace(colour, f"var({variable}, {colour})")
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(description)}" ', 1)
-
-
-def finish(figure: Figure, *, slug: str, title: str, reading: str, held_out: bool, table: Table) -> Chart:
-    """Turn a drawn figure into a chart of a page, and let go of it."""
-    svg = to_svg(figure, slug=slug, description=f"{title}. {reading}")
-    return Chart(slug=slug, title=title, reading=reading, held_out=held_out, svg=svg, key=(), table=table)
 
 
 def _height_points(axes: Axes) -> float:
