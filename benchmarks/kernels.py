@@ -34,6 +34,7 @@ from workload import ML_10M, tenth  # noqa: E402
 
 from fedboard.common import kernels  # noqa: E402
 from fedboard.common.cohort import Cohort  # noqa: E402
+from fedboard.common.privacy.releases.noise import SecureNoise  # noqa: E402
 
 RUNS = 3
 PEAK_SIZE = 1024
@@ -41,7 +42,7 @@ RIDGE = 1.0
 IMPLICIT_RANK = 64
 N_MATRICES = 20_108
 SAMPLED_MATRICES = 500
-N_DRAWS = 10_000_000
+WORDS_AT_ONCE, N_BLOCKS = 1 << 16, 160
 N_RANKED_USERS, TOP_K_RANK = 10_000, 64
 NUMPY_SHARE = 0.02
 
@@ -255,11 +256,24 @@ def measure_psd(rank: int, results: Results) -> None:
 
 
 def measure_noise(results: Results) -> None:
-    bits = np.random.default_rng(0).integers(0, 2**64, N_DRAWS, dtype=np.uint64)
+    """From key to published numbers as every release goes it, its parts, and generators that are not secure."""
+    stream = SecureNoise().stream("benchmark")
+    sums, stddevs = np.zeros((WORDS_AT_ONCE // 256, 256), np.int64), np.full(256, 2.0**40)
+    generator = np.random.default_rng(0)
+    bits = stream.bits(0, WORDS_AT_ONCE)
+
+    def rate(name: str, draw: Callable[[], object]) -> None:
+        draw()
+        seconds = min(cpu_seconds(lambda: [draw() for _ in range(N_BLOCKS)]) for _ in range(RUNS))
+        results.add(f"draws_per_second.{name}", N_BLOCKS * WORDS_AT_ONCE / seconds)
+
     for backend in ("compiled", "numpy"):
-        draw = partial(kernels.standard_normal, bits, backend=backend)
-        seconds = min(cpu_seconds(draw) for _ in range(RUNS))
-        results.add(f"{backend}.draws_per_second.standard_normal", N_DRAWS / seconds)
+        publish = partial(kernels.noisy_sums, stddevs=stddevs, shift=20, backend=backend)
+        rate(f"{backend}.standard_normal", partial(kernels.standard_normal, bits, backend=backend))
+        rate(f"{backend}.path", lambda publish=publish: publish(sums, stream.bits(0, WORDS_AT_ONCE)))
+    rate("aes_256_ctr", lambda: stream.bits(0, WORDS_AT_ONCE))
+    rate("urandom", lambda: os.urandom(8 * WORDS_AT_ONCE))
+    rate("numpy.pcg64.normal", lambda: generator.standard_normal(WORDS_AT_ONCE))
 
 
 def measure_top_k(results: Results) -> None:

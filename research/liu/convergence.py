@@ -38,7 +38,7 @@ def figure_4(setting: Setting) -> Outcome:
         comparison=(
             "The paper, on Netflix at rank 16: with more than 10 000 numbers the error is that of fresh draws. "
             f"Here, on {data.described}: {means['10000']:.4f} with 10 000 numbers, {means['fresh']:.4f} with fresh "
-            "draws. A table has no privacy proof; nothing but this experiment and benchmarks/sgd.py uses one."
+            "draws. A table has no privacy proof; nothing but this experiment uses one."
         ),
         figures={
             "figure-4": line_panels(

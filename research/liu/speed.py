@@ -184,7 +184,7 @@ def figure_5(setting: Setting) -> Outcome:
             f"{setting.workers} threads: C-SGD {first['C-SGD']:.2f} s at rank {_TIMED_RANKS[0]}, "
             f"{last['C-SGD']:.2f} s at rank {_TIMED_RANKS[-1]}; per rating and core about "
             f"{_core_ratio(first['C-SGD'], part.head.n_ratings, setting.workers):.0f} times the paper's rate at "
-            "rank 128. libmf beside it: benchmarks/sgd.py."
+            "rank 128."
         ),
         figures={
             "figure-5": line_panels(

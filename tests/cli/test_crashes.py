@@ -1,4 +1,4 @@
-"""Kill -9 at random points, in short; ``benchmarks/privacy/crashes.py --kills 20 --controls`` is the long form."""
+"""Kill -9 at random points, in short; ``benchmarks/crashes.py --kills 20 --controls`` is the long form."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-CRASHES = Path(__file__).parents[2] / "benchmarks" / "privacy" / "crashes.py"
+CRASHES = Path(__file__).parents[2] / "benchmarks" / "crashes.py"
 
 
 def test_whatever_was_released_is_booked_and_no_noise_is_drawn_twice(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ Parts = Mapping[str, bytes]
 
 def one_generator() -> ModuleType:
     """The split that fedboard had before: the negative control."""
-    path = Path(__file__).parents[3] / "benchmarks" / "privacy" / "one_generator.py"
+    path = Path(__file__).parents[3] / "benchmarks" / "privacy_parts" / "one_generator.py"
     spec = importlib.util.spec_from_file_location("one_generator", path)
     assert spec is not None
     assert spec.loader is not None

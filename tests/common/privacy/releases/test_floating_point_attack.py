@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-PROGRAM = Path(__file__).parents[4] / "benchmarks" / "privacy" / "floating_point_attack.py"
+PROGRAM = Path(__file__).parents[4] / "benchmarks" / "privacy_parts" / "floating_point.py"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,6 @@
 """What the board page weighs, how soon it recommends, and how long a change of a rating takes, in a real browser.
 
-usage: python benchmarks/speed/page.py [--json FILE] [--changes 60]
+usage: python benchmarks/page.py [--json FILE] [--changes 60]
 
 Needs chromium, chromium-driver and the extra ``dev``. The boards are made up (their numbers say nothing), of the
 sizes of MovieLens 1M at rank 8 and of 20 000 items at rank 64. A change is all that follows a star: the own model,
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from fedboard.client.page.contents import HeldBoard  # noqa: E402
