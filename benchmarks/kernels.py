@@ -1,4 +1,4 @@
-"""How close the kernels come to what this machine can do, and to `implicit`.
+"""How close the kernels come to what this machine can do.
 
 usage: python benchmarks/kernels.py [--json FILE] [--ranks 32,64,128] [--quick]
 
@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS"):
@@ -29,7 +28,6 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 
 import numpy as np  # noqa: E402
 from process_tree import own_peak_mib  # noqa: E402
-from scipy import sparse  # noqa: E402
 from workload import ML_10M, tenth  # noqa: E402
 
 from fedboard.common import kernels  # noqa: E402
@@ -39,7 +37,6 @@ from fedboard.common.privacy.releases.noise import SecureNoise  # noqa: E402
 RUNS = 3
 PEAK_SIZE = 1024
 RIDGE = 1.0
-IMPLICIT_RANK = 64
 N_MATRICES = 20_108
 SAMPLED_MATRICES = 500
 WORDS_AT_ONCE, N_BLOCKS = 1 << 16, 160
@@ -77,18 +74,15 @@ class Side:
         rows, entries = self.indptr.size - 1, int(self.indptr[-1])
         return entries * (rank * (rank + 1) + 2 * rank) + rows * (rank**3 / 3 + 2 * rank**2)
 
-    def solver(
-        self, rank: int, *, backend: str, threads: int = 1, with_gram: bool = False
-    ) -> Callable[[], None]:
-        """The half epoch as a function; the Gram matrix, if wanted, is computed in it."""
+    def solver(self, rank: int, *, backend: str, threads: int = 1) -> Callable[[], None]:
+        """The half epoch as a function."""
         factors = self.factors(rank)
         ridge = np.full(self.indptr.size - 1, RIDGE, np.float32)
         out = np.empty((ridge.size, rank), np.float32)
 
         def solve() -> None:
-            gram = 0.1 * (factors.T @ factors) if with_gram else None
             arrays = (self.indptr, self.columns, self.targets, factors)
-            kernels.solve_ridge(*arrays, ridge=ridge, gram=gram, backend=backend, threads=threads, out=out)
+            kernels.solve_ridge(*arrays, ridge=ridge, gram=None, backend=backend, threads=threads, out=out)
 
         return solve
 
@@ -198,40 +192,6 @@ def measure_statistics(items: Side, rank: int, results: Results) -> None:
     results.add(f"seconds.item_statistics.d{rank}", seconds)
     flops = n_ratings * (rank * (rank + 1) + 2 * rank)
     results.add(f"dgemm_share.item_statistics.d{rank}", flops / seconds / peak.rate)
-
-
-def measure_implicit(sides: tuple[Side, Side], results: Results) -> None:
-    """Whole epochs of the same work, ours run between those of `implicit` (exact solver, float32, one thread)."""
-    if find_spec("implicit") is None:
-        print("  implicit is not installed: pip install implicit to compare with it", flush=True)
-        return
-    from implicit.cpu.als import AlternatingLeastSquares
-
-    users = sides[0]
-    ours = [side.solver(IMPLICIT_RANK, backend="compiled", with_gram=True) for side in sides]
-    theirs_seconds, our_seconds, started = [], [], [0.0]
-
-    def after_epoch(epoch: int, *_: object) -> None:
-        if epoch > 0:  # the first one includes transposing the data
-            theirs_seconds.append(time.process_time() - started[0])
-        our_seconds.append(cpu_seconds(lambda: [solve() for solve in ours]))
-        started[0] = time.process_time()
-
-    model = AlternatingLeastSquares(
-        factors=IMPLICIT_RANK,
-        use_cg=False,
-        use_native=True,
-        dtype=np.float32,
-        num_threads=1,
-        iterations=3,
-        random_state=0,
-    )
-    shape = (users.indptr.size - 1, users.n_columns)
-    matrix = sparse.csr_matrix((users.targets, users.columns, users.indptr), shape=shape)
-    model.fit(matrix, show_progress=False, callback=after_epoch)
-    results.add(f"implicit.seconds_per_epoch.d{IMPLICIT_RANK}", min(theirs_seconds))
-    results.add(f"seconds_per_epoch.d{IMPLICIT_RANK}", min(our_seconds))
-    results.add(f"speedup_over_implicit.d{IMPLICIT_RANK}", min(theirs_seconds) / min(our_seconds))
 
 
 def measure_psd(rank: int, results: Results) -> None:
@@ -360,7 +320,6 @@ def main() -> None:
         measure_psd(rank, results)
     measure_noise(results)
     measure_top_k(results)
-    measure_implicit(sides, results)
     measure_first_use(results)
     results.add("peak_rss_mib", own_peak_mib())
     if options.json:

@@ -34,10 +34,6 @@ ML_20M_SPARSE = Workload(
     name="137k x 20k x 10M",
     people=SyntheticConfig(n_users=136_677, n_items=20_108, mean_ratings_per_user=73.1),
 )
-MSD = Workload(
-    name="571k x 41k x 34M",
-    people=SyntheticConfig(n_users=571_355, n_items=41_140, mean_ratings_per_user=58.8),
-)
 
 
 def tenth(workload: Workload) -> Workload:
