@@ -28,7 +28,7 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 
 import numpy as np  # noqa: E402
 from process_tree import own_peak_mib  # noqa: E402
-from workload import ML_10M, tenth  # noqa: E402
+from workload import made_up  # noqa: E402
 
 from fedboard.common import kernels  # noqa: E402
 from fedboard.common.cohort import Cohort  # noqa: E402
@@ -40,7 +40,6 @@ RIDGE = 1.0
 N_MATRICES = 20_108
 SAMPLED_MATRICES = 500
 WORDS_AT_ONCE, N_BLOCKS = 1 << 16, 160
-N_RANKED_USERS, TOP_K_RANK = 10_000, 64
 NUMPY_SHARE = 0.02
 
 
@@ -236,28 +235,6 @@ def measure_noise(results: Results) -> None:
     rate("numpy.pcg64.normal", lambda: generator.standard_normal(WORDS_AT_ONCE))
 
 
-def measure_top_k(results: Results) -> None:
-    """Twenty items each for held-out users, 80 items of each excluded; the matrix product included."""
-    rng = np.random.default_rng(0)
-    users = rng.standard_normal((N_RANKED_USERS, TOP_K_RANK), dtype=np.float32)
-    items = rng.standard_normal((N_MATRICES, TOP_K_RANK), dtype=np.float32)
-    bounds = np.arange(N_RANKED_USERS + 1, dtype=np.int64) * 80
-    excluded = rng.integers(0, N_MATRICES, bounds[-1], dtype=np.int32)
-    for backend in ("compiled", "numpy"):
-        rows = N_RANKED_USERS if backend == "compiled" else N_RANKED_USERS // 10
-        rank = partial(
-            kernels.top_k,
-            users[:rows],
-            items,
-            k=20,
-            exclude_indptr=bounds[: rows + 1],
-            exclude_items=excluded,
-            backend=backend,
-        )
-        rank()
-        results.add(f"{backend}.seconds.top_20.d{TOP_K_RANK}", cpu_seconds(rank) * N_RANKED_USERS / rows)
-
-
 def compile_all(results: Results) -> None:
     """Compile, or read from the cache, everything that is timed."""
     nothing, empty = (np.zeros(1, np.int64), np.empty(0, np.int32)), np.empty(0, np.float32)
@@ -307,10 +284,9 @@ def main() -> None:
     parser.add_argument("--ranks", default="32,64,128", help="comma separated")
     parser.add_argument("--quick", action="store_true", help="a tenth of the users, half the items")
     options = parser.parse_args()
-    workload = tenth(ML_10M) if options.quick else ML_10M
     results = Results()
-    sides = sides_of(workload.cohort())
-    print(f"{workload.name}: {sides[0].indptr[-1]} ratings. Useful flops: ratings (d (d + 1) + 2 d)")
+    sides = sides_of(made_up(quick=options.quick))
+    print(f"{sides[0].indptr[-1]} ratings. Useful flops: ratings (d (d + 1) + 2 d)")
     print("+ rows (d^3 / 3 + 2 d^2); peak: numpy's matrix product; one thread CPU s, two threads wall s")
     compile_all(results)
     for rank in map(int, options.ranks.split(",")):
@@ -319,7 +295,6 @@ def main() -> None:
         measure_statistics(sides[1], rank, results)
         measure_psd(rank, results)
     measure_noise(results)
-    measure_top_k(results)
     measure_first_use(results)
     results.add("peak_rss_mib", own_peak_mib())
     if options.json:

@@ -1,10 +1,10 @@
 """What is promised about privacy, attacked and recomputed.
 
-usage: python benchmarks/privacy.py accounting|membership|stopping|floating-point [--json FILE] [--help]
+usage: python benchmarks/privacy.py accounting|stopping|floating-point [--json FILE] [--help]
 
-``accounting``: claims recomputed at 60 digits, and the noise that exact accounting saves. ``membership``: who is in
-the data, guessed from the first board. ``stopping``: who stops when the outcomes suit. ``floating-point``: what
-unrounded noise gives away. Each says in its ``--help`` what is played; exit code 1 where a claim is exceeded.
+``accounting``: claims recomputed at 60 digits, and the noise that exact accounting saves. ``stopping``: who stops
+when the outcomes suit. ``floating-point``: what unrounded noise gives away. Each says in its ``--help`` what is
+played; exit code 1 where a claim is exceeded. Who is in the data is played by ``fedboard audit``.
 """
 
 import argparse
@@ -12,7 +12,7 @@ import json
 from importlib import import_module
 from pathlib import Path
 
-PARTS = ("accounting", "membership", "stopping", "floating-point")
+PARTS = ("accounting", "stopping", "floating-point")
 
 
 def main() -> None:

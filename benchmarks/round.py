@@ -1,4 +1,4 @@
-"""What a whole private round costs: its parts, against a non-private epoch, users per second, memory.
+"""What a whole private round costs: its parts, against a non-private epoch, and memory.
 
 usage: python benchmarks/round.py [--ranks 8,32,64] [--quick] [--json FILE]
 
@@ -22,7 +22,7 @@ from unittest import mock
 
 import numpy as np
 from process_tree import cpu_seconds, peak_memory
-from workload import ML_1M, ML_10M, ML_20M_SPARSE, Workload, tenth
+from workload import made_up
 
 from fedboard.common import kernels
 from fedboard.common.board import Board, Catalogue
@@ -38,7 +38,6 @@ from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, 
 from fedboard.common.tasks.adadpals.task import AdaDpals
 from fedboard.common.tasks.shared.written import with_noise
 from fedboard.server.round import run_round
-from fedboard.server.runtime import item_blocks
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.jobs import ClientWork, SharedSums
 
@@ -52,8 +51,6 @@ PLACES = (
 )
 BUDGET = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 PARTS = ("user_solve", "client_rest", "statistics", "noise", "psd_solve", "rest")
-CLIENT_RANKS = (8, 32)
-LARGE_RANK = 64
 
 
 class Stopwatch:
@@ -191,26 +188,6 @@ def two_workers(cohort: Cohort, rank: int) -> dict[str, float]:
     }
 
 
-def client_side(cohort: Cohort, rank: int) -> dict[str, float]:
-    """Users per CPU second: solve, weigh, clip, check, encode, hand over; and with the exact sums as well."""
-    clients, sums = [], []
-    with ExitStack() as stack:
-        run = Run(cohort, rank, 1, stack)
-        requests = run.task.requests(run.board)
-        for _ in range(1 + MEASURED_ROUNDS):
-            start = time.process_time()
-            gathered = run.engine.gather(run.board, requests)
-            clients.append(time.process_time() - start)
-            start = time.process_time()
-            for block in item_blocks(requests):
-                gathered.sums.block(requests, *block)
-            sums.append(time.process_time() - start)
-    return {
-        f"users_per_cpu_second.d{rank}": cohort.n_users / min(clients),
-        f"users_per_cpu_second_with_sums.d{rank}": cohort.n_users / (min(clients) + min(sums)),
-    }
-
-
 def one_round(cohort: Cohort, rank: int) -> dict[str, float]:
     """Two workers, one round: whoever starts this watches its memory."""
     with ExitStack() as stack:
@@ -219,7 +196,7 @@ def one_round(cohort: Cohort, rank: int) -> dict[str, float]:
 
 
 MEASUREMENTS: Mapping[str, Callable[[Cohort, int], dict[str, float]]] = {
-    function.__name__: function for function in (whole_round, two_workers, client_side, one_round)
+    function.__name__: function for function in (whole_round, two_workers, one_round)
 }
 
 
@@ -238,24 +215,18 @@ def measure(name: str, data: Path, rank: int) -> tuple[dict[str, float], float]:
 def all_measurements(ranks: Sequence[int], *, quick: bool) -> Iterator[dict[str, float]]:
     """Every number of the benchmark, as it comes."""
     with tempfile.TemporaryDirectory() as folder:
-        data = save(ML_10M, Path(folder) / "10m.npz", quick=quick)
+        data = save(Path(folder) / "10m.npz", quick=quick)
         for rank in ranks:
             yield measure("whole_round", data, rank)[0]
             yield measure("two_workers", data, rank)[0]
         peak = measure("one_round", data, max(ranks))[1]
         yield {"peak_memory_gb": peak}
-        data = save(ML_1M, Path(folder) / "1m.npz", quick=quick)
-        for rank in CLIENT_RANKS:
-            yield measure("client_side", data, rank)[0]
-        data = save(ML_20M_SPARSE, Path(folder) / "20m.npz", quick=quick)
-        yield {f"peak_memory_gb.137k_20k_d{LARGE_RANK}": measure("one_round", data, LARGE_RANK)[1]}
 
 
-def save(workload: Workload, path: Path, *, quick: bool) -> Path:
+def save(path: Path, *, quick: bool) -> Path:
     """Make a population and store it, so that making it counts in no measurement."""
-    workload = tenth(workload) if quick else workload
-    cohort = workload.cohort()
-    print(f"{workload.name}: {cohort.n_users} users, {cohort.n_items} items, {cohort.n_ratings} ratings")
+    cohort = made_up(quick=quick)
+    print(f"{cohort.n_users} users, {cohort.n_items} items, {cohort.n_ratings} ratings")
     np.savez(path, indptr=cohort.indptr, items=cohort.items, ratings=cohort.ratings, n_items=cohort.n_items)
     return path
 
