@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fleets.specimens import certificate
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -57,7 +58,7 @@ def made_up(n_items: int, rank: int, with_features: bool) -> Board:
     task = Residual(ResidualConfig(rank=rank))
     words = rng.choice(WORDS, size=(n_items, 3))
     titles = tuple(f"{' '.join(three)} {n} ({1930 + n % 95})" for n, three in enumerate(words))
-    return Board(
+    board = Board(
         version=10,
         task=task.name,
         config=task.config,
@@ -76,6 +77,7 @@ def made_up(n_items: int, rank: int, with_features: bool) -> Board:
             features=features(n_items, rng) if with_features else None,
         ),
     )
+    return board.with_certificate(certificate(board.digest).to_dict())
 
 
 def features(n_items: int, rng: np.random.Generator) -> CatalogueFeatures:
