@@ -24,9 +24,9 @@ from research.krichene.benchmarks import (
     Method,
     with_exponent,
 )
-from research.krichene.drawing import Panel, as_text, draw_panels
 from research.shared.data_sets import distinct
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, as_text, draw_panels
 
 MUS = (0.0, 1 / 4, 1 / 2, 1.0)
 LEVELS = (0.3, 0.5, 0.7, 0.85)

@@ -8,10 +8,10 @@ from fedboard.common.arrays import Float32Array
 from research.block_solvers.factorisation import Factorisation
 from research.block_solvers.sampling import sample_dpmf
 from research.block_solvers.sgd import SgdConfig, fit_sgd
-from research.liu.lines import Line, line_panels
 from research.liu.ratings import Rated, rated
 from research.liu.speed import posterior
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Line, line_panels
 
 _RANK, _PASSES, _TABLE_PASSES = 16, 60, 30
 _TABLE_SIZES = (100, 300, 1_000, 10_000, 100_000, 1_000_000)
