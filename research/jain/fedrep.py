@@ -201,14 +201,11 @@ def _figure(mse: Mapping[str, _Errors]) -> Figure:
         [
             Panel(
                 title=label,
-                lines={
-                    name: ([float(value) for value in errors[method]], list(errors[method].values()))
-                    for method, name in _DRAWN.items()
-                },
+                lines={name: list(errors[method].values()) for method, name in _DRAWN.items()},
+                ticks=list(errors["fedrep"]),
                 across=label,
                 up="mean squared error",
                 log=True,
-                log_across=True,
             )
             for label, errors in ((_AXES[axis], mse[axis]) for axis in _AXES)
         ]

@@ -61,11 +61,11 @@ class Figure2:
         }
         panel = Panel(
             title="Personal models on a shared representation",
-            lines={label: (self.epsilons, list(mse[name].values())) for name, label in _NAMES.items()},
+            lines={label: list(mse[name].values()) for name, label in _NAMES.items()},
+            ticks=keys,
             across="epsilon per user",
             up="population mean squared error",
             log=True,
-            log_across=True,
         )
         return Outcome(
             numbers={

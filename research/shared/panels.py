@@ -35,7 +35,7 @@ class Panel:
 
     title: str
     lines: Mapping[str, Sequence[float | None] | Line]
-    """By name, one value for each of ``places``, None where there is none; or a line with places of its own."""
+    """By name, one value for each place, None where there is none; without ``places`` and ``ticks`` each has its own."""
     places: Sequence[float] = ()
     ticks: Sequence[str] | None = None
     """Names of the places, evenly spaced; None for a scale of numbers."""
@@ -70,7 +70,7 @@ def _draw(axes: Axes, panel: Panel) -> None:
     places = list(range(len(panel.ticks))) if panel.ticks is not None else list(panel.places)
     ends = []
     for number, (name, line) in enumerate(panel.lines.items()):
-        own, values = line if isinstance(line, tuple) else (places, line)
+        own, values = (places, line) if places else line
         known = [(x, y) for x, y in zip(own, values, strict=True) if y is not None]
         if not known:
             continue
