@@ -1,34 +1,29 @@
 """Thousands of enrolled devices in rounds of one server, over gRPC and TLS: time, CPU, memory, polls, boards.
 
-    python benchmarks/devices.py [--devices 10000] [--users 7] [--rounds 1] [--data FILE.npz] [--deadline 1800]
-                                 [--stalling 1] [--flooding 1] [--replaying 1] [--idle 200]
-                                 [--keep FOLDER] [--json FILE]
+    python benchmarks/devices.py [--devices 10000] [--users 7] [--rounds 1] [--deadline 1800]
+                                 [--stalling 1] [--flooding 1] [--replaying 1] [--idle 200] [--json FILE]
 
 Every device joins with an invitation of its own, has its own key, ratings, policy and ledger, opens its own TLS
 connections, fetches its questions, rebuilds the task, answers, seals and hands in: all with the product's own code.
 Only the processes are shared: ``--swarms`` of them, which give each device its turn. What the server spends is
-counted apart from what the devices spend; both are on this machine. Without ``--data`` the people are made up, in
-the shape of ml-1m-x12 (``make_x12.py``); with it they are the file's first users.
+counted apart from what the devices spend; both are on this machine. The people are made up.
 
 Beside them come members that stall, flood or replay, and connections that are idle (``fleets/attackers.py``); a
 reader's calls are timed meanwhile. ``loop_delay`` says how late the server's event loop was, over all of the
 training and ``closing``: while a round is closed, from its last answer to its board.
 
-``--keep`` names a folder in which the fleet stays; a second run with it does without joining, in a new training.
 ``round_seconds`` is the longest round that did not wait for devices to arrive for the first time.
 """
 
 import argparse
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from contextlib import nullcontext
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -120,7 +115,6 @@ def swarm_plans(
             devices=last - first,
             users=given.users,
             all_devices=given.devices + attackers_of(given),
-            data=None if given.data is None else str(given.data.absolute()),
             threads=given.threads,
             spread=given.devices / 100.0,
             invitations={name: one for name, one in invitations.items() if first <= int(name[1:]) < last},
@@ -142,10 +136,9 @@ def attack_plan(given: argparse.Namespace, folder: Path, invitations: dict[str, 
         SwarmPlan(
             folder=str(folder),
             first=first,
-            devices=attackers_of(given) if invitations else 0,
+            devices=attackers_of(given),
             users=given.users,
             all_devices=first + attackers_of(given),
-            data=None,
             threads=1,
             spread=0.0,
             invitations=invitations,
@@ -165,19 +158,10 @@ def attack_plan(given: argparse.Namespace, folder: Path, invitations: dict[str, 
     )
 
 
-def fleet_of(given: argparse.Namespace, folder: Path) -> tuple[FleetSettings, bool]:
-    """The fleet of the folder, and whether its devices have joined."""
-    if (folder / "fleet.toml").exists():
-        for place in (*folder.glob("told*"), *folder.glob("delays.jsonl"), folder / "go"):
-            place.unlink(missing_ok=True)
-        for device in folder.glob("d[0-9]*"):
-            shutil.rmtree(device / "state", ignore_errors=True)
-        for part in ("runs", "mirror"):
-            shutil.rmtree(folder / "state" / part, ignore_errors=True)
-        (folder / "state" / "job.json").unlink(missing_ok=True)
-        return read_settings(folder / "fleet.toml"), True
+def fleet_of(given: argparse.Namespace, folder: Path) -> FleetSettings:
+    """A fleet in the folder, whose devices will join."""
     members = given.devices + attackers_of(given)
-    _, item_ids = people(given.data, 1)
+    _, item_ids = people(1)
     plan = FleetPlan(
         nodes={},
         catalogue=Catalogue(item_ids=item_ids),
@@ -190,7 +174,7 @@ def fleet_of(given: argparse.Namespace, folder: Path) -> tuple[FleetSettings, bo
         },
         members={"most": members, "users": members * given.users},
     )
-    return make_fleet(folder, plan), False
+    return make_fleet(folder, plan)
 
 
 def rounds_of(fleet: Deployment, watch: ServerWatch, seconds: float) -> list[dict[str, Any]]:
@@ -231,8 +215,8 @@ def loop_delays(folder: Path) -> dict[str, Any]:
 
 def trial(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """All of it; what came of it."""
-    settings, known = fleet_of(given, folder)
-    fleet, programs = Deployment(folder, settings), list[Programs]()
+    settings, programs = fleet_of(given, folder), list[Programs]()
+    fleet = Deployment(folder, settings)
     try:
         part = (sys.executable, str(FLEETS / "part.py"))
         fleet.start("server", part, FLEET_LOG=str(folder))
@@ -243,7 +227,7 @@ def trial(given: argparse.Namespace, folder: Path) -> dict[str, Any]:
         watch = ServerWatch(pid)
         began, idle = time.monotonic(), watch.cpu()
         names = [f"d{number}" for number in range(given.devices + attackers_of(given))]
-        made = {} if known else invite(settings, dict.fromkeys(names, given.users))
+        made = invite(settings, dict.fromkeys(names, given.users))
         invitations = {name: [one.url, one.token] for name, one in made.items()}
         own = {name: one for name, one in invitations.items() if int(name[1:]) < given.devices}
         swarms = Programs("swarm", swarm_plans(given, folder, own), folder)
@@ -323,7 +307,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--devices", type=int, default=10_000)
     parser.add_argument("--users", type=int, default=7, help="of each device; 1: a person's own store")
     parser.add_argument("--rounds", type=int, default=1, help="alternations; two rounds come before them")
-    parser.add_argument("--data", type=Path, help=".npz of triples, as make_x12.py writes it")
     parser.add_argument("--deadline", type=float, default=1800.0, help="seconds of a round, at least")
     parser.add_argument("--quorum", type=float, default=0.95, help="share of the devices")
     for kind in KINDS:
@@ -334,7 +317,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--limit", type=float, default=7200.0, help="seconds for joining, and for the training"
     )
-    parser.add_argument("--keep", type=Path, help="folder of the fleet; it stays, and is used again")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
@@ -342,9 +324,7 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     """Run, print, and fail where not every device was in every round."""
     given = arguments()
-    where = tempfile.TemporaryDirectory() if given.keep is None else nullcontext(str(given.keep))
-    with where as folder:
-        Path(folder).mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
         found = trial(given, Path(folder).absolute())
     text = json.dumps(found, indent=1)
     print(text)

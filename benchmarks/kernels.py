@@ -1,4 +1,4 @@
-"""How close the kernels come to what this machine can do, and to `implicit`.
+"""How close the kernels come to what this machine can do.
 
 usage: python benchmarks/kernels.py [--json FILE] [--ranks 32,64,128] [--quick]
 
@@ -21,7 +21,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "BLIS_NUM_THREADS"):
@@ -29,20 +28,18 @@ for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "
 
 import numpy as np  # noqa: E402
 from process_tree import own_peak_mib  # noqa: E402
-from scipy import sparse  # noqa: E402
-from workload import ML_10M, tenth  # noqa: E402
+from workload import made_up  # noqa: E402
 
 from fedboard.common import kernels  # noqa: E402
 from fedboard.common.cohort import Cohort  # noqa: E402
+from fedboard.common.privacy.releases.noise import SecureNoise  # noqa: E402
 
 RUNS = 3
 PEAK_SIZE = 1024
 RIDGE = 1.0
-IMPLICIT_RANK = 64
 N_MATRICES = 20_108
 SAMPLED_MATRICES = 500
-N_DRAWS = 10_000_000
-N_RANKED_USERS, TOP_K_RANK = 10_000, 64
+WORDS_AT_ONCE, N_BLOCKS = 1 << 16, 160
 NUMPY_SHARE = 0.02
 
 
@@ -76,18 +73,15 @@ class Side:
         rows, entries = self.indptr.size - 1, int(self.indptr[-1])
         return entries * (rank * (rank + 1) + 2 * rank) + rows * (rank**3 / 3 + 2 * rank**2)
 
-    def solver(
-        self, rank: int, *, backend: str, threads: int = 1, with_gram: bool = False
-    ) -> Callable[[], None]:
-        """The half epoch as a function; the Gram matrix, if wanted, is computed in it."""
+    def solver(self, rank: int, *, backend: str, threads: int = 1) -> Callable[[], None]:
+        """The half epoch as a function."""
         factors = self.factors(rank)
         ridge = np.full(self.indptr.size - 1, RIDGE, np.float32)
         out = np.empty((ridge.size, rank), np.float32)
 
         def solve() -> None:
-            gram = 0.1 * (factors.T @ factors) if with_gram else None
             arrays = (self.indptr, self.columns, self.targets, factors)
-            kernels.solve_ridge(*arrays, ridge=ridge, gram=gram, backend=backend, threads=threads, out=out)
+            kernels.solve_ridge(*arrays, ridge=ridge, gram=None, backend=backend, threads=threads, out=out)
 
         return solve
 
@@ -199,40 +193,6 @@ def measure_statistics(items: Side, rank: int, results: Results) -> None:
     results.add(f"dgemm_share.item_statistics.d{rank}", flops / seconds / peak.rate)
 
 
-def measure_implicit(sides: tuple[Side, Side], results: Results) -> None:
-    """Whole epochs of the same work, ours run between those of `implicit` (exact solver, float32, one thread)."""
-    if find_spec("implicit") is None:
-        print("  implicit is not installed: pip install implicit to compare with it", flush=True)
-        return
-    from implicit.cpu.als import AlternatingLeastSquares
-
-    users = sides[0]
-    ours = [side.solver(IMPLICIT_RANK, backend="compiled", with_gram=True) for side in sides]
-    theirs_seconds, our_seconds, started = [], [], [0.0]
-
-    def after_epoch(epoch: int, *_: object) -> None:
-        if epoch > 0:  # the first one includes transposing the data
-            theirs_seconds.append(time.process_time() - started[0])
-        our_seconds.append(cpu_seconds(lambda: [solve() for solve in ours]))
-        started[0] = time.process_time()
-
-    model = AlternatingLeastSquares(
-        factors=IMPLICIT_RANK,
-        use_cg=False,
-        use_native=True,
-        dtype=np.float32,
-        num_threads=1,
-        iterations=3,
-        random_state=0,
-    )
-    shape = (users.indptr.size - 1, users.n_columns)
-    matrix = sparse.csr_matrix((users.targets, users.columns, users.indptr), shape=shape)
-    model.fit(matrix, show_progress=False, callback=after_epoch)
-    results.add(f"implicit.seconds_per_epoch.d{IMPLICIT_RANK}", min(theirs_seconds))
-    results.add(f"seconds_per_epoch.d{IMPLICIT_RANK}", min(our_seconds))
-    results.add(f"speedup_over_implicit.d{IMPLICIT_RANK}", min(theirs_seconds) / min(our_seconds))
-
-
 def measure_psd(rank: int, results: Results) -> None:
     """Matrices of items with few and many users, all noisy; numpy's eigendecomposition on a sample."""
     rng = np.random.default_rng(rank)
@@ -255,33 +215,24 @@ def measure_psd(rank: int, results: Results) -> None:
 
 
 def measure_noise(results: Results) -> None:
-    bits = np.random.default_rng(0).integers(0, 2**64, N_DRAWS, dtype=np.uint64)
-    for backend in ("compiled", "numpy"):
-        draw = partial(kernels.standard_normal, bits, backend=backend)
-        seconds = min(cpu_seconds(draw) for _ in range(RUNS))
-        results.add(f"{backend}.draws_per_second.standard_normal", N_DRAWS / seconds)
+    """From key to published numbers as every release goes it, its parts, and generators that are not secure."""
+    stream = SecureNoise().stream("benchmark")
+    sums, stddevs = np.zeros((WORDS_AT_ONCE // 256, 256), np.int64), np.full(256, 2.0**40)
+    generator = np.random.default_rng(0)
+    bits = stream.bits(0, WORDS_AT_ONCE)
 
+    def rate(name: str, draw: Callable[[], object]) -> None:
+        draw()
+        seconds = min(cpu_seconds(lambda: [draw() for _ in range(N_BLOCKS)]) for _ in range(RUNS))
+        results.add(f"draws_per_second.{name}", N_BLOCKS * WORDS_AT_ONCE / seconds)
 
-def measure_top_k(results: Results) -> None:
-    """Twenty items each for held-out users, 80 items of each excluded; the matrix product included."""
-    rng = np.random.default_rng(0)
-    users = rng.standard_normal((N_RANKED_USERS, TOP_K_RANK), dtype=np.float32)
-    items = rng.standard_normal((N_MATRICES, TOP_K_RANK), dtype=np.float32)
-    bounds = np.arange(N_RANKED_USERS + 1, dtype=np.int64) * 80
-    excluded = rng.integers(0, N_MATRICES, bounds[-1], dtype=np.int32)
     for backend in ("compiled", "numpy"):
-        rows = N_RANKED_USERS if backend == "compiled" else N_RANKED_USERS // 10
-        rank = partial(
-            kernels.top_k,
-            users[:rows],
-            items,
-            k=20,
-            exclude_indptr=bounds[: rows + 1],
-            exclude_items=excluded,
-            backend=backend,
-        )
-        rank()
-        results.add(f"{backend}.seconds.top_20.d{TOP_K_RANK}", cpu_seconds(rank) * N_RANKED_USERS / rows)
+        publish = partial(kernels.noisy_sums, stddevs=stddevs, shift=20, backend=backend)
+        rate(f"{backend}.standard_normal", partial(kernels.standard_normal, bits, backend=backend))
+        rate(f"{backend}.path", lambda publish=publish: publish(sums, stream.bits(0, WORDS_AT_ONCE)))
+    rate("aes_256_ctr", lambda: stream.bits(0, WORDS_AT_ONCE))
+    rate("urandom", lambda: os.urandom(8 * WORDS_AT_ONCE))
+    rate("numpy.pcg64.normal", lambda: generator.standard_normal(WORDS_AT_ONCE))
 
 
 def compile_all(results: Results) -> None:
@@ -333,10 +284,9 @@ def main() -> None:
     parser.add_argument("--ranks", default="32,64,128", help="comma separated")
     parser.add_argument("--quick", action="store_true", help="a tenth of the users, half the items")
     options = parser.parse_args()
-    workload = tenth(ML_10M) if options.quick else ML_10M
     results = Results()
-    sides = sides_of(workload.cohort())
-    print(f"{workload.name}: {sides[0].indptr[-1]} ratings. Useful flops: ratings (d (d + 1) + 2 d)")
+    sides = sides_of(made_up(quick=options.quick))
+    print(f"{sides[0].indptr[-1]} ratings. Useful flops: ratings (d (d + 1) + 2 d)")
     print("+ rows (d^3 / 3 + 2 d^2); peak: numpy's matrix product; one thread CPU s, two threads wall s")
     compile_all(results)
     for rank in map(int, options.ranks.split(",")):
@@ -345,8 +295,6 @@ def main() -> None:
         measure_statistics(sides[1], rank, results)
         measure_psd(rank, results)
     measure_noise(results)
-    measure_top_k(results)
-    measure_implicit(sides, results)
     measure_first_use(results)
     results.add("peak_rss_mib", own_peak_mib())
     if options.json:

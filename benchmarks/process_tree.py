@@ -73,6 +73,19 @@ def _cpu_with_ended(pid: int) -> float:
     return sum(map(int, fields[_CPU_FIELDS_WITH_ENDED])) / os.sysconf("SC_CLK_TCK")
 
 
+def bytes_read(pid: int) -> int:
+    """What a process and its children have read from files and pipes so far."""
+    return sum(map(_bytes_read, family(pid)))
+
+
+def _bytes_read(pid: int) -> int:
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("rchar:")), 0)
+
+
 def family(pid: int) -> list[int]:
     """A process and all its descendants."""
     try:

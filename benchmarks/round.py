@@ -1,15 +1,10 @@
-"""What a whole private round costs: its parts, against a non-private epoch, users per second, memory.
+"""What a whole private round costs: its parts, against a non-private epoch, and memory.
 
 usage: python benchmarks/round.py [--ranks 8,32,64] [--quick] [--json FILE]
-       python benchmarks/round.py --msd [--quick] [--json FILE]
-       python benchmarks/round.py --simulate ml-1m-x12.npz [--json FILE]
 
 Made-up ratings (see workload.py). Each measurement runs in a fresh process on the real code: engine, ledger,
 secure noise, task. CPU seconds are of all processes of the run, the least of a few rounds; parts are timed by
 wrapping the functions that do them. Compiling is not counted. Private rounds: AdaDPALS item rounds.
-
-``--msd``: the same round at the size of the Million Song Dataset, rank 32. ``--simulate``: a whole `fedboard
-simulate` of these ratings with one worker, from the file to the report, and the share of its time outside kernels.
 """
 
 import argparse
@@ -19,15 +14,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+from unittest import mock
 
 import numpy as np
 from process_tree import cpu_seconds, peak_memory
-from round_parts.stopwatch import Stopwatch
-from round_parts.whole_run import whole_run
-from workload import ML_1M, ML_10M, ML_20M_SPARSE, MSD, Workload, tenth
+from workload import made_up
 
 from fedboard.common import kernels
 from fedboard.common.board import Board, Catalogue
@@ -43,7 +38,6 @@ from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.round import run_round
-from fedboard.server.runtime import item_blocks
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.jobs import ClientWork, SharedSums
 
@@ -57,9 +51,37 @@ PLACES = (
 )
 BUDGET = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 PARTS = ("user_solve", "client_rest", "statistics", "noise", "psd_solve", "rest")
-CLIENT_RANKS = (8, 32)
-LARGE_RANK = 64
-MSD_RANK = 32
+
+
+class Stopwatch:
+    """CPU seconds inside named functions of this process, without those of named functions they call."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._inner: list[float] = [0.0]
+
+    def timed(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*arguments: Any, **options: Any) -> Any:
+            self._inner.append(0.0)
+            start = time.process_time()
+            try:
+                return function(*arguments, **options)
+            finally:
+                spent = time.process_time() - start
+                own = spent - self._inner.pop()
+                self.seconds[name] = self.seconds.get(name, 0.0) + own
+                self._inner[-1] += spent
+
+        return run
+
+    @contextmanager
+    def watching(self, places: Sequence[tuple[Any, str, str]]) -> Iterator[None]:
+        """Wrap functions: (owner, attribute, name) of each."""
+        with ExitStack() as stack:
+            for owner, attribute, name in places:
+                timed = self.timed(name, getattr(owner, attribute))
+                stack.enter_context(mock.patch.object(owner, attribute, timed))
+            yield
 
 
 @dataclass(slots=True)
@@ -166,26 +188,6 @@ def two_workers(cohort: Cohort, rank: int) -> dict[str, float]:
     }
 
 
-def client_side(cohort: Cohort, rank: int) -> dict[str, float]:
-    """Users per CPU second: solve, weigh, clip, check, encode, hand over; and with the exact sums as well."""
-    clients, sums = [], []
-    with ExitStack() as stack:
-        run = Run(cohort, rank, 1, stack)
-        requests = run.task.requests(run.board)
-        for _ in range(1 + MEASURED_ROUNDS):
-            start = time.process_time()
-            gathered = run.engine.gather(run.board, requests)
-            clients.append(time.process_time() - start)
-            start = time.process_time()
-            for block in item_blocks(requests):
-                gathered.sums.block(requests, *block)
-            sums.append(time.process_time() - start)
-    return {
-        f"users_per_cpu_second.d{rank}": cohort.n_users / min(clients),
-        f"users_per_cpu_second_with_sums.d{rank}": cohort.n_users / (min(clients) + min(sums)),
-    }
-
-
 def one_round(cohort: Cohort, rank: int) -> dict[str, float]:
     """Two workers, one round: whoever starts this watches its memory."""
     with ExitStack() as stack:
@@ -194,7 +196,7 @@ def one_round(cohort: Cohort, rank: int) -> dict[str, float]:
 
 
 MEASUREMENTS: Mapping[str, Callable[[Cohort, int], dict[str, float]]] = {
-    function.__name__: function for function in (whole_round, two_workers, client_side, one_round)
+    function.__name__: function for function in (whole_round, two_workers, one_round)
 }
 
 
@@ -213,34 +215,18 @@ def measure(name: str, data: Path, rank: int) -> tuple[dict[str, float], float]:
 def all_measurements(ranks: Sequence[int], *, quick: bool) -> Iterator[dict[str, float]]:
     """Every number of the benchmark, as it comes."""
     with tempfile.TemporaryDirectory() as folder:
-        data = save(ML_10M, Path(folder) / "10m.npz", quick=quick)
+        data = save(Path(folder) / "10m.npz", quick=quick)
         for rank in ranks:
             yield measure("whole_round", data, rank)[0]
             yield measure("two_workers", data, rank)[0]
         peak = measure("one_round", data, max(ranks))[1]
         yield {"peak_memory_gb": peak}
-        data = save(ML_1M, Path(folder) / "1m.npz", quick=quick)
-        for rank in CLIENT_RANKS:
-            yield measure("client_side", data, rank)[0]
-        data = save(ML_20M_SPARSE, Path(folder) / "20m.npz", quick=quick)
-        yield {f"peak_memory_gb.137k_20k_d{LARGE_RANK}": measure("one_round", data, LARGE_RANK)[1]}
 
 
-def msd_measurements(*, quick: bool) -> Iterator[dict[str, float]]:
-    """A round at the size of the Million Song Dataset."""
-    with tempfile.TemporaryDirectory() as folder:
-        data = save(MSD, Path(folder) / "msd.npz", quick=quick)
-        for name in ("whole_round", "two_workers", "one_round"):
-            numbers, peak = measure(name, data, MSD_RANK)
-            numbers |= {"peak_memory_gb": peak} if peak else {}
-            yield {f"msd.{key}": value for key, value in numbers.items()}
-
-
-def save(workload: Workload, path: Path, *, quick: bool) -> Path:
+def save(path: Path, *, quick: bool) -> Path:
     """Make a population and store it, so that making it counts in no measurement."""
-    workload = tenth(workload) if quick else workload
-    cohort = workload.cohort()
-    print(f"{workload.name}: {cohort.n_users} users, {cohort.n_items} items, {cohort.n_ratings} ratings")
+    cohort = made_up(quick=quick)
+    print(f"{cohort.n_users} users, {cohort.n_items} items, {cohort.n_ratings} ratings")
     np.savez(path, indptr=cohort.indptr, items=cohort.items, ratings=cohort.ratings, n_items=cohort.n_items)
     return path
 
@@ -256,8 +242,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--ranks", default="8,32,64", help="ranks of the whole round, separated by commas")
     parser.add_argument("--quick", action="store_true", help="a tenth of the data, to see that it works")
-    parser.add_argument("--msd", action="store_true", help="the size of the Million Song Dataset instead")
-    parser.add_argument("--simulate", type=Path, metavar="DATA", help="a whole run on these ratings instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="store the numbers here as well")
     parser.add_argument("--only", choices=MEASUREMENTS, help=argparse.SUPPRESS)
     parser.add_argument("--data", type=Path, help=argparse.SUPPRESS)
@@ -266,13 +250,8 @@ def main() -> None:
     if options.only is not None:
         print(json.dumps(MEASUREMENTS[options.only](load(options.data), ranks[0])))
         return
-    measured = all_measurements(ranks, quick=options.quick)
-    if options.msd:
-        measured = msd_measurements(quick=options.quick)
-    elif options.simulate is not None:
-        measured = iter([whole_run(options.simulate)])
     result: dict[str, float] = {}
-    for numbers in measured:
+    for numbers in all_measurements(ranks, quick=options.quick):
         for name, value in numbers.items():
             print(f"  {name:44} {value:12,.3f}", flush=True)
         result |= numbers

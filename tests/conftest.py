@@ -50,7 +50,6 @@ LONGEST = (
     "common/privacy/accounting/test_sampled_accounting.py",
     "server/fleet/rounds/test_session_rounds.py",
     "simulations/flower/test_in_process.py",
-    "cli/test_crashes.py",
     "client/boards/test_feed.py",
     "simulations/judging/test_algorithm_contract.py",
     "server/fleet/rounds/test_admission.py",

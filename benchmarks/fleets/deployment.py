@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -284,18 +284,6 @@ class Deployment:
 
     def _alive(self) -> list[int]:
         return [pid for pid, started in self.seen if _start_time(pid) == started]
-
-
-@contextlib.contextmanager
-def deployed(folder: Path, settings: FleetSettings) -> Iterator[Deployment]:
-    """A deployment whose processes are gone afterwards, whatever happens."""
-    deployment = Deployment(folder, settings)
-    try:
-        yield deployment
-    finally:
-        deployment.look()
-        deployment.stop()
-        deployment.left(seconds=5.0)
 
 
 def wait_for(condition: Callable[[], object], what: str, folder: Path, *, seconds: float) -> None:

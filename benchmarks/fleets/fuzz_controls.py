@@ -1,8 +1,6 @@
 """Parsers that are broken on purpose, each in a way of its own: what finds nothing in them finds nothing at all."""
 
 import json
-import os
-import signal
 
 from fleets.fuzz_port import Target
 
@@ -15,8 +13,6 @@ def control_targets() -> dict[str, Target]:
         "sound": _sound,
         "bare-error": _bare_error,
         "endless": _endless,
-        "greedy": _greedy,
-        "dying": _dying,
     }
     return {
         f"control/{name}": Target(read, (ValueError,), (_SPECIMEN,), "json") for name, read in broken.items()
@@ -42,14 +38,4 @@ def _bare_error(content: bytes) -> object:
 def _endless(content: bytes) -> object:
     while _value(content) == "gone":
         pass
-    return None
-
-
-def _greedy(content: bytes) -> object:
-    return bytes(1 << 40) if _value(content) == "gone" else None
-
-
-def _dying(content: bytes) -> object:
-    if _value(content) == "gone":
-        os.kill(os.getpid(), signal.SIGKILL)
     return None

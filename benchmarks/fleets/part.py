@@ -21,7 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from privacy.watching import append_line, watch, watch_draws
+from fleets.watching import append_line, watch, watch_draws
 
 FOLDER, WHO = Path(os.environ["FLEET_LOG"]), os.environ.get("FLEET_WHO", "")
 _LOOK_SECONDS = 0.02
@@ -74,7 +74,7 @@ def be_server() -> None:
         },
         on_step,
     )
-    from privacy.broken_servers import booked_late, drawn_again
+    from fleets.broken_servers import booked_late, drawn_again
 
     def untold() -> None:
         """Devices that were told of a booked round would give nothing to it again."""

@@ -29,7 +29,7 @@ from process_tree import own_peak_mib
 from fedboard.client.device.config import load_device, open_device
 from fedboard.client.node import node
 from fedboard.client.node.connection import CallError, Received, ServerConnection
-from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.cohort import Cohort
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
 from fleets.deployment import joined, write_device
@@ -48,12 +48,11 @@ class SwarmPlan(msgspec.Struct, frozen=True, kw_only=True):
     users: int
     """Of each."""
     all_devices: int
-    data: str | None
     threads: int
     spread: float
     """Seconds over which devices come for the first time."""
     invitations: dict[str, list[str]]
-    """Device to URL and token; empty where all have joined before."""
+    """Device to URL and token."""
     told: str
     """File for what was measured."""
 
@@ -113,35 +112,16 @@ class MeasuredConnection(ServerConnection):
         _seen.answers.append(time.monotonic() - began)
 
 
-def people(data: Path | None, n_users: int) -> tuple[Cohort, tuple[str, ...]]:
-    """So many users, and the ids of the items.
-
-    Args:
-        data: ``.npz`` with arrays ``user``, ``item``, ``rating`` and ``item_id``; None: made-up people of
-            its shape.
-        n_users: of the file, the first ones.
-    """
-    if data is None:
-        made = SyntheticConfig(n_users=n_users, n_items=ITEMS, mean_ratings_per_user=RATINGS_EACH)
-        return synthetic_ratings(made).cohort(), tuple(str(number) for number in range(ITEMS))
-    with np.load(data, allow_pickle=False) as file:
-        user, item, rating, ids = (file[name] for name in ("user", "item", "rating", "item_id"))
-    n_known = int(user.max()) + 1
-    if n_users > n_known:
-        raise SystemExit(f"{data} has {n_known} users, and {n_users} are wanted: fewer --devices or --users")
-    whole = cohort_from_triples(user, item, rating, n_users=n_known, n_items=len(ids))
-    return whole.rows(0, n_users), tuple(map(str, ids.tolist()))
+def people(n_users: int) -> tuple[Cohort, tuple[str, ...]]:
+    """So many made-up users of the shape of ml-1m-x12, and the ids of the items."""
+    made = SyntheticConfig(n_users=n_users, n_items=ITEMS, mean_ratings_per_user=RATINGS_EACH)
+    return synthetic_ratings(made).cohort(), tuple(str(number) for number in range(ITEMS))
 
 
 def join_all(plan: SwarmPlan) -> list[float]:
     """Let all join that have an invitation; seconds of each."""
-    if not plan.invitations:
-        return []
-    data, settings = (
-        None if plan.data is None else Path(plan.data),
-        read_settings(Path(plan.folder, "fleet.toml")),
-    )
-    everybody, item_ids = people(data, plan.all_devices * plan.users)
+    settings = read_settings(Path(plan.folder, "fleet.toml"))
+    everybody, item_ids = people(plan.all_devices * plan.users)
     took = []
     for number in range(plan.first, plan.first + plan.devices):
         name, ratings = f"d{number}", everybody.rows(number * plan.users, (number + 1) * plan.users)

@@ -1,8 +1,9 @@
 """What a pass-by-pass solver holds: both sides' rows, and how they move."""
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from threading import Lock
 
 import numpy as np
 
@@ -11,7 +12,6 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als import AlsModel
 from fedboard.simulations.baselines.als_config import AlsConfig
 from research.block_solvers.blocks import Stream
-from research.block_solvers.passes import run_pass
 from research.block_solvers.rating_sweep import (
     FactorRows,
     RatingBlock,
@@ -19,7 +19,6 @@ from research.block_solvers.rating_sweep import (
     WordArray,
     generator_state,
     item_waits,
-    row_length,
     settle,
     sweep_ratings,
 )
@@ -46,14 +45,24 @@ class Factorisation:
     """Of the prior of users' and items' rows, where they are learnt along; each float64, shape (rank + 1,)."""
 
     def sweep(self, rates: SweepRates, order: np.random.Generator) -> None:
-        """One pass over all ratings, blocks in random order."""
-        run_pass(
-            self.stream,
-            lambda block, clock, thread: self._step(block, clock, thread, rates),
-            order=order.permutation(self.stream.block_sizes.size),
-            clock=self.clock,
-            threads=len(self.states),
-        )
+        """One pass, blocks in random order: they have disjoint users. The clock ticks once a rating."""
+        sizes, numbers = self.stream.block_sizes, order.permutation(len(self.stream.blocks))
+        clocks = self.clock + np.cumsum(sizes[numbers]) - sizes[numbers]
+        jobs, lock = iter(zip(numbers.tolist(), clocks.tolist(), strict=True)), Lock()
+
+        def work_off(thread: int) -> None:
+            while True:
+                with lock:
+                    job = next(jobs, None)
+                if job is None:
+                    return
+                self._step(self.stream.blocks[job[0]], job[1], thread, rates)
+
+        if len(self.states) == 1:
+            work_off(0)
+        else:
+            with ThreadPoolExecutor(len(self.states)) as pool:
+                list(pool.map(work_off, range(len(self.states))))  # so that an exception in a thread surfaces
         self.clock += self.stream.head.n_ratings
 
     def settle(self, rates: SweepRates) -> None:
@@ -124,7 +133,6 @@ def start(
     mean: float,
     seed: int,
     threads: int,
-    user_file: Path | None = None,
 ) -> Factorisation:
     """Random vectors, biases zero.
 
@@ -135,10 +143,9 @@ def start(
         mean: constant part of every prediction.
         seed: of vectors and noise.
         threads: >= 1.
-        user_file: users' rows are kept in this file, mapped into memory, instead of in memory; replaced.
     """
     head, rng = stream.head, np.random.default_rng(seed)
-    users, items = _user_rows(head.n_users, rank, user_file), FactorRows.zeros(head.n_items, rank)
+    users, items = FactorRows.zeros(head.n_users, rank), FactorRows.zeros(head.n_items, rank)
     for side in (items, users):
         for row in range(0, side.rows.shape[0], _ROWS_AT_ONCE):
             part = side.factors[row : row + _ROWS_AT_ONCE]
@@ -151,10 +158,3 @@ def start(
         states=[generator_state(seed, thread) for thread in range(threads)],
         waits=item_waits(head.item_counts),
     )
-
-
-def _user_rows(n_users: int, rank: int, file: Path | None) -> FactorRows:
-    if file is None or n_users == 0:
-        return FactorRows.zeros(n_users, rank)
-    mapped = np.memmap(file, dtype=np.float32, mode="w+", shape=(n_users, row_length(rank)))
-    return FactorRows(rows=np.asarray(mapped), clocks=np.zeros(n_users, dtype=np.int64), rank=rank)

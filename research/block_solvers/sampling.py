@@ -17,7 +17,6 @@ Reference: Liu, Wang and Smola (2015), Algorithm 1, sec. 4 and 5.4; the paper's 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -119,7 +118,6 @@ def sample_dpmf(
     config: DpmfConfig,
     *,
     budget_shares: FloatArray | None = None,
-    user_file: Path | None = None,
     table: Float32Array | None = None,
     on_progress: Callable[[int, Factorisation], None] | None = None,
 ) -> Factorisation:
@@ -130,7 +128,6 @@ def sample_dpmf(
         config: public.
         budget_shares: B_j / B in [0, 1], float64, shape (n_users,), for users who want an epsilon_j of their
             own: ``2 epsilon_j / epsilon``. None for 1.
-        user_file: keep the users' rows in this file instead of in memory.
         table: draws to read noise from, for the experiment on it alone; it has no privacy proof.
         on_progress: called after each pass with its number, from 1, and the state so far.
 
@@ -153,7 +150,6 @@ def sample_dpmf(
         mean=config.centre,
         seed=config.seed,
         threads=config.threads,
-        user_file=user_file,
     )
     if table is not None:
         model.table = table

@@ -8,7 +8,6 @@ Reference: Liu, Wang and Smola (2015), eq. 3 and sec. 5.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
@@ -56,7 +55,6 @@ def fit_sgd(
     stream: Stream,
     config: SgdConfig,
     *,
-    user_file: Path | None = None,
     on_progress: Callable[[int, Factorisation], None] | None = None,
 ) -> Factorisation:
     """Pass over the ratings again and again with falling steps.
@@ -64,7 +62,6 @@ def fit_sgd(
     Args:
         stream: private.
         config: public.
-        user_file: keep the users' rows in this file instead of in memory.
         on_progress: called after each pass with its number, from 1, and the state so far.
 
     Returns:
@@ -77,7 +74,6 @@ def fit_sgd(
         mean=stream.head.mean,
         seed=config.seed,
         threads=config.threads,
-        user_file=user_file,
     )
     order = np.random.default_rng([config.seed, 1])
     for number in range(1, config.passes + 1):

@@ -6,18 +6,14 @@ from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.representation.config import RepresentationConfig
-from fedboard.simulations.baselines.examples import own_models, shared_without_privacy
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
-from research.jain.methods import Method, personal_error
-from research.shared.drawing import DASHES, MARKERS, SERIES, new_figure
+from research.jain.methods import FIRST_SEED, error_of, errors_without, means, ways
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, draw_panels
 
 _NAMES = {
     "own": "own data only",
@@ -40,8 +36,6 @@ _AXES = {
 }
 _BOUNDED = {"altmin-as-printed": 3, "fedrep-as-stated": 2}
 """Powers of d in the bounds on what privacy adds: d^3 k^2 of Jain et al., d^2 k of Snedeker et al."""
-_FIRST_SEED = 1
-"""Settings were chosen on the data of seed 0, which is not among those reported."""
 _Errors: TypeAlias = dict[str, dict[str, float]]
 """Mean squared error by method and value of what is varied."""
 
@@ -77,9 +71,8 @@ class FedRepBeside:
         cells, found = self._cells(), dict[tuple[SharedLinear, float], dict[str, float]]()
         for done, cell in enumerate(cells):
             setting.on_progress("cells", done, len(cells))
-            seeds = range(_FIRST_SEED, _FIRST_SEED + setting.seeds)
-            each = [self._errors(*cell, seed, setting, f"{done}-{seed}") for seed in seeds]
-            found[cell] = {name: float(np.mean([errors[name] for errors in each])) for name in _NAMES}
+            seeds = range(FIRST_SEED, FIRST_SEED + setting.seeds)
+            found[cell] = means(self._errors(*cell, seed, setting, f"{done}-{seed}") for seed in seeds)
         setting.on_progress("cells", len(cells), len(cells))
         mse = {axis: self._along(axis, found) for axis in _AXES}
         return Outcome(
@@ -92,16 +85,6 @@ class FedRepBeside:
             comparison=self._comparison(mse),
             figures={"jain-fedrep": _figure(mse)},
         )
-
-    def methods(self, rank: int) -> Mapping[str, Method]:
-        """What is run privately."""
-        return {
-            "altmin": Method.altmin(rank=rank, adjacency=self.adjacency),
-            "altmin-as-printed": Method.altmin_as_printed(rank=rank, adjacency=self.adjacency),
-            "fedrep": Method.fedrep(rank=rank, adjacency=self.adjacency),
-            "fedrep-as-stated": Method.fedrep_as_stated(rank=rank, adjacency=self.adjacency),
-            "single": Method.single(adjacency=self.adjacency),
-        }
 
     def _places(self, axis: str) -> list[tuple[float, tuple[SharedLinear, float]]]:
         """Values of what is varied, with the data and epsilon there."""
@@ -123,13 +106,10 @@ class FedRepBeside:
     def _errors(
         self, source: SharedLinear, epsilon: float, seed: int, setting: Setting, name: str
     ) -> dict[str, float]:
-        population, settings = source.sample(seed), RepresentationConfig(rank=source.rank)
-        found = {
-            "own": population.mean_squared_error(np.eye(source.dimension), own_models(population.examples)),
-            "nonprivate": personal_error(population, shared_without_privacy(population.examples, settings)),
-        }
-        for method, way in self.methods(source.rank).items():
-            found[method] = way.error(
+        population, known = source.sample(seed), ways(source.rank, self.adjacency)
+        return errors_without(population) | {
+            method: error_of(
+                known[method],
                 population,
                 epsilon=epsilon,
                 delta=self.delta,
@@ -137,7 +117,9 @@ class FedRepBeside:
                 place=setting.scratch / f"{name}-{method}",
                 workers=setting.workers,
             )
-        return found
+            for method in _NAMES
+            if method in known
+        }
 
     def _along(self, axis: str, found: Mapping[tuple[SharedLinear, float], Mapping[str, float]]) -> _Errors:
         return {
@@ -152,7 +134,7 @@ class FedRepBeside:
             "epsilon": self.epsilon,
             "delta": self.delta,
             "adjacency": str(self.adjacency),
-            "seeds": list(range(_FIRST_SEED, _FIRST_SEED + setting.seeds)),
+            "seeds": list(range(FIRST_SEED, FIRST_SEED + setting.seeds)),
             "noise": "seeded; a simulation",
             "chosen_on": "clipping norms and rate of FedRep, step bounds and shares: data of seed 0",
         }
@@ -215,32 +197,16 @@ def _told(ratio: float | None) -> str:
 
 
 def _figure(mse: Mapping[str, _Errors]) -> Figure:
-    figure = new_figure(13.0, 6.4)
-    *panels, rest = figure.subplots(2, 3, sharey=True).flat
-    for axes, (axis, label) in zip(panels, _AXES.items(), strict=True):
-        _panel(axes, mse[axis], label)
-    rest.set_axis_off()
-    handles, names = figure.axes[0].get_legend_handles_labels()
-    rest.legend(handles, names, loc="center left", frameon=False)
-    figure.suptitle("Learning a shared representation: error against people, features, rank and epsilon")
-    return figure
-
-
-def _panel(axes: Axes, errors: _Errors, label: str) -> None:
-    values = [float(value) for value in errors["fedrep"]]
-    for place, (method, name) in enumerate(_DRAWN.items()):
-        axes.plot(
-            values,
-            list(errors[method].values()),
-            color=SERIES[place],
-            marker=MARKERS[place],
-            linestyle=DASHES[place],
-            label=name,
-        )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda error, _: f"{error:g}"))
-    axes.set_xticks(values, [f"{value:g}" for value in values])
-    axes.minorticks_off()
-    axes.set_xlabel(label)
-    axes.set_ylabel("mean squared error")
+    return draw_panels(
+        [
+            Panel(
+                title=label,
+                lines={name: list(errors[method].values()) for method, name in _DRAWN.items()},
+                ticks=list(errors["fedrep"]),
+                across=label,
+                up="mean squared error",
+                log=True,
+            )
+            for label, errors in ((_AXES[axis], mse[axis]) for axis in _AXES)
+        ]
+    )

@@ -25,8 +25,8 @@ from fedboard.simulations.judging.references import ALS
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
-from research.krichene.drawing import as_text
 from research.shared.experiment import Setting
+from research.shared.panels import as_text
 from research.shared.ratings import data_of
 
 METRICS = {feedback: main_metric(feedback, "test") for feedback in Feedback}

@@ -15,8 +15,8 @@ from research.krichene.benchmarks import (
     Method,
     with_exponent,
 )
-from research.krichene.drawing import EXPONENTS, Panel, as_text, draw_panels
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import EXPONENTS, Panel, as_text, draw_panels
 
 EPSILONS = (1.0, 5.0, 20.0)
 Answers = Mapping[str, Mapping[str, BenchmarkAnswer]]

@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IndexArray
-from research.krichene.drawing import Panel, draw_panels
 from research.krichene.regression import Sizes, draw_regressions
 from research.shared.data_sets import Pairs, all_pairs, each_ratings
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, draw_panels
 
 SKEWS = (0.5, 0.75, 1.0, 1.5, 2.0, 3.0, 5.0)
 """a of the appendix's family; the paper draws 1 and 2."""

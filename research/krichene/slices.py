@@ -19,9 +19,9 @@ from research.krichene.benchmarks import (
     Method,
     with_exponent,
 )
-from research.krichene.drawing import Panel, draw_panels
 from research.shared.data_sets import distinct
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, draw_panels
 from research.shared.ratings import data_of, fitting
 
 COMPARED: tuple[Method, ...] = (

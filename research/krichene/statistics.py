@@ -7,7 +7,6 @@ import numpy as np
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.errors import InputError
-from research.krichene.drawing import Panel, draw_panels
 from research.shared.data_sets import (
     FEWEST_POSITIVES,
     POSITIVE_ABOVE,
@@ -17,6 +16,7 @@ from research.shared.data_sets import (
     positive_pairs,
 )
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, draw_panels
 from research.shared.ratings import data_of
 
 PUBLISHED: Mapping[str, Mapping[str, float]] = {

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from research.krichene.drawing import EXPONENTS, Panel, as_text, draw_panels
 from research.krichene.regression import (
     Regressions,
     Sizes,
@@ -19,6 +18,7 @@ from research.krichene.regression import (
     step_count,
 )
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import EXPONENTS, Panel, as_text, draw_panels
 
 ALGORITHMS = {"AdaDPALS": solve_statistics, "AdaDPSGD": solve_descent}
 SKEWS = (1.0, 2.0)

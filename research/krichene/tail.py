@@ -23,9 +23,9 @@ from research.krichene.benchmarks import (
     Method,
     with_exponent,
 )
-from research.krichene.drawing import Panel, as_text, draw_panels
 from research.shared.data_sets import distinct
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, as_text, draw_panels
 from research.shared.shapes import SHAPES
 
 MUS = (0.0, 1 / 4, 1 / 2, 1.0)

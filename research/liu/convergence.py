@@ -8,10 +8,10 @@ from fedboard.common.arrays import Float32Array
 from research.block_solvers.factorisation import Factorisation
 from research.block_solvers.sampling import sample_dpmf
 from research.block_solvers.sgd import SgdConfig, fit_sgd
-from research.liu.lines import Line, line_panels
 from research.liu.ratings import Rated, rated
 from research.liu.speed import posterior
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Line, line_panels
 
 _RANK, _PASSES, _TABLE_PASSES = 16, 60, 30
 _TABLE_SIZES = (100, 300, 1_000, 10_000, 100_000, 1_000_000)
@@ -38,7 +38,7 @@ def figure_4(setting: Setting) -> Outcome:
         comparison=(
             "The paper, on Netflix at rank 16: with more than 10 000 numbers the error is that of fresh draws. "
             f"Here, on {data.described}: {means['10000']:.4f} with 10 000 numbers, {means['fresh']:.4f} with fresh "
-            "draws. A table has no privacy proof; nothing but this experiment and benchmarks/sgd.py uses one."
+            "draws. A table has no privacy proof; nothing but this experiment uses one."
         ),
         figures={
             "figure-4": line_panels(

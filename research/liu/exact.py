@@ -21,8 +21,8 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from research.liu.lines import Line, line_panels
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Line, line_panels
 
 EPSILONS = (0.5, 1.0, 2.0, 5.0, 10.0, 50.0, 200.0)
 _MOST_CELLS = 20_000_000

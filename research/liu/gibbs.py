@@ -13,10 +13,10 @@ import numpy as np
 from research.block_solvers.factorisation import Factorisation
 from research.block_solvers.precisions import GammaPrior
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
-from research.liu.lines import line_panels
 from research.liu.ratings import Rated, rated
 from research.liu.speed import posterior
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import line_panels
 
 RANK, PASSES = 16, 60
 PRIOR = GammaPrior(shape=1.0, rate=100.0)

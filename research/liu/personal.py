@@ -19,7 +19,6 @@ from research.block_solvers.blocks import arrange
 from research.block_solvers.factorisation import Factorisation
 from research.block_solvers.guarantees import personal_epsilons
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
-from research.liu.lines import line_panels
 from research.liu.privacy import CHAIN, PAPER_TEMPERATURE
 from research.liu.ratings import (
     USER_RIDGE,
@@ -29,6 +28,7 @@ from research.liu.ratings import (
     rated,
 )
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import line_panels
 
 RULE_EPSILON = 250.0
 _LAST = 10

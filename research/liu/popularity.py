@@ -5,9 +5,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedboard.common.arrays import IntArray
-from research.liu.lines import Line, line_panels
 from research.shared.data_sets import all_pairs, each_ratings
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Line, line_panels
 
 _FEW = 100
 _TIERS = (500, 4500)

@@ -15,9 +15,9 @@ from fedboard.simulations.config import RunConfig
 from fedboard.simulations.sweeps.cells import Cell, run_cells
 from research.block_solvers.blocks import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
-from research.liu.lines import Line, line_panels
 from research.liu.ratings import Rated, rated
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Line, line_panels
 
 _ASYMPTOTIC = (1.0, 10.0, 100.0, 250.0, 1e3, 250 / 0.07, 1e4, 1e5)
 FINITE = (1.0, 5.0, 20.0)

@@ -11,7 +11,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.problem import load_problem
-from research.block_solvers.blocks import MemoryStream, arrange
+from research.block_solvers.blocks import Stream, arrange
 from research.block_solvers.factorisation import Factorisation
 from research.shared.experiment import Setting
 from research.shared.ratings import data_of
@@ -31,7 +31,7 @@ class Rated:
     rating_range: tuple[float, float]
 
     @cached_property
-    def stream(self) -> MemoryStream:
+    def stream(self) -> Stream:
         """The ratings to learn from, in the solver's order."""
         return arrange(self.train)
 

@@ -14,9 +14,9 @@ from research.block_solvers.factorisation import Factorisation, start
 from research.block_solvers.rating_sweep import SweepRates
 from research.block_solvers.sampling import DpmfConfig, langevin_rates, sample_dpmf
 from research.block_solvers.sgd import SgdConfig, fit_sgd, sgd_rates
-from research.liu.lines import Line, line_panels
 from research.liu.ratings import Rated, rated
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Line, line_panels
 
 _PASSES = 15
 _CURVE_RANKS, _TIMED_RANKS = (128, 512), (128, 256, 512)
@@ -156,9 +156,7 @@ def figure_3(setting: Setting) -> Outcome:
             f"C-SGD {found['C-SGD'][0] / 1e6:.2f} to {found['C-SGD'][-1] / 1e6:.2f} M ratings/s."
         ),
         figures={
-            "figure-3": line_panels(
-                {"rank 2048": lines}, across="threads", up="million ratings a second", ticks=threads
-            )
+            "figure-3": line_panels({"rank 2048": lines}, across="threads", up="million ratings a second")
         },
     )
 
@@ -184,13 +182,9 @@ def figure_5(setting: Setting) -> Outcome:
             f"{setting.workers} threads: C-SGD {first['C-SGD']:.2f} s at rank {_TIMED_RANKS[0]}, "
             f"{last['C-SGD']:.2f} s at rank {_TIMED_RANKS[-1]}; per rating and core about "
             f"{_core_ratio(first['C-SGD'], part.head.n_ratings, setting.workers):.0f} times the paper's rate at "
-            "rank 128. libmf beside it: benchmarks/sgd.py."
+            "rank 128."
         ),
-        figures={
-            "figure-5": line_panels(
-                {"15 passes": lines}, across="rank", up="seconds", log="xy", ticks=_TIMED_RANKS
-            )
-        },
+        figures={"figure-5": line_panels({"15 passes": lines}, across="rank", up="seconds", log="xy")},
     )
 
 
@@ -231,7 +225,6 @@ def table_2(setting: Setting) -> Outcome:
                 across="rank",
                 up="million ratings a second",
                 log="xy",
-                ticks=_LAYOUT_RANKS,
             )
         },
     )

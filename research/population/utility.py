@@ -9,7 +9,6 @@ from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.people import PeopleConfig
 from fedboard.simulations.judging.references import ALS
 from fedboard.simulations.problem import load_data
-from research.liu.lines import Line, line_panels
 from research.population.curve import (
     DELTA,
     EPSILONS,
@@ -32,6 +31,7 @@ from research.population.curve import (
 )
 from research.population.parts import Parts
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Line, line_panels
 
 HALF, MOST = 0.5, 0.9
 PLAN = Plan(epsilons=EPSILONS, seeds=3, workers=1)

@@ -10,7 +10,8 @@ NAMED = re.compile(r"(?<!tests/)benchmarks/[\w/]+\.(?:py|toml)")
 
 def _documents() -> list[Path]:
     """What tells people to run something: pages, and what the programs themselves say of their use."""
-    return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *BENCHMARKS.rglob("*.py")]
+    pages = [path for path in ROOT.glob("*.md") if path.name != "CHANGELOG.md"]  # which tells of what is gone
+    return [*pages, *(ROOT / "docs").rglob("*.md"), *BENCHMARKS.rglob("*.py")]
 
 
 def test_every_benchmark_that_a_document_names_is_there() -> None:
@@ -18,5 +19,5 @@ def test_every_benchmark_that_a_document_names_is_there() -> None:
         (path.name, name) for path in _documents() for name in NAMED.findall(path.read_text(encoding="utf-8"))
     }
 
-    assert len(named) > 50
+    assert len(named) > 20
     assert [(page, name) for page, name in sorted(named) if not (ROOT / name).is_file()] == []

@@ -28,7 +28,7 @@ from tests.common.privacy.exact_curves import gaussian, laplace
 
 pytestmark = pytest.mark.slow
 
-BENCHMARK = Path(__file__).parent.parent.parent / "benchmarks" / "privacy" / "stopping_game.py"
+BENCHMARK = Path(__file__).parent.parent.parent / "benchmarks" / "privacy_parts" / "stopping.py"
 DELTA = 1e-5
 
 

@@ -31,7 +31,7 @@ def fit(library: Any, job: Job, triples: Any) -> tuple[Arrays, Told]:
         fun=library.P_L2_MFR,
         k=job.spec["rank"],
         nr_threads=job.threads,
-        nr_iters=job.spec["epochs"] * job.variant["passes_per_sweep"],
+        nr_iters=job.spec["epochs"],
         lambda_p1=0.0,
         lambda_q1=0.0,
         lambda_p2=ridge,

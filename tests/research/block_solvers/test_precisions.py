@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from scipy import stats
 from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.errors import InputError
 from research.block_solvers import sampling
-from research.block_solvers.blocks import MemoryStream, arrange
+from research.block_solvers.blocks import Stream, arrange
 from research.block_solvers.factorisation import Factorisation
 from research.block_solvers.precisions import GammaPrior, draw_precisions
 from research.block_solvers.rating_sweep import FactorRows
@@ -27,7 +28,7 @@ def some_rows(seed: int) -> FactorRows:
     return rows
 
 
-def everybody(values: float, seed: int = 0) -> MemoryStream:
+def everybody(values: float, seed: int = 0) -> Stream:
     """Everybody rates everything; the ratings are the only difference between two of these."""
     users, items = np.divmod(np.arange(N * N, dtype=np.int32), np.int32(N))
     jitter = np.random.default_rng(seed).choice([-1.0, 1.0], users.size)
@@ -36,7 +37,7 @@ def everybody(values: float, seed: int = 0) -> MemoryStream:
     )
 
 
-def chain(stream: MemoryStream, **changed: object) -> Factorisation:
+def chain(stream: Stream, **changed: object) -> Factorisation:
     settings: dict[str, object] = {
         "epsilon": 1e-9,
         "rating_range": (1.0, 5.0),
@@ -67,11 +68,11 @@ def test_a_gibbs_step_is_given_rows_and_reads_no_rating(monkeypatch: pytest.Monk
     # What it takes: rows, the prior, and coins.
     assert list(inspect.signature(draw_precisions).parameters) == ["rows", "prior", "rng"]
     reading = {"open": True}
-    real_read, real_draw = MemoryStream.read, sampling.draw_precisions
+    real_step, real_draw = Factorisation._step, sampling.draw_precisions
 
-    def read(stream: MemoryStream, number: int) -> object:
+    def step(*given: Any) -> None:
         assert reading["open"], "a Gibbs step read ratings"
-        return real_read(stream, number)
+        real_step(*given)
 
     def draw(rows: FactorRows, prior: GammaPrior, rng: np.random.Generator) -> object:
         reading["open"] = False
@@ -82,7 +83,7 @@ def test_a_gibbs_step_is_given_rows_and_reads_no_rating(monkeypatch: pytest.Monk
         reading["open"] = True
         return found
 
-    monkeypatch.setattr(MemoryStream, "read", read)
+    monkeypatch.setattr(Factorisation, "_step", step)
     monkeypatch.setattr(sampling, "draw_precisions", draw)
     assert chain(everybody(3.0)).precisions is not None
 

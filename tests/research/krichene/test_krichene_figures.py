@@ -14,9 +14,9 @@ from research.krichene import (
     curves,
     statistics,
 )
-from research.krichene.drawing import EXPONENTS, as_text
 from research.shared.drawing import house_style
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import EXPONENTS, as_text
 from research.shared.ratings import data_of
 
 N_USERS, N_ITEMS = 150, 30

@@ -1,10 +1,8 @@
 """Removing a user from a file of ratings, and what everybody else then gives: the pieces of the removal tests."""
 
-import importlib.util
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from zlib import crc32
 
@@ -22,22 +20,12 @@ from fedboard.simulations.problem import problem_of as split_problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.simulate import simulate
+from tests.simulations.runs import one_generator
 
 Row = tuple[str, str, float]
 """User id, item id, rating."""
 Parts = Mapping[str, bytes]
 """What a user gives to each release, by her id."""
-
-
-def one_generator() -> ModuleType:
-    """The split that fedboard had before: the negative control."""
-    path = Path(__file__).parents[3] / "benchmarks" / "privacy" / "one_generator.py"
-    spec = importlib.util.spec_from_file_location("one_generator", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def when(user: str, item: str) -> int:
@@ -92,9 +80,9 @@ def _read(config: SimulationConfig) -> tuple[Problem, Ratings]:
 def problem_of_control(config: SimulationConfig) -> tuple[Problem, list[str]]:
     """The same with the split of before."""
     problem, ratings = _read(config)
-    control, ids = one_generator(), [str(user) for user in ratings.user_ids.tolist()]
+    ids = [str(user) for user in ratings.user_ids.tolist()]
     explicit = isinstance(problem.split, RatingSplit)
-    split: RatingSplit | UserSplit = (control.split_ratings if explicit else control.split_users)(
+    split: RatingSplit | UserSplit = (one_generator.split_ratings if explicit else one_generator.split_users)(
         ratings, seed=config.split.seed
     )
     return replace(problem, split=split, train=split.train), ids

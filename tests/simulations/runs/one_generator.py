@@ -1,7 +1,7 @@
 """The split that fedboard had before: one generator for all ratings, or for all users. A control, never to be used.
 
 One user's presence re-deals everybody's ratings between training and test, so that the sums which are released
-depend on her through everybody: ``membership.py`` shows what that gives away, the tests that they would notice.
+depend on her through everybody: the tests show that they would notice.
 """
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Who stops when the outcomes suit: how often a stated epsilon is exceeded, and that what is claimed now is not.
 
-usage: python benchmarks/privacy/stopping_game.py [--delta 1e-5] [--plays 200000] [--json FILE]
-
 One user is in the data or not. Whoever runs the server makes Gaussian releases of equal mu, looks at each, and
 stops where he likes; a certificate then states an epsilon at a delta. He wants to be wrong as often as he can, and
 nobody can do better than the best rule for stopping. It is found here backwards over the loss (the logarithm of the
@@ -15,16 +13,13 @@ ratio of the densities of all that was released), a random walk with steps N(mu^
   martingale), and the true delta is that of all releases, exactly.
 
 The grid's numbers are upper bounds: V is convex in e^-loss, so it lies below its chords. *played* is the same rule
-on random walks, by importance sampling. The exit code is 1 if a claim of today is exceeded.
+on random walks, by importance sampling. It fails if a claim of today is exceeded.
 """
 
 import argparse
-import json
 import math
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -250,39 +245,18 @@ def judge(game: Game, delta: float, *, n_plays: int, rng: np.random.Generator) -
     return found
 
 
-def _told(game: dict[str, Any]) -> str:
-    lines = [f"{game['releases']} releases of mu {game['mu']:g}, delta {game['claimed_delta']:g} is stated"]
-    for name, row in game["claims"].items():
-        played = row["played"]
-        lines.append(
-            f"  {name:7s} epsilon {row['epsilon']:8.5f}   true delta {row['true_delta']:.3e}   "
-            f"played {played['delta']:.2e} +- {played['standard_error']:.0e}"
-            + ("" if "holds" not in row else f"   {'holds' if row['holds'] else 'DOES NOT HOLD'}")
-        )
-    return "\n".join(lines)
-
-
-def main() -> None:
-    """Play every setting; exit code 1 where a claim of now is exceeded."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command line."""
     parser.add_argument("--delta", type=float, default=1e-5, help="the delta that is stated, in (0, 1)")
     parser.add_argument("--plays", type=int, default=200_000, help="random walks per game, > 0")
-    parser.add_argument("--json", type=Path, help="write what was found there")
-    options = parser.parse_args()
-    if not (0 < options.delta < 1 and options.plays > 0):
-        parser.error("--delta must be in (0, 1) and --plays > 0")
+
+
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    """Play every setting."""
     rng = np.random.default_rng(0)
-    games = []
-    for mu, releases in SETTINGS:
-        games.append(judge(Game(mu=mu, releases=releases), options.delta, n_plays=options.plays, rng=rng))
-        print(_told(games[-1]), flush=True)
+    games = [
+        judge(Game(mu=mu, releases=releases), given.delta, n_plays=given.plays, rng=rng)
+        for mu, releases in SETTINGS
+    ]
     holds = all(row.get("holds", True) for game in games for row in game["claims"].values())
-    if options.json:
-        options.json.write_text(json.dumps({"games": games, "holds": holds}, indent=1))
-    sys.exit(0 if holds else 1)
-
-
-if __name__ == "__main__":
-    main()
+    return {"games": games, "holds": holds}

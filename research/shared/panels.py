@@ -1,12 +1,13 @@
-"""Panels of lines: how this paper draws nearly everything."""
+"""Panels of lines: how the experiments draw nearly everything."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from research.shared.drawing import (
     DASHES,
@@ -19,10 +20,13 @@ from research.shared.drawing import (
 )
 
 EXPONENTS = (0.0, 1 / 8, 1 / 4, 1 / 3, 1 / 2, 1.0)
-"""Figures 3, 5 and 9."""
+"""mu of weights, in the figures that go through several."""
 _WIDTH, _HEIGHT, _COLUMNS = 4.6, 3.1, 3
+_MOST_MARKERS = 24
 _LABELLED = (1.0, 2.0, 5.0)
 """Multiples of a power of ten that a logarithmic axis names."""
+Line = tuple[Sequence[float], Sequence[float]]
+"""Places across, and heights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,9 +34,9 @@ class Panel:
     """One set of axes."""
 
     title: str
-    lines: Mapping[str, Sequence[float | None]]
-    """By name, one value for each of ``places``; None where there is none."""
-    places: Sequence[float]
+    lines: Mapping[str, Sequence[float | None] | Line]
+    """By name, one value for each place, None where there is none; without ``places`` and ``ticks`` each has its own."""
+    places: Sequence[float] = ()
     ticks: Sequence[str] | None = None
     """Names of the places, evenly spaced; None for a scale of numbers."""
     across: str
@@ -56,15 +60,22 @@ def draw_panels(panels: Sequence[Panel]) -> Figure:
     return figure
 
 
+def line_panels(panels: Mapping[str, Mapping[str, Line]], *, across: str, up: str, log: str = "") -> Figure:
+    """Panels by title that have their axes alike; ``log`` names those that are logarithmic, "x", "y" or "xy"."""
+    shared = {"across": across, "up": up, "log": "y" in log, "log_across": "x" in log}
+    return draw_panels([Panel(title=title, lines=lines, **shared) for title, lines in panels.items()])
+
+
 def _draw(axes: Axes, panel: Panel) -> None:
     places = list(range(len(panel.ticks))) if panel.ticks is not None else list(panel.places)
     ends = []
-    for number, (name, values) in enumerate(panel.lines.items()):
-        known = [(x, y) for x, y in zip(places, values, strict=True) if y is not None]
+    for number, (name, line) in enumerate(panel.lines.items()):
+        own, values = (places, line) if places else line
+        known = [(x, y) for x, y in zip(own, values, strict=True) if y is not None]
         if not known:
             continue
         style = number % len(SERIES)
-        marker = MARKERS[style] if len(known) <= 24 else ""
+        marker = MARKERS[style] if len(known) <= _MOST_MARKERS else ""
         axes.plot(*zip(*known, strict=True), color=SERIES[style], marker=marker, linestyle=DASHES[style])
         ends.append(LineEnd(height=known[-1][1], text=name, colour=SERIES[style]))
     if panel.level is not None:
@@ -74,17 +85,21 @@ def _draw(axes: Axes, panel: Panel) -> None:
         axes.set_xticks(places, list(panel.ticks))
     if panel.log:
         axes.set_yscale("log")
-        axes.yaxis.set_major_locator(LogLocator(subs=_LABELLED))
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
+        _plain(axes.yaxis)
     if panel.log_across:
         axes.set_xscale("log")
-        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        _plain(axes.xaxis)
     axes.set_title(panel.title)
     axes.set_xlabel(panel.across)
     axes.set_ylabel(panel.up)
     label_line_ends(axes, ends)
+
+
+def _plain(axis: Axis) -> None:
+    """Name places of a logarithmic axis by their numbers: formulas are not set here."""
+    axis.set_major_locator(LogLocator(subs=_LABELLED, numticks=8))
+    axis.set_major_formatter(FuncFormatter(lambda at, _: f"{at:,.0f}" if at >= 1000 else f"{at:g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def as_text(exponent: float) -> str:

@@ -1,7 +1,5 @@
 """The floating-point attack on items that few users rated, and what becomes of it on the integer grid.
 
-usage: python benchmarks/privacy/floating_point_attack.py [--json FILE] [--draws N] [--items N] [--quick]
-
 **The attack** (Mironov 2012; Jin et al. 2022; Haney et al. 2022). The adversary knows everything but whether
 one user took part: the sum S of all others and her contribution x. One number y is published. If she is absent,
 y = S + sigma N; if present, y = (S + x) + sigma N. Real numbers would leave the question open. Floating-point
@@ -27,11 +25,10 @@ different S; the second is one item that nobody else rated: 560 numbers (rank 32
 """
 
 import argparse
-import json
 import tempfile
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,39 +198,17 @@ def whole_items(noise: str, sigma: float, items: int) -> Outcome:
     )
 
 
-def print_table(title: str, outcomes: Sequence[Outcome]) -> None:
-    print(f"\n{title}")
-    print(f"  {'noise':8s} {'sigma':>6s} {'S':>10s} {'absence proved':>16s} {'presence proved':>16s}")
-    for row in outcomes:
-        print(
-            f"  {row.noise:8s} {row.sigma:6g} {row.others:10g} "
-            f"{row.absence_proved:16.4%} {row.presence_proved:16.4%}"
-        )
-
-
-def main() -> None:
-    """Attack single numbers, then whole items, with each kind of noise."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--json", type=Path, help="write the outcomes there")
+def arguments(parser: argparse.ArgumentParser) -> None:
+    """Of the command line."""
     parser.add_argument("--draws", type=int, default=50_000, help="numbers per row of the first table")
     parser.add_argument("--items", type=int, default=200, help="items per row of the second table")
-    parser.add_argument("--quick", action="store_true", help="a tenth of both")
-    options = parser.parse_args()
-    draws, items = (
-        (options.draws // 10, options.items // 10) if options.quick else (options.draws, options.items)
-    )
+
+
+def run(given: argparse.Namespace) -> dict[str, Any]:
+    """Attack single numbers, then whole items, with each kind of noise; on the grid nothing may be proved."""
     kinds = ("float64", "float32", "grid")
-    singles = [single_numbers(n, sigma, s, draws) for n in kinds for sigma in SIGMAS for s in SUMS]
-    print_table("One number, the user's part in it 0.3", singles)
-    whole = [whole_items(n, sigma, items) for n in kinds for sigma in SIGMAS]
-    print_table("One item, 560 numbers, rated by nobody else", whole)
-    if options.json:
-        found = {"single_numbers": singles, "whole_items": whole}
-        plain = {name: [asdict(row) for row in rows] for name, rows in found.items()}
-        options.json.write_text(json.dumps(plain, indent=1) + "\n")
-
-
-if __name__ == "__main__":
-    main()
+    singles = [single_numbers(n, sigma, s, given.draws) for n in kinds for sigma in SIGMAS for s in SUMS]
+    whole = [whole_items(n, sigma, given.items) for n in kinds for sigma in SIGMAS]
+    proved = [row.absence_proved + row.presence_proved for row in (*singles, *whole) if row.noise == "grid"]
+    tables = {"single_numbers": singles, "whole_items": whole}
+    return {name: [asdict(row) for row in rows] for name, rows in tables.items()} | {"holds": not any(proved)}

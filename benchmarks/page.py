@@ -1,6 +1,6 @@
 """What the board page weighs, how soon it recommends, and how long a change of a rating takes, in a real browser.
 
-usage: python benchmarks/speed/page.py [--json FILE] [--changes 60]
+usage: python benchmarks/page.py [--json FILE] [--changes 60]
 
 Needs chromium, chromium-driver and the extra ``dev``. The boards are made up (their numbers say nothing), of the
 sizes of MovieLens 1M at rank 8 and of 20 000 items at rank 64. A change is all that follows a star: the own model,
@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from fleets.specimens import certificate
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from fedboard.client.page.boards import HeldBoard  # noqa: E402
@@ -37,20 +38,7 @@ SIZES = {
 }
 LABELS = 18
 """As many as MovieLens has genres; the number is a year."""
-WORDS = (
-    "River",
-    "Winter",
-    "Door",
-    "Nine",
-    "House",
-    "Silence",
-    "Road",
-    "Letters",
-    "Map",
-    "Crown",
-    "Bees",
-    "Riders",
-)
+WORDS = ("River", "Winter", "Door", "Nine", "House", "Silence", "Road", "Letters", "Map", "Crown", "Bees")
 CHANGE = """
 const [changes, nItems] = arguments;
 const taken = [];
@@ -70,7 +58,7 @@ def made_up(n_items: int, rank: int, with_features: bool) -> Board:
     task = Residual(ResidualConfig(rank=rank))
     words = rng.choice(WORDS, size=(n_items, 3))
     titles = tuple(f"{' '.join(three)} {n} ({1930 + n % 95})" for n, three in enumerate(words))
-    return Board(
+    board = Board(
         version=10,
         task=task.name,
         config=task.config,
@@ -89,6 +77,7 @@ def made_up(n_items: int, rank: int, with_features: bool) -> Board:
             features=features(n_items, rng) if with_features else None,
         ),
     )
+    return board.with_certificate(certificate(board.digest).to_dict())
 
 
 def features(n_items: int, rng: np.random.Generator) -> CatalogueFeatures:

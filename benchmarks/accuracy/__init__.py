@@ -1,1 +1,0 @@
-"""How good boards are."""

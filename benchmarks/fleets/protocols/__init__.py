@@ -1,1 +1,0 @@
-"""What protocols cost, and that their sums are right when devices die."""
