@@ -63,12 +63,12 @@ def way() -> str:
     drawn = [
         TIP,
         text(left, 18, "private", "of-own", "start"),
-        *room(left, upper, "own", "Her device", "her ratings stay here;", "it has a limit of its own"),
-        *room(middle, upper, "own", "A contribution", "clipped and weighted,", "in whole numbers"),
-        *room(right, upper, "own", "One exact sum", "over all people;", "who adds is a choice"),
+        *room(left, upper, "own", "Your device", "your ratings stay here;", "it has a limit of its own"),
+        *room(middle, upper, "own", "A contribution", "clipped and weighted,", "in integers"),
+        *room(right, upper, "own", "One exact sum", "over all users;", "who adds is a choice"),
         *room(right, lower, "all", "Noise", "booked in a ledger first,", "or nothing goes further"),
         *room(middle, lower, "all", "The board", "item statistics alone,", "with a certificate"),
-        *room(left, lower, "own", "Her list", "board + own ratings,", "on her own device"),
+        *room(left, lower, "own", "Your list", "board + own ratings,", "on your own device"),
         text(right + 172, lower + 106, "public from the noise on", "of-all", "end"),
     ]
     arrows = [
@@ -102,7 +102,7 @@ def measured(name: str) -> tuple[list[float], dict[str, list[float]]]:
 
 
 def curve() -> str:
-    """Test error against epsilon on MovieLens 1M: ours, AdaDPALS, the floor, and without privacy."""
+    """Test error against epsilon on MovieLens 1M: ours, AdaDPALS, the best private baseline, and no privacy."""
     epsilons, rows = measured("ml-1m")
     *ours, without = rows["residual"]
     low, high, left, right, top, bottom = 0.82, 1.04, 62, 470, 24, 236
@@ -130,23 +130,23 @@ def curve() -> str:
         text(
             (left + right) / 2,
             bottom + 38,
-            "epsilon of the whole run, for each user with all her ratings",
+            "epsilon of the whole run, for each user with all their ratings",
             "soft",
         )
     )
     series = (
         (ours, "own", "of-own", "residual"),
         (rows["best AdaDPALS"], "all", "of-all", "best AdaDPALS"),
-        (rows["best floor"], "plain", "soft", "best floor"),
+        (rows["best private baseline"], "plain", "soft", "best baseline"),
         ([without] * len(epsilons), "plain", "soft", "no privacy"),
     )
     for errors, kind, of_label, label in series:
-        shift = {"no privacy": 16, "best floor": 13, "best AdaDPALS": 0, "residual": -2}[label]
+        shift = {"no privacy": 16, "best baseline": 13, "best AdaDPALS": 0, "residual": -2}[label]
         drawn += [
             line(errors, kind),
             text(right + 8, place(epsilons[-1], errors[-1])[1] + shift, label, of_label, "start"),
         ]
-    told = "Test error against epsilon on MovieLens 1M: residual below the best AdaDPALS and the best floor"
+    told = "Test error against epsilon on MovieLens 1M: residual below AdaDPALS and the best private baseline"
     return picture(600, 284, told, drawn)
 
 

@@ -141,4 +141,4 @@ assert fedboard.verify(file).holds
 
 # %% [markdown]
 # What a reader in another language needs besides, signatures and boards that are rounded, is in
-# [the board service](../guide/board-service.md); [the board page](../guide/board-page.md) is such a reader, in JavaScript.
+# [the board service](../guide/boards.md); [the board page](../guide/boards.md#the-board-page) is such a reader, in JavaScript.

@@ -2,7 +2,7 @@
 
 What a folder of shards says of itself: its manifest, ``shards.json``. Private, as the ratings are.
 
-The format is described for whoever writes it otherwise in ``docs/guide/shards.md``.
+The format is described for whoever writes it otherwise in ``docs/guide/streaming.md``.
 """
 
 import hashlib
