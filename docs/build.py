@@ -24,7 +24,7 @@ from website.checks import faults
 from website.navigation import NavigationError, navigation
 from website.staging import DOCS, OWN, ROOT, packages, show_code, stage
 
-NEEDED = ("jupytext", "markdown_it", "mkdocstrings_handlers.python", "zensical")
+NEEDED = ("jupytext", "markdown_it", "mkdocstrings_handlers", "zensical")
 MARK = ".built-by-fedboard"
 """A file in every site, so that nothing else is ever replaced."""
 
@@ -133,7 +133,7 @@ def main() -> int:
     parser.add_argument("--draft", action="store_true", help="do not run the notebooks")
     parser.add_argument("--notebooks", nargs="+", metavar="NAME", help="run only these (default: all)")
     asked = parser.parse_args()
-    missing = [name for name in NEEDED if not _there(name)]
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         print(f"missing: {', '.join(missing)}; pip install -e '.[all,docs]'", file=sys.stderr)
         return 2
@@ -144,13 +144,6 @@ def main() -> int:
         return 1
     print(f"{pages} pages: {asked.out / 'index.html'}")
     return 0
-
-
-def _there(module: str) -> bool:
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:
-        return False
 
 
 if __name__ == "__main__":

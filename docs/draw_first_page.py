@@ -58,30 +58,30 @@ def room(x: float, y: float, kind: str, name: str, *lines: str) -> list[str]:
 
 
 def way() -> str:
-    """What happens to a rating, in six boxes: the upper three hold what is private."""
-    left, middle, right, upper, lower = 4, 214, 424, 30, 184
+    """Return the way of a rating in six boxes; the red ones are public."""
+    left, right, top, middle, bottom = 34, 234, 30, 160, 290
     drawn = [
         TIP,
         text(left, 18, "private", "of-own", "start"),
-        *room(left, upper, "own", "Her device", "her ratings stay here;", "it has a limit of its own"),
-        *room(middle, upper, "own", "A contribution", "clipped and weighted,", "in whole numbers"),
-        *room(right, upper, "own", "One exact sum", "over all people;", "who adds is a choice"),
-        *room(right, lower, "all", "Noise", "booked in a ledger first,", "or nothing goes further"),
-        *room(middle, lower, "all", "The board", "item statistics alone,", "with a certificate"),
-        *room(left, lower, "own", "Her list", "board + own ratings,", "on her own device"),
-        text(right + 172, lower + 106, "public from the noise on", "of-all", "end"),
+        *room(left, top, "own", "Your device", "your ratings stay here;", "it has a limit of its own"),
+        *room(right, top, "own", "A contribution", "clipped and weighted,", "in integers"),
+        *room(right, middle, "own", "One exact sum", "over all users;", "who adds is a choice"),
+        *room(left, middle, "all", "Noise", "booked in a ledger first,", "or nothing goes further"),
+        *room(left, bottom, "all", "The board", "item statistics alone,", "with a certificate"),
+        *room(right, bottom, "own", "Your list", "board + own ratings,", "on your own device"),
+        text(left, bottom + 106, "public from the noise on", "of-all", "start"),
+        text(left - 14, bottom - 17, "next round", "soft", "start"),
     ]
     arrows = [
-        f"M{left + 172} {upper + 43}H{middle - 3}",
-        f"M{middle + 172} {upper + 43}H{right - 3}",
-        f"M{right + 86} {upper + 86}V{lower - 3}",
-        f"M{right} {lower + 43}H{middle + 175}",
-        f"M{middle} {lower + 43}H{left + 175}",
-        f"M{middle + 86} {lower}V{(upper + lower + 86) / 2:g}H{left + 86}V{upper + 89}",
+        f"M{left + 172} {top + 43}H{right - 3}",
+        f"M{right + 86} {top + 86}V{middle - 3}",
+        f"M{right} {middle + 43}H{left + 175}",
+        f"M{left + 86} {middle + 86}V{bottom - 3}",
+        f"M{left + 172} {bottom + 43}H{right - 3}",
+        f"M{left} {bottom + 43}H{left - 22}V{top + 43}H{left - 3}",
     ]
     drawn += [f'<path class="arrow" d="{path}"/>' for path in arrows]
-    drawn.append(text(middle + 96, (upper + lower + 86) / 2 + 5, "next round", "soft", "start"))
-    return picture(600, 300, "The way of a rating: device, contribution, sum, noise, board, list", drawn)
+    return picture(410, 404, "The way of a rating: device, contribution, sum, noise, board, list", drawn)
 
 
 def measured(name: str) -> tuple[list[float], dict[str, list[float]]]:
@@ -102,10 +102,10 @@ def measured(name: str) -> tuple[list[float], dict[str, list[float]]]:
 
 
 def curve() -> str:
-    """Test error against epsilon on MovieLens 1M: ours, AdaDPALS, the floor, and without privacy."""
+    """Test error against epsilon on MovieLens 1M: ours, AdaDPALS, the best private baseline, and no privacy."""
     epsilons, rows = measured("ml-1m")
     *ours, without = rows["residual"]
-    low, high, left, right, top, bottom = 0.82, 1.04, 62, 470, 24, 236
+    low, high, left, right, top, bottom = 0.82, 1.04, 62, 396, 24, 350
 
     def place(epsilon: float, error: float) -> tuple[float, float]:
         across = (math.log(epsilon) - math.log(epsilons[0])) / (
@@ -127,27 +127,18 @@ def curve() -> str:
     for epsilon in epsilons:
         drawn.append(text(place(epsilon, low)[0], bottom + 18, f"{epsilon:g}", "soft"))
     drawn.append(
-        text(
-            (left + right) / 2,
-            bottom + 38,
-            "epsilon of the whole run, for each user with all her ratings",
-            "soft",
-        )
+        text((left + right) / 2, bottom + 40, "epsilon of a whole run, for all ratings of a user", "soft")
     )
     series = (
         (ours, "own", "of-own", "residual"),
         (rows["best AdaDPALS"], "all", "of-all", "best AdaDPALS"),
-        (rows["best floor"], "plain", "soft", "best floor"),
+        (rows["best private baseline"], "plain", "soft", "best baseline"),
         ([without] * len(epsilons), "plain", "soft", "no privacy"),
     )
     for errors, kind, of_label, label in series:
-        shift = {"no privacy": 16, "best floor": 13, "best AdaDPALS": 0, "residual": -2}[label]
-        drawn += [
-            line(errors, kind),
-            text(right + 8, place(epsilons[-1], errors[-1])[1] + shift, label, of_label, "start"),
-        ]
-    told = "Test error against epsilon on MovieLens 1M: residual below the best AdaDPALS and the best floor"
-    return picture(600, 284, told, drawn)
+        drawn += [line(errors, kind), text(left + 12, place(1.0, errors[0])[1] - 6, label, of_label, "start")]
+    told = "Test error against epsilon on MovieLens 1M: residual below AdaDPALS and the best private baseline"
+    return picture(410, 404, told, drawn)
 
 
 PICTURES = {"way.svg": way, "accuracy-curve.svg": curve}

@@ -22,7 +22,7 @@ rng = np.random.default_rng(11)
 # %% [markdown]
 # ## The canaries
 #
-# Each canary rates four items that nobody else rates: the strongest case for an attacker. A coin decides whether she is in.
+# Each canary rates four items that nobody else rates: the strongest case for an attacker. A coin decides whether it is in.
 # The list of items is public and the same either way.
 
 # %%
@@ -49,7 +49,7 @@ print(f"{is_in.sum()} of {N_CANARIES} canaries are in, among {N_HONEST} others")
 # %% [markdown]
 # ## The attack
 #
-# Run it, read the board, and take as each canary's score the noisy counts of her four items. Whoever is in adds to them.
+# Run it, read the board, and take as each canary's score the noisy counts of its four items. A canary that is in adds to them.
 
 
 # %%

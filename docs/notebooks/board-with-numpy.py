@@ -85,8 +85,8 @@ assert digest.hexdigest() == certificate["board_digest"]
 # %% [markdown]
 # ## One person's model
 #
-# Item i has a bias `b_i` and a vector `u_i`. A person has a bias c and a vector v of her own, which her device finds by
-# ridge regression on what she rated:
+# Item i has a bias `b_i` and a vector `u_i`. A person has a bias c and a vector v of their own, which their device finds by
+# ridge regression on their ratings:
 #
 #     min  sum_i (y_i - mean - b_i - c - <u_i, v>)^2 + lambda n^e ( 3 c^2 / lambda + |v|^2 )
 #
@@ -141,4 +141,4 @@ assert fedboard.verify(file).holds
 
 # %% [markdown]
 # What a reader in another language needs besides, signatures and boards that are rounded, is in
-# [the board service](../guide/board-service.md); [the board page](../guide/board-page.md) is such a reader, in JavaScript.
+# [the board service](../guide/boards.md); [the board page](../guide/boards.md#the-board-page) is such a reader, in JavaScript.

@@ -97,5 +97,5 @@ assert 4 < z[1.0] / z[5.0] < 4.5
 # %% [markdown]
 # So epsilon 1 needs about four times the people of epsilon 5 for means that are as good. How many that is depends on how
 # often an item is rated: the rare ones drown first. For your own data let the machine say: `fedboard sweep --data FILE
-# --epsilon 1,5,20` prints such a table beside the [floors](../guide/floors.md), the simplest private answers; and
+# --epsilon 1,5,20` prints such a table beside the [floors](../guide/accuracy.md#private-baselines), the simplest private answers; and
 # [accuracy](../guide/accuracy.md) has it measured on ten sets of all shapes.

@@ -54,8 +54,8 @@ def shares_by_release(settings, shares):
 # %% [markdown]
 # ## 2. The task
 #
-# A user gives each item that she rated the weight `1 / sqrt(n)`, so that the squares of her n weights add up to 1. That
-# bounds what she can change: 1 in the counts, and the half width of the scale in the other sum. Bounds are stated in whole
+# A user gives each item that they rated the weight `1 / sqrt(n)`, so that the squares of their n weights add up to 1. That
+# bounds what they can change: 1 in the counts, and the half width of the scale in the other sum. Bounds are stated in whole
 # numbers on a public grid, and every row is checked against them before anything is added up.
 
 

@@ -47,10 +47,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_page_is_on_the_site(site: Path) -> None:
     pages = [page for page in DOCS.rglob("*.md") if "website" not in page.parts]
 
-    assert len(pages) > 70
+    assert len(pages) > 40
     for page in pages:
         assert (site / page.relative_to(DOCS).with_suffix(".html")).is_file(), page
-    for name in ("changelog.html", "contributing.html", "decisions.html", "board.html"):
+    for name in ("changelog.html", "contributing.html", "decisions.html", "commands.html", "board.html"):
         assert (site / name).is_file()
 
 

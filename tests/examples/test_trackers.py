@@ -10,7 +10,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "live.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "guide" / "running.md").read_text(encoding="utf-8")
 READING, *TRACKERS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL)
 ROUNDS = (
     {"event": "round", "round": 0, "epsilon_spent": 1.5, "metrics": {}},
@@ -60,7 +60,7 @@ def test_each_tracker_is_told_the_rounds_of_the_run(
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
 
-    exec(compile(READING + snippet, "docs/guide/live.md", "exec"), {"__name__": "__main__"})
+    exec(compile(READING + snippet, "docs/guide/running.md", "exec"), {"__name__": "__main__"})
 
     assert len(TRACKERS) == 3
     assert sorted(tracker.told.items()) == TOLD

@@ -1,7 +1,7 @@
 """Noise that comes in shares: each client adds a part of it, and nobody has to add, or to know, the rest.
 
 A sum of rounded Gaussians is, far below anything that counts, a rounded continuous Gaussian with more rounding on
-top: a function of what the Gaussian mechanism would have published. docs/guide/noise-shares.md has the proof.
+top: a function of what the Gaussian mechanism would have published. docs/guide/noise.md has the proof.
 """
 
 import math
@@ -33,7 +33,7 @@ class NoiseShares:
     Gaussian mechanism, and a function of its output on top: its trade-off curve is that of the release, but for
     ``aliasing(...)`` in total variation. Shares of clients that collude, and any further ones, change nothing.
 
-    Reference: docs/guide/noise-shares.md.
+    Reference: docs/guide/noise.md.
     """
 
     least: int

@@ -183,7 +183,7 @@ class DistributedDp:
     ``NoiseShares``. Else the round is given up, booked.
 
     Reference: Kairouz, Liu and Steinke (2021), The distributed discrete Gaussian mechanism, arXiv:2102.06387 (the
-    model; the shares here are rounded Gaussians, docs/guide/noise-shares.md).
+    model; the shares here are rounded Gaussians, docs/guide/noise.md).
     """
 
     NAME: ClassVar[str] = "distributed-dp"

@@ -3,6 +3,8 @@
 What a folder of shards says of itself: its manifest, ``shards.json``. Private, as the ratings are.
 
 And its catalogue: the items, a Parquet file beside the shards, in the order of their numbers. Public.
+
+The format is described for whoever writes it otherwise in ``docs/guide/streaming.md``.
 """
 
 import hashlib
