@@ -19,13 +19,13 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.checks import require
+from fedboard.common.checks import Positive, Range, Share, require, require_ranges
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.task import ReleasedSums
@@ -57,6 +57,7 @@ from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig,
 from fedboard.common.tasks.shared.regression import Regression
 
 _LEAST_MOMENTS = 0.005
+Clip: TypeAlias = Annotated[float, Range("in [0.05, 1]", lambda x: 0.05 <= x <= 1.0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +69,13 @@ class BiasConfig:
     rounds: int = 2
     """Rounds that sum over items: 1 for item means, a second with each user's own bias taken out for item biases;
     none for a constant and her own bias."""
-    user_ridge: float = 5.0
+    user_ridge: Positive = 5.0
     """Strength of the device's ridge on her own bias, in ratings. Everywhere between 3 and 10 is within 0.2 %."""
-    moments_share: float | None = None
+    moments_share: Share | None = None
     """Share of mu^2 for the three numbers about all ratings; None for what their accuracy needs."""
-    first_clip: float = 0.8
+    first_clip: Clip = 0.8
     """Bound on a user's whole part in the first round, in released deviations of a rating."""
-    second_clip: float = 0.6
+    second_clip: Clip = 0.6
     """Likewise in the second, where residuals are smaller."""
 
     def __post_init__(self) -> None:
@@ -86,21 +87,17 @@ class BiasConfig:
         feedback = self.shared.feedback
         require(feedback is Feedback.EXPLICIT, "feedback", "explicit: presence has no mean", feedback)
         require(self.rounds in (0, 1, 2), "rounds", "0, 1 or 2", self.rounds)
-        require(0.0 < self.user_ridge < math.inf, "user_ridge", "finite and > 0", self.user_ridge)
-        share = self.moments_share
-        require(share is None or 0.0 < share < 1.0, "moments_share", "in (0, 1)", share)
-        for name in ("first_clip", "second_clip"):
-            require(0.05 <= getattr(self, name) <= 1.0, name, "in [0.05, 1]", getattr(self, name))
+        require_ranges(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    counts: float = 0.28
+    counts: Share = 0.28
     """The weighted counts, of what the moments leave. A count's noise moves an effect of about half a star as much
     as noise of that half in its sum: (1 : 2.5) is the best ratio for it."""
-    second: float = 0.6
+    second: Share = 0.6
     """The second round, of what the counts leave."""
 
     def __post_init__(self) -> None:
@@ -109,8 +106,7 @@ class BiasShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        for name in ("counts", "second"):
-            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        require_ranges(self, "shares.")
 
 
 def complete(settings: BiasConfig, *, given: Collection[str], mu: float) -> BiasConfig:
