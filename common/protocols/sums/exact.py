@@ -1,8 +1,6 @@
 """Exact sums of contributions: computed block by block from factored rows, or held as dense arrays.
 
-Exact sums that grow message by message, whatever form the messages have.
-
-The item-major view of user-major rows: for each item, who rated it and where that entry lies.
+They grow message by message, whatever form the messages have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -8,8 +8,6 @@ comes from private counts, symmetric noise is isometric, accounting is exact. On
            b_i = sum_j w_ij clip(y_ij) v_j + noise,  G = sum_j v_j v_j^T + noise
 
 ``uniform`` and ``tail`` weights make it DPALS (Chien et al. 2021).
-
-AdaDPALS and DPALS, as the rest of the house knows them.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Public configuration of AdaDPALS, its releases, and how the privacy budget is shared among them.
+"""Public configuration of AdaDPALS, how its budget is shared, and its releases: sums, grids, sensitivities.
 
-The releases of AdaDPALS: what each sum covers, its grid, its sensitivity. Data-free.
+Nothing here looks at data.
 """
 
 from dataclasses import dataclass, field

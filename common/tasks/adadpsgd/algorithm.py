@@ -8,8 +8,6 @@ Krichene et al. (2023), Alg. 2 within Alg. 3. One round is one gradient step:
 
 Clipping is per example, as the paper's proof needs it (its line 5 clips the sum, which bounds nobody's part).
 The model, the preparation round and the weights are those of AdaDPALS; only the item step differs.
-
-AdaDPSGD and DPSGD, as the rest of the house knows them.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,6 +1,6 @@
-"""Public configuration of AdaDPSGD, and how the privacy budget is shared among its releases.
+"""Public configuration of AdaDPSGD, how its budget is shared, and its releases: sums, grids, sensitivities.
 
-The releases of AdaDPSGD: what each sum covers, its grid, its sensitivity. Data-free.
+Nothing here looks at data.
 """
 
 import math

@@ -1,18 +1,14 @@
-"""Public configuration of private item biases, and how the privacy budget is shared.
-
-Private item biases, and on each device a bias of her own: the floor of everything for ratings.
+"""Private item biases, and on each device a bias of her own: the floor of everything for ratings.
 
 * moments: users, their mean rating and mean square, so that centre and scale of ratings are released, not assumed;
 * first round: ``T_i = sum_j w_ij r_ij`` and ``c_i = sum_j w_ij`` with r = y - mean, w_ij = f_j / sqrt(n_j), where
   f_j = min(1, C / rms(r_j)) bounds the whole row: a user of 2 and one of 2 000 ratings weigh the same, with no cap;
 * second round (``bias-private``): the same with the effects found and each user's own bias taken out on her device.
 
-b_i is the posterior mean given T_i, c_i and their known noise (``noisy_effects``, ``noisy_counts``); a person's own
+b_i is the posterior mean given T_i, c_i and their known noise (``shared/levels.py``); a person's own
 model is one number, ``own = sum_i (y - mean - b_i) / (n + user_ridge)``.
 
-From one board of the private item biases to the next. Post-processing: reads releases, never a rating.
-
-A private constant, private item means and private item biases, as the rest of the house knows them.
+What leads from one board to the next is post-processing: it reads releases, never a rating.
 """
 
 import math

@@ -1,16 +1,4 @@
-"""The item step of the Langevin task, and the weights and trimming of Liu et al.: post-processing of releases.
-
-Liu et al.'s bound on what one user adds to the loss: trimming to tau ratings, and a weight for each user.
-
-F = sum_j w_j sum_i (y_ij - <u_i, v_j>)^2. With at most tau ratings a user, predictions within kappa of the rating
-range and w_j = min(rho, B / (N_j range^2)), where range = r_max - r_min + kappa and B = tau range^2, no user adds
-more than B. N_j is the number of ratings that she keeps.
-
-Reference: Liu, Wang and Smola (2015), sec. 3 and 6.6.
-
-From one board of the Langevin task to the next. Post-processing of what was released.
-
-DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
+"""DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
 
 The density of Liu, Wang and Smola (2015), proportional to ``exp(-s F - (precision / 2) |items|^2)`` with F the
 trimmed and weighted squared error, is what the steps aim at. How near they come is not known, so the guarantee does
@@ -25,7 +13,13 @@ f_j clips the whole contribution; a_i from private counts is the root of a preco
 the noise, ``h = temperature / (s sigma)^2`` makes its variance in the step what Langevin dynamics asks for at that
 length.
 
-Noisy Langevin steps, as the rest of the house knows them.
+Liu et al.'s bound on what one user adds to the loss: trimming to tau ratings, and a weight for each user.
+
+F = sum_j w_j sum_i (y_ij - <u_i, v_j>)^2. With at most tau ratings a user, predictions within kappa of the rating
+range and w_j = min(rho, B / (N_j range^2)), where range = r_max - r_min + kappa and B = tau range^2, no user adds
+more than B. N_j is the number of ratings that she keeps.
+
+Reference: Liu, Wang and Smola (2015), sec. 3 and 6.6.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
-"""Public configuration of private matrix factorisation by noisy Langevin steps, and how its budget is shared.
+"""Public configuration of noisy Langevin steps, how their budget is shared, and their releases and sensitivities.
 
-The releases of the Langevin task: what each sum covers, its grid, its sensitivity. Data-free.
+Nothing here looks at data.
 """
 
 import math

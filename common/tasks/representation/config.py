@@ -1,7 +1,4 @@
-"""Losses of a linear score, each by what a Newton step needs of it.
-
-Public configuration of the shared representation, and how its privacy budget is shared.
-"""
+"""Public configuration of the shared representation, how its budget is shared, and the losses of a linear score."""
 
 import math
 from collections.abc import Callable, Mapping

@@ -9,8 +9,6 @@ can be clipped to a small norm; and the item step needs no private matrix per it
 
 f_j = min(1, C / (|w_j * r_j| |x_j|)) clips the whole contribution; c_i = sum_j w_ij is released once. The
 derivation, with the sensitivity of each release, is docs/guide/residual.md.
-
-Residual alternating minimisation, as the rest of the house knows it.
 """
 
 from collections.abc import Mapping

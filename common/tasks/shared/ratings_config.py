@@ -1,10 +1,7 @@
 """What the configurations of all algorithms on ratings have in common.
 
-How an algorithm's configuration is written: on boards and in files its keys stand side by side, without parts.
-
-Whoever sets a key need not know which part it is of.
-
-Free-form sections of a configuration, turned into the dataclass that knows their meaning.
+On boards and in files the keys of a configuration stand side by side, without parts: whoever sets a key need not
+know which part it is of.
 """
 
 from collections.abc import Mapping

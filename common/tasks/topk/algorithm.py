@@ -1,6 +1,4 @@
-"""The arrays that a device reads of a board of top-k lists.
-
-Top-k lists from implicit feedback: four releases of normalised contributions, then regression among items.
+"""Top-k lists from implicit feedback: four releases of normalised contributions, then regression among items.
 
 With x in {0, 1}^m' a user's items among those that are learnt, k of them, z = x / sqrt(k), lists need
 G = sum z z^T off the diagonal. A run asks for
@@ -13,8 +11,6 @@ G = sum z z^T off the diagonal. A run asks for
 A device scores by item-based regression on what that says of the items' second moments. Where counts or start say
 that noise would drown all but popularity, the same sums carry counts again, and lists are those of private
 popularity. The derivation, with the sensitivity of each release, is docs/guide/topk.md.
-
-Top-k lists, as the rest of the house knows them.
 """
 
 from collections.abc import Mapping

@@ -1,10 +1,9 @@
-"""Public configuration of top-k lists, and how their privacy budget is shared.
+"""Public configuration of top-k lists, how their budget is shared, and their releases: sums, grids, sensitivities.
 
-The releases of top-k lists: what each sum covers, its grid, its sensitivity. Data-free.
-
+Nothing here looks at data.
 Every contribution is normalised on the device, so every bound is 1, reached by nearly everybody, and there is no
 clipping norm to choose. What is asked does not depend on what was released: where there is too little to learn more
-than popularity, devices put counts into the same sums (``recounting.py``).
+than popularity, devices put counts into the same sums (``rounds.py``).
 """
 
 from dataclasses import dataclass, field
