@@ -17,7 +17,7 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.kernels import standard_normal
+from fedboard.common.kernels.draws import standard_normal
 
 _KEY_BYTES = 32  # AES-256
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits

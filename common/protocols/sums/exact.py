@@ -10,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedboard.common import kernels
 from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, SumSource, required
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.kernels.sums import item_statistics, pair_sums
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.row_bounds import joined, rows_to_sum
 
@@ -128,7 +128,7 @@ class FactoredSums:
         if not asked:
             return {}
         rows = self.contribution
-        quadratic, linear = kernels.item_statistics(
+        quadratic, linear = item_statistics(
             self.index.indptr,
             self.index.users,
             self.index.entries,
@@ -147,9 +147,7 @@ class FactoredSums:
         """All pairs of items, packed: for small catalogues."""
         rows = self.contribution
         responses = required(rows.responses, "responses")
-        return kernels.pair_sums(
-            rows.indptr, rows.items, responses, n_items=rows.n_items, backend=self.backend
-        )
+        return pair_sums(rows.indptr, rows.items, responses, n_items=rows.n_items, backend=self.backend)
 
     def _quadratic(self) -> IntArray:
         vectors = required(self.contribution.vectors, "vectors")
