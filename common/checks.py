@@ -76,7 +76,8 @@ def require_ranges(settings: Any, prefix: str = "") -> None:
     Raises:
         InputError: the message names the field.
     """
-    for name, allowed, optional in _ranges_of(type(settings)):
+    kind: Any = type(settings)
+    for name, allowed, optional in _ranges_of(kind):
         value = getattr(settings, name)
         holds = optional if value is None else allowed.holds(value)
         require(holds, f"{prefix}{name}", allowed.rule, value)

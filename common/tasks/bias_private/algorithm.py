@@ -12,10 +12,10 @@ What leads from one board to the next is post-processing: it reads releases, nev
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -25,7 +25,7 @@ from fedboard.common.checks import Positive, Range, Share, require, require_rang
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import ArrayRule, mean_rating, number, prepared
 from fedboard.common.tasks.shared.levels import (
     LikelyCounts,
@@ -49,7 +49,7 @@ from fedboard.common.tasks.shared.preparation import (
     released_level,
     spread_of,
 )
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.regression import Regression
 
 _LEAST_MOMENTS = 0.005
@@ -198,22 +198,11 @@ def _mean_weight(board: Board, counts: FloatArray) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class BiasPrivate:
+class BiasPrivate(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str] = "bias-private"
     settings: BiasConfig
-    backend: str = "numpy"
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Moments, then one or two rounds over items; ``n_items`` is the board's when asked."""
@@ -316,10 +305,6 @@ def base_of(board: Board) -> FloatArray:
     return base
 
 
-def _task(settings: BiasConfig, *, backend: str, features: FloatArray | None) -> BiasPrivate:
-    return BiasPrivate(settings, backend=backend)
-
-
 def _array_rules(board: Board, settings: BiasConfig) -> tuple[ArrayRule, ...]:
     """What a device requires of the arrays before it computes anything."""
     biases = ArrayRule(name="item_biases", dtype=np.dtype(np.float32), shape=(board.catalogue.n_items,))
@@ -344,7 +329,7 @@ ALGORITHM = Algorithm(
     settings=BiasConfig,
     shares=BiasShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=BiasPrivate.made,
     array_rules=_array_rules,
     folder=files(__package__),
     regression=_regression,

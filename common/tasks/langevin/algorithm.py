@@ -22,10 +22,9 @@ more than B. N_j is the number of ratings that she keeps.
 Reference: Liu, Wang and Smola (2015), sec. 3 and 6.6.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -47,7 +46,7 @@ from fedboard.common.tasks.langevin.config import (
 from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.residual.shrinkage import regression
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import (
     ROUNDING,
     ArrayRule,
@@ -57,7 +56,7 @@ from fedboard.common.tasks.shared.array_rules import (
     prepared,
 )
 from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, real_stddev, released_mean
-from fedboard.common.tasks.shared.ratings_config import Feedback, as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
 
 
@@ -187,23 +186,11 @@ def array_rules(board: Board, settings: LangevinConfig) -> tuple[ArrayRule, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Langevin:
+class Langevin(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str] = "langevin"
     settings: LangevinConfig
-    backend: str = "numpy"
-    """Which kernels compute; never changes what is computed."""
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then the steps; what only a board can say is filled in when a round is asked."""
@@ -303,10 +290,6 @@ class Langevin:
         )
 
 
-def _task(settings: LangevinConfig, *, backend: str, features: FloatArray | None) -> Langevin:
-    return Langevin(settings, backend=backend)
-
-
 def _regression(settings: LangevinConfig, own: Cohort, board: Board) -> Regression:
     return regression(settings.model, own, board)
 
@@ -317,7 +300,7 @@ ALGORITHM = Algorithm(
     settings=LangevinConfig,
     shares=LangevinShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=Langevin.made,
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,
