@@ -1,9 +1,12 @@
 """Checking public settings: one clear sentence about what is out of range."""
 
+import math
 import re
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Annotated, Any, TypeAlias, get_args, get_type_hints
 
 from fedboard.common.errors import InputError, SettingError
 
@@ -23,16 +26,73 @@ def require(holds: bool, name: str, rule: str, value: object) -> None:
         raise InputError(f"{name} must be {rule}, got {value}")
 
 
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Which numbers a setting may be; stated with its field, as ``Annotated[float, Range(...)]``."""
+
+    rule: str
+    """How a sentence goes on that began with "must be"."""
+    holds: Callable[[Any], bool]
+    """Whether a number is one of them; NaN must not be."""
+
+
+def whole(least: int = 1, most: int | None = None) -> Range:
+    """Whole numbers from the least to the most."""
+    rule = f">= {least}" if most is None else f"from {least} to {most}"
+
+    def holds(number: Any) -> bool:
+        countable = isinstance(number, int) and not isinstance(number, bool)
+        return countable and least <= number and (most is None or number <= most)
+
+    return Range(f"a whole number {rule}", holds)
+
+
 def require_whole(name: str, value: object, *, least: int = 1, most: int | None = None) -> None:
     """Refuse what is no whole number in its range.
 
     Raises:
         InputError: not a whole number, or out of range.
     """
-    number = value if isinstance(value, int) and not isinstance(value, bool) else None
-    if number is None or number < least or (most is not None and number > most):
-        rule = f">= {least}" if most is None else f"from {least} to {most}"
-        raise InputError(f"{name} must be a whole number {rule}, got {value!r}")
+    allowed = whole(least, most)
+    require(allowed.holds(value), name, allowed.rule, repr(value))
+
+
+Positive: TypeAlias = Annotated[float, Range("finite and > 0", lambda x: 0.0 < x < math.inf)]
+NotNegative: TypeAlias = Annotated[float, Range("finite and >= 0", lambda x: 0.0 <= x < math.inf)]
+Share: TypeAlias = Annotated[float, Range("in (0, 1)", lambda x: 0.0 < x < 1.0)]
+Fraction: TypeAlias = Annotated[float, Range("in [0, 1]", lambda x: 0.0 <= x <= 1.0)]
+BelowOne: TypeAlias = Annotated[float, Range("in [0, 1)", lambda x: 0.0 <= x < 1.0)]
+UpToOne: TypeAlias = Annotated[float, Range("in (0, 1]", lambda x: 0.0 < x <= 1.0)]
+Rounds: TypeAlias = Annotated[int, whole(1, MOST_ROUNDS)]
+
+
+def require_ranges(settings: Any, prefix: str = "") -> None:
+    """Refuse settings of which a number is outside the range that its field states.
+
+    Args:
+        settings: a dataclass. Public.
+        prefix: of the names, for messages.
+
+    Raises:
+        InputError: the message names the field.
+    """
+    kind: Any = type(settings)
+    for name, allowed, optional in _ranges_of(kind):
+        value = getattr(settings, name)
+        holds = optional if value is None else allowed.holds(value)
+        require(holds, f"{prefix}{name}", allowed.rule, value)
+
+
+@cache
+def _ranges_of(kind: Any) -> tuple[tuple[str, Range, bool], ...]:
+    """The fields that state a range, the ranges, and whether None is allowed, too."""
+    return tuple(
+        (name, stated, type(None) in get_args(hint))
+        for name, hint in get_type_hints(kind, include_extras=True).items()
+        for part in (hint, *get_args(hint))
+        for stated in getattr(part, "__metadata__", ())
+        if isinstance(stated, Range)
+    )
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:

@@ -1,6 +1,6 @@
 """What a certificate holds, and every check of it.
 
-Making a certificate of what is booked; nothing is certified that its own checks would not pass.
+Nothing is certified that its own checks would not pass.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,10 +1,9 @@
-"""Who takes part, told for any range of rows: for populations of which no array of all users is made.
-
-Who takes part in a round: the object that draws the coins is the one that says so in the releases.
+"""Who takes part in a round: the object that draws the coins is the one that says so in the releases.
 
 ``run_round`` takes a ``Participation``, makes the ``Attendance`` of the round from it, and lets that one object
 mark the round's requests (from where the field goes into event, ledger and certificate) and draw who takes
-part. Sampling is thus accounted only where it was done.
+part. Sampling is thus accounted only where it was done. It is told for any range of rows, for populations
+of which no array of all users is made.
 """
 
 from collections.abc import Iterable

@@ -13,7 +13,7 @@ import numpy as np
 from fedboard.common.arrays import BitArray, BoolArray, FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.kernels import unit_rows
+from fedboard.common.kernels.sums import unit_rows
 from fedboard.common.per_user.mixing import mix64
 
 _KEY_BITS = 48

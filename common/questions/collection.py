@@ -1,8 +1,7 @@
 """What a question is about: numbers that a user has, of which all together weigh at most a public bound.
 
-Answers: the number that is published, what it cost, and how far the noise may have moved it.
-
-What a question collects: one row of whole numbers >= 0 a user, of a sum that the aggregator checks.
+A question collects one row of whole numbers >= 0 a user, of a sum that the aggregator checks; its answer says how
+far the noise may have moved it.
 """
 
 from dataclasses import dataclass

@@ -6,11 +6,10 @@ moves that by at most ``max(q, 1 - q)`` times her weight, whatever T is, so T is
 
 Reference: Epasto et al. (2020), Algorithm 4 (there T is public and 1).
 
-A quantile by bisection: several rounds, each of which halves what is left of the candidates by two noised sums.
-
-A round asks each user for her weight up to the candidate in the middle and for the rest, a row >= 0 of sum at most
-her bound. Of n candidates ``ceil(log2 n)`` rounds leave one. The noise of a histogram over all of them adds up over
-n numbers, this one's over the rounds: with 201 candidates a rank error of about a tenth.
+By bisection it takes several rounds, each of which halves what is left of the candidates by two noised sums. A
+round asks each user for her weight up to the candidate in the middle and for the rest, a row >= 0 of sum at most
+her bound. Of n candidates ``ceil(log2 n)`` rounds leave one. The noise of a histogram over all of them adds up
+over n numbers, this one's over the rounds: with 201 candidates a rank error of about a tenth.
 """
 
 import math

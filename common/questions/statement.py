@@ -1,6 +1,6 @@
 """A question as it stands on a board: all that a device must know to answer it, and to show it to its owner.
 
-A stated question as a task of rounds: devices and servers rebuild it from its board, as every other task.
+It is a task of rounds: devices and servers rebuild it from its board, as every other task.
 """
 
 import math

@@ -1,6 +1,6 @@
 """A question as a person puts it, and what it is on a scale of ratings.
 
-A question as the task of a runtime: clients answer with their rows; there is no model.
+For a runtime it is a task: clients answer with their rows; there is no model.
 """
 
 import math

@@ -1,6 +1,6 @@
 """What is in the file of a ledger: one header, and rows chained to it and to each other by SHA-256.
 
-What the header of a ledger must state before it is relied upon: anybody may have written the file.
+Anybody may have written the file: a header must be sound before it is relied upon.
 """
 
 import contextlib

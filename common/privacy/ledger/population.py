@@ -1,7 +1,4 @@
-"""The account of a data population: what all runs on the same users cost together, and the limit to it.
-
-What all runs on the same users cost together, as a board's certificate states it.
-"""
+"""The account of a data population: what all runs on the same users cost together, and the limit to it."""
 
 import contextlib
 import math

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.kernels import noisy_sums
+from fedboard.common.kernels.draws import noisy_sums
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency, sensitivity_factor
 from fedboard.common.privacy.events import (
     Event,

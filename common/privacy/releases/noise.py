@@ -1,10 +1,7 @@
 """Noise: where it comes from, what kind it is, and what stands in its place where clients add it.
 
-What stands between releases and the ratings: noise that nobody can reproduce, or a simulation's.
-
-Noise sources: standard normal draws from AES-256 in counter mode, addressable by coordinate.
-
-Noise that is not drawn here: what stands in the place of a stream where clients add it, and who says so.
+Standard normal draws from AES-256 in counter mode, addressable by coordinate: that nobody can reproduce, or a
+simulation's.
 """
 
 import hashlib
@@ -20,7 +17,7 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.kernels import standard_normal
+from fedboard.common.kernels.draws import standard_normal
 
 _KEY_BYTES = 32  # AES-256
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits

@@ -3,10 +3,6 @@
 What the server takes the masks off is a sum that has its noise already. Any ``honest`` shares make up the noise
 that is booked, and there is no sum with fewer: whoever drops out, the guarantee is that of the smallest set of
 survivors. When more stay, there is more noise.
-
-What the masked vectors of distributed-dp carry: a client's sums with its share of the noise.
-
-The public numbers of distributed-dp, and why no sum can hold less noise than is booked.
 """
 
 import math

@@ -3,7 +3,7 @@
 Reference: Bonawitz et al. (2017), doi:10.1145/3133956.3133982, figure 4 with the parts for active adversaries;
 Bell, Bonawitz, Gascon, Lepoint and Raykova (2020), doi:10.1145/3372297.3417885, section 4 (the graph).
 
-What the server of a masked sum keeps of devices that are vouched for: places on the list, keys, signatures.
+And what the server keeps of such clients: places on the list, keys, signatures.
 """
 
 from collections.abc import Mapping, Sequence

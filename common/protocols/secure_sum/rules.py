@@ -1,8 +1,6 @@
 """How many clients a secure sum needs, and how many it can lose. Public; server and clients compute alike.
 
-What a client of a masked sum remembers from step to step; secrets inside.
-
-What masked vectors carry: exact sums here, sums with a share of the noise in distributed-dp.
+Masked vectors carry exact sums here, and sums with a share of the noise in distributed-dp.
 """
 
 import logging

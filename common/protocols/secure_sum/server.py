@@ -1,6 +1,6 @@
-"""Taking the masks away from a sum, from the shares that the clients who stayed give.
+"""The server's side of a secure sum: it passes boxes on, adds masked numbers up, and unmasks the sum.
 
-The server's side of a secure sum: it passes boxes on, adds masked numbers up, and unmasks the sum.
+Masks are taken away by the shares that the clients who stayed give.
 """
 
 import os

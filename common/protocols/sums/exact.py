@@ -1,8 +1,6 @@
 """Exact sums of contributions: computed block by block from factored rows, or held as dense arrays.
 
-Exact sums that grow message by message, whatever form the messages have.
-
-The item-major view of user-major rows: for each item, who rated it and where that entry lies.
+They grow message by message, whatever form the messages have.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,10 +10,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedboard.common import kernels
 from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, SumSource, required
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.kernels.sums import item_statistics, pair_sums
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.row_bounds import joined, rows_to_sum
 
@@ -130,7 +128,7 @@ class FactoredSums:
         if not asked:
             return {}
         rows = self.contribution
-        quadratic, linear = kernels.item_statistics(
+        quadratic, linear = item_statistics(
             self.index.indptr,
             self.index.users,
             self.index.entries,
@@ -149,9 +147,7 @@ class FactoredSums:
         """All pairs of items, packed: for small catalogues."""
         rows = self.contribution
         responses = required(rows.responses, "responses")
-        return kernels.pair_sums(
-            rows.indptr, rows.items, responses, n_items=rows.n_items, backend=self.backend
-        )
+        return pair_sums(rows.indptr, rows.items, responses, n_items=rows.n_items, backend=self.backend)
 
     def _quadratic(self) -> IntArray:
         vectors = required(self.contribution.vectors, "vectors")

@@ -3,9 +3,7 @@
 Two wire forms. *Factored* sends a user's rows as they are, rank + 4 |Omega_j| numbers, and the aggregator
 forms the products. *Dense* sends the sums of a whole cohort; it is smaller when a cohort hosts many users.
 
-Rows and sums as the arrays of a frame.
-
-What a client that trusts the aggregator sends: its rows as they are, or their sums.
+Both travel as the arrays of a frame.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """The bins that a point function is a function on, the tree over a bin, and the hash of the tree.
 
-The table that a point function is a function on, and the tree over it.
-
 The hash of the tree: AES-128 under public keys, each output XORed with its input (Matyas-Meyer-Oseas).
 
 H_k(x) = AES_k(x) XOR x on 16-byte blocks. The keys are not secret: they follow from a salt that a client draws

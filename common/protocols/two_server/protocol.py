@@ -1,6 +1,6 @@
 """Two servers that do not collude: each gets a share of what a user gives; neither learns which items she rated.
 
-What a user says of her items travels as point functions (``fedboard.common.protocols.two_server.dpf``), so that a
+What a user says of her items travels as point functions (``point_functions.py``), so that a
 message's size goes by the most items that a user may have and hardly by the catalogue. The first server, the
 leader, asks and publishes; the second, the helper, adds up its shares, adds noise of its own and hands the leader
 one total a round.

@@ -1,6 +1,6 @@
 """The public numbers of two servers, alike for leader, helper and clients: sizes, and what shares are bound to.
 
-The noise of two servers: each adds all of it, on the lattice that their shares lie on.
+Each server adds all of the noise, on the lattice that their shares lie on.
 """
 
 import hashlib

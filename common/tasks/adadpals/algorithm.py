@@ -8,8 +8,6 @@ comes from private counts, symmetric noise is isometric, accounting is exact. On
            b_i = sum_j w_ij clip(y_ij) v_j + noise,  G = sum_j v_j v_j^T + noise
 
 ``uniform`` and ``tail`` weights make it DPALS (Chien et al. 2021).
-
-AdaDPALS and DPALS, as the rest of the house knows them.
 """
 
 from collections.abc import Mapping
@@ -49,7 +47,7 @@ from fedboard.common.tasks.adadpals.update import (
     unobserved_scale,
 )
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import (
     ArrayRule,
     biased_model,
@@ -99,18 +97,11 @@ def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class AdaDpals:
+class AdaDpals(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str] = "adadpals"
     settings: AdaDpalsConfig
-    backend: str = "numpy"
-    """Which kernels compute; never changes what is computed."""
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -339,10 +330,6 @@ class AdaDpals:
         return projected
 
 
-def _task(settings: AdaDpalsConfig, *, backend: str, features: FloatArray | None) -> AdaDpals:
-    return AdaDpals(settings, backend=backend)
-
-
 ALGORITHM = Algorithm(
     name=AdaDpals.NAME,
     variants={
@@ -356,7 +343,7 @@ ALGORITHM = Algorithm(
     settings=AdaDpalsConfig,
     shares=BudgetShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=AdaDpals.made,
     array_rules=array_rules,
     folder=files(__package__),
     regression=regression,

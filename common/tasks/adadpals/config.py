@@ -1,12 +1,22 @@
-"""Public configuration of AdaDPALS, its releases, and how the privacy budget is shared among them.
+"""Public configuration of AdaDPALS, how its budget is shared, and its releases: sums, grids, sensitivities.
 
-The releases of AdaDPALS: what each sum covers, its grid, its sensitivity. Data-free.
+Nothing here looks at data.
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from fedboard.common.checks import MOST_ROUNDS, require, require_whole
+from fedboard.common.checks import (
+    Fraction,
+    NotNegative,
+    Positive,
+    Rounds,
+    Share,
+    UpToOne,
+    require,
+    require_ranges,
+    whole,
+)
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.per_user.weights import WeightScheme
@@ -19,9 +29,9 @@ from fedboard.common.tasks.shared.preparation import (
     users_request,
 )
 from fedboard.common.tasks.shared.ratings_config import (
-    LARGEST_RANK,
     SUM_SHARE_OF_MEAN,
     Feedback,
+    Rank,
     RatingsConfig,
     as_written,
 )
@@ -33,43 +43,43 @@ class AdaDpalsConfig:
 
     shared: RatingsConfig = field(default_factory=RatingsConfig)
     """What every algorithm on ratings has."""
-    rank: int = 8
+    rank: Rank = 8
     """Length of the embeddings, d."""
-    rounds: int = 4
+    rounds: Rounds = 4
     """Alternations after the preparation round, T."""
     weights: WeightScheme = WeightScheme.ADAPTIVE
     """How a user's budget is shared among her items."""
-    weight_exponent: float = 0.25
+    weight_exponent: Fraction = 0.25
     """mu in omega_i = n_i^-mu; 0 shares evenly, larger favours rare items."""
-    items_per_user: int = 50
+    items_per_user: Annotated[int, whole()] = 50
     """k of the sampled weightings (``uniform``, ``tail``)."""
-    mean_budget: float = 1.0
+    mean_budget: Positive = 1.0
     """beta-bar of the clipped weightings: a user's squared weights before clipping, on average."""
-    clip_norm: float = 0.7
+    clip_norm: Positive = 0.7
     """Gamma: bound on |v_j| in contributions. The board's factors have unit weighted RMS norm."""
-    clip_quantile: float | None = None
+    clip_quantile: Share | None = None
     """Share of the users whose vector should be within the bound. Set, ``clip_norm`` is where the bound of the
     first round starts, and each later round's follows from a private release of the round before."""
-    clip_rate: float = 1.0
+    clip_rate: Positive = 1.0
     """How far log Gamma moves in a round, per unit of that share that is missing."""
-    label_bound: float = 2.0
+    label_bound: Positive = 2.0
     """Gamma_y: bound on a centred label in contributions; enforced, unlike in the paper's code. With ``biases`` in
     units of the released deviation of ratings."""
     biases: bool = False
     """Explicit feedback only: item biases from a round of their own, and each user's own; not in the paper."""
-    user_bias_ridge: float = 2.0
+    user_bias_ridge: Positive = 2.0
     """Strength of the device's ridge on her own bias, with ``biases``; grows with her ratings as ``user_ridge``."""
-    user_ridge: float = 3.0
+    user_ridge: Positive = 3.0
     """Strength of the device's ridge, lambda_v."""
     user_ridge_exponent: float = 0.25
     """The ridge grows with the user's own number of ratings to this power."""
-    item_ridge: float = 40.0
+    item_ridge: Positive = 40.0
     """Strength of the item ridge in units of clip_norm^2."""
     item_ridge_exponent: float = 0.25
     """The item ridge grows with the private count to this power."""
-    unobserved_weight: float = 0.0
+    unobserved_weight: NotNegative = 0.0
     """alpha0 on the device: weight of the unobserved term (implicit feedback)."""
-    item_unobserved_weight: float = 0.0
+    item_unobserved_weight: NotNegative = 0.0
     """alpha0 in the item solve, for an item of average weight omega."""
     weighted_unobserved: bool = True
     """Whether an item's unobserved term grows with its omega, as its observed one does; in the paper's code it does
@@ -77,9 +87,9 @@ class AdaDpalsConfig:
     unit_gauge: bool = True
     """Whether the server scales the item factors to a count-weighted RMS norm of 1 in every round; the paper's code
     does not, and its bounds and ridges mean what they do at the scale that comes out."""
-    first_norm: float = 1.0
+    first_norm: Positive = 1.0
     """RMS norm of the random first factors; it matters where there is no gauge."""
-    head_fraction: float = 1.0
+    head_fraction: UpToOne = 1.0
     """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
     device_seed: int = 0
     """Seed of the items that ``uniform`` samples; in a deployment each device draws its own."""
@@ -90,20 +100,9 @@ class AdaDpalsConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
-        require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
-        require_whole("rounds", self.rounds, most=MOST_ROUNDS)
-        require(self.items_per_user >= 1, "items_per_user", "a whole number >= 1", self.items_per_user)
-        require(0.0 <= self.weight_exponent <= 1.0, "weight_exponent", "in [0, 1]", self.weight_exponent)
-        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
-        quantile = self.clip_quantile
-        require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
+        require_ranges(self)
         explicit = self.shared.feedback is Feedback.EXPLICIT
         require(explicit or not self.biases, "biases", "false for implicit feedback", self.biases)
-        for name in _POSITIVE:
-            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
-        for name in ("unobserved_weight", "item_unobserved_weight"):
-            require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
 
     @property
     def largest_clip_norm(self) -> float:
@@ -116,37 +115,25 @@ class AdaDpalsConfig:
         return self.rank * (self.rank + 1) // 2
 
 
-_POSITIVE = (
-    "mean_budget",
-    "clip_norm",
-    "clip_rate",
-    "label_bound",
-    "user_ridge",
-    "user_bias_ridge",
-    "item_ridge",
-    "first_norm",
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    mean: float = 0.002
+    mean: Share = 0.002
     """Both sums of the private mean together; unused for implicit feedback."""
-    counts: float = 0.12
+    counts: Share = 0.12
     """The private item counts."""
-    users: float = 0.001
+    users: Share = 0.001
     """The private number of users; used by the clipped weightings only."""
-    bias_counts: float = 0.05
+    bias_counts: Share = 0.05
     """The counts of the round of item biases; unused without ``biases``."""
-    bias_sums: float = 0.12
+    bias_sums: Share = 0.12
     """The sums of that round."""
-    clip: float = 0.002
+    clip: Share = 0.002
     """All private quantiles that the clipping norm follows together; unused without ``clip_quantile``."""
-    gram: float = 0.05
+    gram: Share = 0.05
     """The global Gram matrix, as a share of each round; unused for explicit feedback."""
-    quadratic: float = 0.5
+    quadratic: Share = 0.5
     """Item Gram matrices, as a share of what a round has left; the right-hand sides get the rest."""
     round_growth: float = 0.0
     """Round t gets a share proportional to t^round_growth."""
@@ -157,8 +144,7 @@ class BudgetShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        for name in ("mean", "counts", "users", "bias_counts", "bias_sums", "clip", "gram", "quadratic"):
-            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        require_ranges(self, "shares.")
         left = 1.0 - self.mean - self.counts - self.users
         require(self.clip < left, "shares.clip", f"< {left:g}, what others leave", self.clip)
         apart = self.mean + self.counts + self.users + self.clip + self.bias_counts + self.bias_sums

@@ -1,15 +1,12 @@
 """The server's part of an AdaDPALS round: factors of items from their noised statistics, and the gauge.
 
-The bias floor under AdaDPALS (``biases``): item biases first, as in ``bias-private``, and own ones beside v_j.
-
+With ``biases`` the bias floor lies under it: item biases first, as in ``bias-private``, and own ones beside v_j.
 The paper's model has one mean for all. With biases the rounds learn only what these leave of a rating, in units of
 the released deviation of ratings, so that settings mean the same on every scale:
 
     (y_ij - mean - b_i) / spread  ~  c_j + <u_i, v_j>
 
 b_i comes from one round of normalised sums (``fedboard.common.tasks.shared.levels``); c_j never leaves the device.
-
-A person's own model of AdaDPALS as the ridge regression that it is.
 """
 
 import math

@@ -8,14 +8,12 @@ Krichene et al. (2023), Alg. 2 within Alg. 3. One round is one gradient step:
 
 Clipping is per example, as the paper's proof needs it (its line 5 clips the sum, which bounds nobody's part).
 The model, the preparation round and the weights are those of AdaDPALS; only the item step differs.
-
-AdaDPSGD and DPSGD, as the rest of the house knows them.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,9 +34,9 @@ from fedboard.common.tasks.adadpsgd.config import (
     shares_by_release,
 )
 from fedboard.common.tasks.adadpsgd.update import after_preparation, after_step, equal_step_count
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import ArrayRule, vectors
-from fedboard.common.tasks.shared.ratings_config import Feedback, as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
 
 
@@ -55,23 +53,11 @@ _ENTRIES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
-class AdaDpsgd:
+class AdaDpsgd(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str] = "adadpsgd"
     settings: AdaDpsgdConfig
-    backend: str = "numpy"
-    """Which kernels compute; never changes what is computed."""
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
 
     @property
     def _model(self) -> AdaDpals:
@@ -179,10 +165,6 @@ MOST_STEPS = 200
 """The theorem asks for thousands where there are many users; more than this change little."""
 
 
-def _task(settings: AdaDpsgdConfig, *, backend: str, features: FloatArray | None) -> AdaDpsgd:
-    return AdaDpsgd(settings, backend=backend)
-
-
 def _regression(settings: AdaDpsgdConfig, own: Cohort, board: Board) -> Regression:
     return regression(settings.model, own, board)
 
@@ -213,7 +195,7 @@ ALGORITHM = Algorithm(
     settings=AdaDpsgdConfig,
     shares=AdaDpsgdShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=AdaDpsgd.made,
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,

@@ -1,13 +1,23 @@
-"""Public configuration of AdaDPSGD, and how the privacy budget is shared among its releases.
+"""Public configuration of AdaDPSGD, how its budget is shared, and its releases: sums, grids, sensitivities.
 
-The releases of AdaDPSGD: what each sum covers, its grid, its sensitivity. Data-free.
+Nothing here looks at data.
 """
 
 import math
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated
 
-from fedboard.common.checks import MOST_ROUNDS, require, require_whole
+from fedboard.common.checks import (
+    BelowOne,
+    NotNegative,
+    Positive,
+    Rounds,
+    Share,
+    require,
+    require_ranges,
+    whole,
+)
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import LINEAR_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.per_user.weights import WeightScheme
@@ -36,13 +46,13 @@ class AdaDpsgdConfig:
     """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
-    steps: int = 24
+    steps: Rounds = 24
     """Gradient steps after the preparation round, T; each is a release of its own."""
-    ratings_per_item: float | None = None
+    ratings_per_item: Positive | None = None
     """Public guess; given with ``ratings_per_user`` and without ``steps``, T is what theorem 3.12 asks for."""
-    ratings_per_user: float | None = None
+    ratings_per_user: Positive | None = None
     """Public guess, likewise."""
-    steps_per_solve: int = 1
+    steps_per_solve: Annotated[int, whole()] = 1
     """k: users solve their vectors anew before every k-th step, and keep them for the k steps."""
     weights: WeightScheme = WeightScheme.ADAPTIVE
     """How a user's budget is shared among her items."""
@@ -52,23 +62,23 @@ class AdaDpsgdConfig:
     """k of the sampled weightings (``uniform``, ``tail``)."""
     mean_budget: float = 1.0
     """beta-bar of the clipped weightings: a user's squared weights before clipping, on average."""
-    gradient_clip: float = 2.0
+    gradient_clip: Positive = 2.0
     """Gamma_g: bound on the gradient ``2 (<u_i, v_j> - y_ij) v_j`` of one example."""
-    vector_bound: float = 2.0
+    vector_bound: Positive = 2.0
     """Longest v_j that contributions express; longer ones are scaled down."""
     schedule: Schedule = Schedule.LIPSCHITZ
     """Which learning rates."""
-    rate: float = 1.0
+    rate: Positive = 1.0
     """Multiplies the theorem's rates."""
-    warmup: float = 0.0
+    warmup: NotNegative = 0.0
     """Rates are those of step t + warmup: the first ones are shorter."""
-    convexity: float = 0.25
+    convexity: Positive = 0.25
     """lambda of the strongly convex rates: least curvature of one example's loss, on average over users."""
-    radius: float = 3.0
+    radius: Positive = 3.0
     """C: item vectors are projected on the ball of this radius; its diameter enters the Lipschitz rates."""
-    momentum: float = 0.0
+    momentum: BelowOne = 0.0
     """Share of the last step's direction that is kept; 0 for none."""
-    first_norm: float = 0.3
+    first_norm: Positive = 0.3
     """Root mean square norm of the random first item vectors; small, since what is not learnt stays."""
     user_ridge: float = 2.0
     """Strength of the device's ridge, lambda_v."""
@@ -93,15 +103,7 @@ class AdaDpsgdConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_whole("steps", self.steps, most=MOST_ROUNDS)
-        require_whole("steps_per_solve", self.steps_per_solve)
-        for name in ("ratings_per_item", "ratings_per_user"):
-            guess = getattr(self, name)
-            require(guess is None or 0.0 < guess < float("inf"), name, "finite and > 0", guess)
-        require(0.0 <= self.momentum < 1.0, "momentum", "in [0, 1)", self.momentum)
-        for name in ("gradient_clip", "vector_bound", "rate", "convexity", "radius", "first_norm"):
-            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
-        require(0.0 <= self.warmup < float("inf"), "warmup", "finite and >= 0", self.warmup)
+        require_ranges(self)
         _ = self.model  # checks what both share
 
     @property
@@ -142,13 +144,13 @@ class AdaDpsgdConfig:
 class AdaDpsgdShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    mean: float = 0.002
+    mean: Share = 0.002
     """Both sums of the private mean together; unused for implicit feedback."""
-    counts: float = 0.06
+    counts: Share = 0.06
     """The private item counts."""
-    users: float = 0.001
+    users: Share = 0.001
     """The private number of users."""
-    gram: float = 0.05
+    gram: Share = 0.05
     """All global Gram matrices together; unused for explicit feedback."""
     step_growth: float = 0.0
     """Step t gets a share proportional to t^step_growth; the theorem has 0."""
@@ -159,8 +161,7 @@ class AdaDpsgdShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        for name in ("mean", "counts", "users", "gram"):
-            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        require_ranges(self, "shares.")
         together = self.mean + self.counts + self.users + self.gram
         require(together < 1.0, "shares.mean + shares.counts + shares.users + shares.gram", "< 1", together)
 

@@ -1,14 +1,11 @@
 """The item step of AdaDPSGD, with its step counts and learning rates: post-processing of releases.
 
-Step counts and learning rates of noisy gradient descent on weighted tasks, by theorem 3.12.
-
+Step counts and learning rates are those of noisy gradient descent on weighted tasks, by theorem 3.12.
 Weights here have squares that sum to at most 1 for each user, and noise of deviation z Gamma a step, so that T
 steps have the Gaussian guarantee mu = sqrt(T) / z. The paper's weights are larger by sqrt(beta), beta = mu^2 / 2.
 
 Reference: Krichene et al. (2023), theorem 3.12 and its proof in appendix A.4. The rate of part (b) is printed with
 omega^2 in the theorem; the gradient has omega once, and so has the proof: omega it is here.
-
-From one board of AdaDPSGD to the next: the item step. Post-processing of releases and of what is public.
 """
 
 import math

@@ -1,35 +1,31 @@
-"""Public configuration of private item biases, and how the privacy budget is shared.
-
-Private item biases, and on each device a bias of her own: the floor of everything for ratings.
+"""Private item biases, and on each device a bias of her own: the floor of everything for ratings.
 
 * moments: users, their mean rating and mean square, so that centre and scale of ratings are released, not assumed;
 * first round: ``T_i = sum_j w_ij r_ij`` and ``c_i = sum_j w_ij`` with r = y - mean, w_ij = f_j / sqrt(n_j), where
   f_j = min(1, C / rms(r_j)) bounds the whole row: a user of 2 and one of 2 000 ratings weigh the same, with no cap;
 * second round (``bias-private``): the same with the effects found and each user's own bias taken out on her device.
 
-b_i is the posterior mean given T_i, c_i and their known noise (``noisy_effects``, ``noisy_counts``); a person's own
+b_i is the posterior mean given T_i, c_i and their known noise (``shared/levels.py``); a person's own
 model is one number, ``own = sum_i (y - mean - b_i) / (n + user_ridge)``.
 
-From one board of the private item biases to the next. Post-processing: reads releases, never a rating.
-
-A private constant, private item means and private item biases, as the rest of the house knows them.
+What leads from one board to the next is post-processing: it reads releases, never a rating.
 """
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.checks import require
+from fedboard.common.checks import Positive, Range, Share, require, require_ranges
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import ArrayRule, mean_rating, number, prepared
 from fedboard.common.tasks.shared.levels import (
     LikelyCounts,
@@ -53,10 +49,11 @@ from fedboard.common.tasks.shared.preparation import (
     released_level,
     spread_of,
 )
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.regression import Regression
 
 _LEAST_MOMENTS = 0.005
+Clip: TypeAlias = Annotated[float, Range("in [0.05, 1]", lambda x: 0.05 <= x <= 1.0)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +65,13 @@ class BiasConfig:
     rounds: int = 2
     """Rounds that sum over items: 1 for item means, a second with each user's own bias taken out for item biases;
     none for a constant and her own bias."""
-    user_ridge: float = 5.0
+    user_ridge: Positive = 5.0
     """Strength of the device's ridge on her own bias, in ratings. Everywhere between 3 and 10 is within 0.2 %."""
-    moments_share: float | None = None
+    moments_share: Share | None = None
     """Share of mu^2 for the three numbers about all ratings; None for what their accuracy needs."""
-    first_clip: float = 0.8
+    first_clip: Clip = 0.8
     """Bound on a user's whole part in the first round, in released deviations of a rating."""
-    second_clip: float = 0.6
+    second_clip: Clip = 0.6
     """Likewise in the second, where residuals are smaller."""
 
     def __post_init__(self) -> None:
@@ -86,21 +83,17 @@ class BiasConfig:
         feedback = self.shared.feedback
         require(feedback is Feedback.EXPLICIT, "feedback", "explicit: presence has no mean", feedback)
         require(self.rounds in (0, 1, 2), "rounds", "0, 1 or 2", self.rounds)
-        require(0.0 < self.user_ridge < math.inf, "user_ridge", "finite and > 0", self.user_ridge)
-        share = self.moments_share
-        require(share is None or 0.0 < share < 1.0, "moments_share", "in (0, 1)", share)
-        for name in ("first_clip", "second_clip"):
-            require(0.05 <= getattr(self, name) <= 1.0, name, "in [0.05, 1]", getattr(self, name))
+        require_ranges(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BiasShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    counts: float = 0.28
+    counts: Share = 0.28
     """The weighted counts, of what the moments leave. A count's noise moves an effect of about half a star as much
     as noise of that half in its sum: (1 : 2.5) is the best ratio for it."""
-    second: float = 0.6
+    second: Share = 0.6
     """The second round, of what the counts leave."""
 
     def __post_init__(self) -> None:
@@ -109,8 +102,7 @@ class BiasShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        for name in ("counts", "second"):
-            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        require_ranges(self, "shares.")
 
 
 def complete(settings: BiasConfig, *, given: Collection[str], mu: float) -> BiasConfig:
@@ -206,22 +198,11 @@ def _mean_weight(board: Board, counts: FloatArray) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class BiasPrivate:
+class BiasPrivate(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str] = "bias-private"
     settings: BiasConfig
-    backend: str = "numpy"
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Moments, then one or two rounds over items; ``n_items`` is the board's when asked."""
@@ -324,10 +305,6 @@ def base_of(board: Board) -> FloatArray:
     return base
 
 
-def _task(settings: BiasConfig, *, backend: str, features: FloatArray | None) -> BiasPrivate:
-    return BiasPrivate(settings, backend=backend)
-
-
 def _array_rules(board: Board, settings: BiasConfig) -> tuple[ArrayRule, ...]:
     """What a device requires of the arrays before it computes anything."""
     biases = ArrayRule(name="item_biases", dtype=np.dtype(np.float32), shape=(board.catalogue.n_items,))
@@ -352,7 +329,7 @@ ALGORITHM = Algorithm(
     settings=BiasConfig,
     shares=BiasShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=BiasPrivate.made,
     array_rules=_array_rules,
     folder=files(__package__),
     regression=_regression,

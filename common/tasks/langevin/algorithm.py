@@ -1,16 +1,4 @@
-"""The item step of the Langevin task, and the weights and trimming of Liu et al.: post-processing of releases.
-
-Liu et al.'s bound on what one user adds to the loss: trimming to tau ratings, and a weight for each user.
-
-F = sum_j w_j sum_i (y_ij - <u_i, v_j>)^2. With at most tau ratings a user, predictions within kappa of the rating
-range and w_j = min(rho, B / (N_j range^2)), where range = r_max - r_min + kappa and B = tau range^2, no user adds
-more than B. N_j is the number of ratings that she keeps.
-
-Reference: Liu, Wang and Smola (2015), sec. 3 and 6.6.
-
-From one board of the Langevin task to the next. Post-processing of what was released.
-
-DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
+"""DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
 
 The density of Liu, Wang and Smola (2015), proportional to ``exp(-s F - (precision / 2) |items|^2)`` with F the
 trimmed and weighted squared error, is what the steps aim at. How near they come is not known, so the guarantee does
@@ -25,13 +13,18 @@ f_j clips the whole contribution; a_i from private counts is the root of a preco
 the noise, ``h = temperature / (s sigma)^2`` makes its variance in the step what Langevin dynamics asks for at that
 length.
 
-Noisy Langevin steps, as the rest of the house knows them.
+Liu et al.'s bound on what one user adds to the loss: trimming to tau ratings, and a weight for each user.
+
+F = sum_j w_j sum_i (y_ij - <u_i, v_j>)^2. With at most tau ratings a user, predictions within kappa of the rating
+range and w_j = min(rho, B / (N_j range^2)), where range = r_max - r_min + kappa and B = tau range^2, no user adds
+more than B. N_j is the number of ratings that she keeps.
+
+Reference: Liu, Wang and Smola (2015), sec. 3 and 6.6.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,7 +46,7 @@ from fedboard.common.tasks.langevin.config import (
 from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.residual.shrinkage import regression
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import (
     ROUNDING,
     ArrayRule,
@@ -63,7 +56,7 @@ from fedboard.common.tasks.shared.array_rules import (
     prepared,
 )
 from fedboard.common.tasks.shared.preparation import capped_counts, capped_mean, real_stddev, released_mean
-from fedboard.common.tasks.shared.ratings_config import Feedback, as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
 
 
@@ -193,23 +186,11 @@ def array_rules(board: Board, settings: LangevinConfig) -> tuple[ArrayRule, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Langevin:
+class Langevin(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str] = "langevin"
     settings: LangevinConfig
-    backend: str = "numpy"
-    """Which kernels compute; never changes what is computed."""
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """Preparation, then the steps; what only a board can say is filled in when a round is asked."""
@@ -309,10 +290,6 @@ class Langevin:
         )
 
 
-def _task(settings: LangevinConfig, *, backend: str, features: FloatArray | None) -> Langevin:
-    return Langevin(settings, backend=backend)
-
-
 def _regression(settings: LangevinConfig, own: Cohort, board: Board) -> Regression:
     return regression(settings.model, own, board)
 
@@ -323,7 +300,7 @@ ALGORITHM = Algorithm(
     settings=LangevinConfig,
     shares=LangevinShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=Langevin.made,
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,

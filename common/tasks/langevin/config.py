@@ -1,19 +1,26 @@
-"""Public configuration of private matrix factorisation by noisy Langevin steps, and how its budget is shared.
+"""Public configuration of noisy Langevin steps, how their budget is shared, and their releases and sensitivities.
 
-The releases of the Langevin task: what each sum covers, its grid, its sensitivity. Data-free.
+Nothing here looks at data.
 """
 
 import math
 from dataclasses import dataclass, field
+from typing import Annotated
 
-from fedboard.common.checks import MOST_ROUNDS, require, require_whole
+from fedboard.common.checks import (
+    NotNegative,
+    Positive,
+    Rounds,
+    Share,
+    require,
+    require_ranges,
+    whole,
+)
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
 from fedboard.common.tasks.residual.config import ResidualConfig
 from fedboard.common.tasks.shared.preparation import calibrated_request, counts_request, mean_requests
 from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
-
-_POSITIVE = ("largest_weight", "clip_norm", "likelihood", "precision", "temperature", "step_limit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,29 +31,29 @@ class LangevinConfig:
     """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
-    steps: int = 16
+    steps: Rounds = 16
     """Langevin steps after the preparation round, T; each is a release of its own."""
-    most_ratings: int = 100
+    most_ratings: Annotated[int, whole()] = 100
     """tau: each device takes at most so many of its ratings, drawn at random."""
-    largest_weight: float = 1.0
+    largest_weight: Positive = 1.0
     """rho: a user's weight is min(rho, tau / her number of ratings)."""
     weight_exponent: float = 0.25
     """mu in omega_i = n_i^-mu, the square root of the preconditioner: rare items make longer steps."""
-    clip_norm: float = 1.0
+    clip_norm: Positive = 1.0
     """Bound on a user's whole contribution, in units of that of a user with tau ratings, each of average omega,
     with residual 1 and ``|x_j|`` = 1."""
-    likelihood: float = 1.0
+    likelihood: Positive = 1.0
     """s: how much a squared star counts in the density that is sampled; smaller is hotter."""
-    precision: float = 40.0
+    precision: Positive = 40.0
     """Of the normal prior on an item's coordinates."""
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     """zeta: variance of the released noise in a step over the step's length."""
-    step_limit: float = 1.0
+    step_limit: Positive = 1.0
     """Longest step, in units of one over the largest curvature: where the noise would allow a longer one, the step
     is cut, and colder."""
-    decay: float = 0.33
+    decay: NotNegative = 0.33
     """The budget of step t, hence the length of the step, falls as t^-decay."""
-    averaged_steps: int = 1
+    averaged_steps: Annotated[int, whole()] = 1
     """The last board is the mean of so many last states; 1 for the sample itself."""
     vector_bound: float = 1.0
     """Gamma: bound on ``|x_j|``, x_j = (bias_scale, v_j)."""
@@ -70,14 +77,9 @@ class LangevinConfig:
         feedback = self.shared.feedback
         explicit = feedback is Feedback.EXPLICIT
         require(explicit, "feedback", "explicit: the likelihood of this task is one of ratings", feedback)
-        require_whole("steps", self.steps, most=MOST_ROUNDS)
-        for name in ("most_ratings", "averaged_steps"):
-            require(getattr(self, name) >= 1, name, "a whole number >= 1", getattr(self, name))
+        require_ranges(self)
         averaged = self.averaged_steps
         require(averaged <= self.steps, "averaged_steps", f"at most {self.steps}, the steps", averaged)
-        for name in _POSITIVE:
-            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
-        require(0.0 <= self.decay < float("inf"), "decay", "finite and >= 0", self.decay)
         _ = self.model  # checks what both share
 
     @property
@@ -112,9 +114,9 @@ class LangevinConfig:
 class LangevinShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    mean: float = 0.002
+    mean: Share = 0.002
     """Both sums of the private mean together."""
-    counts: float = 0.04
+    counts: Share = 0.04
     """The private item counts."""
 
     def __post_init__(self) -> None:
@@ -123,8 +125,7 @@ class LangevinShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the steps.
         """
-        for name in ("mean", "counts"):
-            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
+        require_ranges(self, "shares.")
         before = self.mean + self.counts
         require(before < 1.0, "shares before the first step together", "< 1", before)
 

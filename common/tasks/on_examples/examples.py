@@ -1,8 +1,6 @@
 """Examples: the features and labels of the users that one client hosts. A phone hosts one user.
 
-What an algorithm on examples says of itself: all that commands, servers and devices know of it.
-
-From a cohort whose entries are examples to the rows of a task on examples, each user by herself.
+And tasks on them: what such an algorithm says of itself, and how its rows are made, each user by herself.
 """
 
 from collections.abc import Callable, Mapping

@@ -6,9 +6,8 @@ Each user's row has norm 1, whatever she has, so that no cap is tuned and her wh
 whom there are more, decide more. Any other weights of sensitivity 1 give a smaller sum of contributions.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,10 +17,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.per_user.clipping import quantise_weights
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import ArrayRule, prepared
 from fedboard.common.tasks.shared.levels import even_counts_request, even_weights
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.tasks.shared.regression import Regression
 
 
@@ -44,22 +43,11 @@ def shares_by_release(settings: PopularityConfig, shares: PopularityShares) -> d
 
 
 @dataclass(frozen=True, slots=True)
-class PopularityPrivate:
+class PopularityPrivate(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str] = "popularity-private"
     settings: PopularityConfig
-    backend: str = "numpy"
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """One round; ``n_items`` is the board's when asked."""
@@ -137,17 +125,13 @@ def _regression(settings: PopularityConfig, own: Cohort, board: Board) -> Regres
     return Regression(vectors=np.zeros((base.size, 1)), base=base, ridge=1.0, gram=0.0)
 
 
-def _task(settings: PopularityConfig, *, backend: str, features: FloatArray | None) -> PopularityPrivate:
-    return PopularityPrivate(settings, backend=backend)
-
-
 ALGORITHM = Algorithm(
     name=PopularityPrivate.NAME,
     feedback=frozenset({Feedback.IMPLICIT}),
     settings=PopularityConfig,
     shares=PopularityShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=PopularityPrivate.made,
     array_rules=_array_rules,
     regression=_regression,
     floors=("popularity-private",),

@@ -1,12 +1,6 @@
-"""Requests for sums of rows of norm 1 on the grid.
+"""A shared representation: learn it together from sums of rows of norm 1, keep every personal model at home.
 
-The server's side: from noised sums to an orthonormal representation.
-
-What tasks with a representation on the board have in common: how it starts, and what a device makes of it.
-
-The task: learn a representation together, keep every personal model at home.
-
-The shared representation, as the rest of the house knows it.
+The server turns noised sums into an orthonormal representation; what a device sends is in ``local.py``.
 """
 
 import math

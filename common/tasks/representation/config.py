@@ -1,17 +1,15 @@
-"""Losses of a linear score, each by what a Newton step needs of it.
-
-Public configuration of the shared representation, and how its privacy budget is shared.
-"""
+"""Public configuration of the shared representation, how its budget is shared, and the losses of a linear score."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Annotated
 
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
-from fedboard.common.checks import require
+from fedboard.common.checks import Positive, Share, require, require_ranges, whole
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 
@@ -95,7 +93,7 @@ class Pairs(StrEnum):
 class RepresentationConfig:
     """Everything a device must know to take part. Every field is public by definition."""
 
-    rank: int = 2
+    rank: Annotated[int, whole()] = 2
     """k: length of the personal vectors v_j."""
     loss: LossName = LossName.SQUARED
     answer: AlternationTarget = AlternationTarget.RESIDUAL
@@ -106,16 +104,16 @@ class RepresentationConfig:
     cohorts: int = 1
     """1: everybody answers in every alternation. T: alternation t asks the users whose public number is
     ``t - 1 mod T``, so that each answers once (beside the start)."""
-    clip_norm: float = 1e-4
+    clip_norm: Positive = 1e-4
     """Norm in the units of the data up to which a user is not scaled; tiny, so that all weigh alike."""
-    example_bound: float | None = None
+    example_bound: Positive | None = None
     """eta: an example whose ``|x| |v_j|`` exceeds it is scaled down; None for no bound of its own, since the user's
     total is bounded anyhow."""
-    response_bound: float | None = None
+    response_bound: Positive | None = None
     """zeta: labels are clipped to ``[-zeta, zeta]`` in the start and where they are the answer; None: no bound."""
-    vector_bound: float | None = None
+    vector_bound: Positive | None = None
     """R: personal vectors are shortened to this norm for what is sent; None for no bound."""
-    user_ridge: float = 1e-3
+    user_ridge: Positive = 1e-3
     """Strength of the ridge on v_j."""
     pairs: Pairs = Pairs.ALL
     split_examples: bool = False
@@ -130,15 +128,10 @@ class RepresentationConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require(self.rank >= 1, "rank", "an int >= 1", self.rank)
+        require_ranges(self)
         bounds = self.step_bounds
         require(bool(bounds) and all(map(_positive, bounds)), "step_bounds", "numbers > 0", bounds)
         require(self.cohorts in (1, len(bounds)), "cohorts", f"1 or {len(bounds)}, the rounds", self.cohorts)
-        for name in ("clip_norm", "user_ridge"):
-            require(_positive(getattr(self, name)), name, "a finite number > 0", getattr(self, name))
-        for name in ("example_bound", "response_bound", "vector_bound"):
-            value = getattr(self, name)
-            require(value is None or _positive(value), name, "none or a finite number > 0", value)
         logistic = self.loss is LossName.LOGISTIC and self.answer is AlternationTarget.RESPONSE
         require(not logistic, "answer", "'residual' for the logistic loss", str(self.answer))
 
@@ -157,9 +150,9 @@ class RepresentationConfig:
 class RepresentationShares:
     """How mu^2 is shared; each in (0, 1)."""
 
-    initialisation: float = 0.3
+    initialisation: Share = 0.3
     """Of the whole, for the start."""
-    curvature: float = 0.3
+    curvature: Share = 0.3
     """Of an alternation, for W; the rest is for b."""
 
     def __post_init__(self) -> None:
@@ -168,8 +161,7 @@ class RepresentationShares:
         Raises:
             InputError: a share is not in (0, 1).
         """
-        for name in ("initialisation", "curvature"):
-            require(0 < getattr(self, name) < 1, f"share of {name}", "in (0, 1)", getattr(self, name))
+        require_ranges(self, "shares.")
 
 
 def calibrated(

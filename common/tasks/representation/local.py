@@ -1,8 +1,7 @@
-"""Symmetric matrices as rows of numbers that keep inner products, and back.
+"""The user's side: her own vector on the shared representation, and what she sends.
 
-The user's side: her own vector on the shared representation.
-
-What a user sends: sums over her examples, scaled together so that her whole contribution is bounded.
+She sends sums over her examples, scaled together so that her whole contribution is bounded; symmetric matrices as
+rows of numbers that keep inner products.
 
 Both sums of an alternation are scaled by one number per user. They stay the normal equations of her own least
 squares problem, so scaling a user down changes her weight, never what she points to.

@@ -9,8 +9,6 @@ can be clipped to a small norm; and the item step needs no private matrix per it
 
 f_j = min(1, C / (|w_j * r_j| |x_j|)) clips the whole contribution; c_i = sum_j w_ij is released once. The
 derivation, with the sensitivity of each release, is docs/guide/residual.md.
-
-Residual alternating minimisation, as the rest of the house knows it.
 """
 
 from collections.abc import Mapping
@@ -51,7 +49,7 @@ from fedboard.common.tasks.residual.rounds import (
 from fedboard.common.tasks.residual.shrinkage import regression
 from fedboard.common.tasks.residual.start import bias_column, sketch_factors
 from fedboard.common.tasks.shared.adaptive_clipping import clip_norm_of, clip_rows
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import (
     ROUNDING,
     ArrayRule,
@@ -100,20 +98,13 @@ def _ridge_limits(settings: ResidualConfig) -> tuple[float, float]:
 
 
 @dataclass(frozen=True, slots=True)
-class Residual:
+class Residual(TaskOfSettings):
     """The task. Pure: it holds its public configuration, public item features and the choice of kernels."""
 
     NAME: ClassVar[str] = "residual"
     settings: ResidualConfig
-    backend: str = "numpy"
-    """Which kernels compute; never changes what is computed."""
     features: FloatArray | None = None
     """Public features of the items, float64, shape (n_items, n_features), standardised; for the server alone."""
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
 
     @property
     def config(self) -> Mapping[str, Any]:
@@ -307,17 +298,13 @@ def _model(board: Board) -> ItemModel:
     )
 
 
-def _task(settings: ResidualConfig, *, backend: str, features: FloatArray | None) -> Residual:
-    return Residual(settings, backend=backend, features=features)
-
-
 ALGORITHM = Algorithm(
     name=Residual.NAME,
     feedback=frozenset(Feedback),
     settings=ResidualConfig,
     shares=ResidualShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=Residual,
     array_rules=array_rules,
     folder=files(__package__),
     regression=regression,

@@ -4,10 +4,20 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from fedboard.common.checks import MOST_ROUNDS, require, require_whole
+from fedboard.common.checks import (
+    BelowOne,
+    Fraction,
+    NotNegative,
+    Positive,
+    Rounds,
+    Share,
+    UpToOne,
+    require,
+    require_ranges,
+)
 from fedboard.common.tasks.shared.adaptive_clipping import adapts_clipping
 from fedboard.common.tasks.shared.preparation import moments_share
-from fedboard.common.tasks.shared.ratings_config import LARGEST_RANK, Feedback, RatingsConfig
+from fedboard.common.tasks.shared.ratings_config import Feedback, Rank, RatingsConfig
 
 _LEAST_MOMENTS = 0.005
 OF_RATINGS = ("ridge_evidence", "bias_memory", "moments_share")
@@ -59,27 +69,27 @@ class ResidualConfig:
 
     shared: RatingsConfig = field(default_factory=RatingsConfig)
     """What every algorithm on ratings has."""
-    rank: int = 8
+    rank: Rank = 8
     """Length of the embeddings, d."""
-    rounds: int = 8
+    rounds: Rounds = 8
     """Alternations after the preparation round and the bias round, T."""
-    weight_exponent: float = 0.25
+    weight_exponent: Fraction = 0.25
     """mu in omega_i = n_i^-mu; 0 shares evenly, larger favours rare items."""
-    clip_norm: float = 1.0
+    clip_norm: Positive = 1.0
     """C: bound on a user's whole contribution to a round, ``|w_j * r_j| |x_j|``; of ratings in released deviations
     of one, so that it means the same on every scale."""
-    clip_quantile: float | None = None
+    clip_quantile: Share | None = None
     """Share of the users whose contribution should be within the bound. Set, ``clip_norm`` is where the bound of
     the first alternation stands, and later ones follow the private quantile."""
-    clip_rate: float = 1.0
+    clip_rate: Positive = 1.0
     """Step of log C per unit of that share that is missing."""
-    bias_clip_norm: float = 1.0
+    bias_clip_norm: Positive = 1.0
     """C of the bias round, in the same unit."""
-    vector_bound: float = 1.3
+    vector_bound: Positive = 1.3
     """Gamma: bound on ``|x_j|``, x_j = (bias_scale, v_j). The board's gauge makes ``|v_j|`` about 1."""
-    bias_scale: float = 1.0
+    bias_scale: Positive = 1.0
     """s: the constant first coordinate of x_j, which carries the item biases."""
-    user_ridge: float = 3.0
+    user_ridge: Positive = 3.0
     """Strength of the device's ridge on v_j, lambda_v; for ratings in squared deviations of one, and where
     ``ridge_evidence`` sets out from."""
     ridge_evidence: bool = True
@@ -87,38 +97,38 @@ class ResidualConfig:
     alternation from the second; explicit feedback only."""
     user_ridge_exponent: float = 0.25
     """The ridge grows with the user's own number of ratings to this power."""
-    final_user_ridge: float | None = None
+    final_user_ridge: Positive | None = None
     """lambda_v with the last board, where nothing is contributed any more; None for ``user_ridge``."""
-    user_bias_ridge: float = 2.0
+    user_bias_ridge: Positive = 2.0
     """Strength of the device's ridge on her own bias; grows the same way."""
     curvature: Curvature = Curvature.PRIOR
     shrinkage: Shrinkage = Shrinkage.EMPIRICAL_BAYES
-    item_ridge: float = 20.0
+    item_ridge: Positive = 20.0
     """Strength of the item ridge, for ``shrinkage = ridge`` only."""
     popularity_prior: bool = True
     """Whether the prior mean of an item follows its noisy count (and its public features, where given)."""
-    prior_ridge: float = 20.0
+    prior_ridge: Positive = 20.0
     """Ridge of the regression that fits the prior means."""
-    noise_variance: float = 0.6
+    noise_variance: Positive = 0.6
     """Variance of a rating around its prediction, squared deviations of one; how much it tells of its item."""
-    prior_inflation: float = 1.0
+    prior_inflation: Positive = 1.0
     """Factor of the fitted prior covariance: above 1, less shrinkage."""
-    unobserved_weight: float = 0.0
+    unobserved_weight: NotNegative = 0.0
     """alpha0 on the device: weight of the unobserved term (implicit feedback)."""
-    item_unobserved_weight: float = 0.0
+    item_unobserved_weight: NotNegative = 0.0
     """alpha0 in the item step, for an item of average weight (implicit feedback)."""
-    head_fraction: float = 1.0
+    head_fraction: UpToOne = 1.0
     """Share of the items, by private count, that are learnt at all; the rest keep zero factors."""
-    step: float = 1.0
+    step: Positive = 1.0
     """Length of the item step."""
-    iterate_memory: float = 0.0
+    iterate_memory: BelowOne = 0.0
     """Share of the last round's factors in the new ones: exponential averaging of the iterates."""
-    bias_memory: float = 0.9
+    bias_memory: Fraction = 0.9
     """What an earlier round's measurement of the biases is worth in the next, as a share of its precision; explicit
     feedback only."""
-    moments_share: float | None = None
+    moments_share: Share | None = None
     """Share of mu^2 for the moments of all ratings; None for what their accuracy needs. Explicit feedback only."""
-    gauge_exponent: float = 0.0
+    gauge_exponent: Fraction = 0.0
     """0: users' vectors vary alike in all directions; 1: as the items' factors do."""
     start: Start = Start.SKETCH
 
@@ -128,24 +138,7 @@ class ResidualConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require(self.rank >= 1, "rank", "a whole number >= 1", self.rank)
-        require(self.rank <= LARGEST_RANK, "rank", f"at most {LARGEST_RANK}", self.rank)
-        require_whole("rounds", self.rounds, most=MOST_ROUNDS)
-        for name in ("weight_exponent", "gauge_exponent"):
-            require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
-        require(0.0 <= self.iterate_memory < 1.0, "iterate_memory", "in [0, 1)", self.iterate_memory)
-        for name in _POSITIVE:
-            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
-        require(0.0 <= self.bias_memory <= 1.0, "bias_memory", "in [0, 1]", self.bias_memory)
-        share = self.moments_share
-        require(share is None or 0.0 < share < 1.0, "moments_share", "in (0, 1)", share)
-        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
-        for name in ("unobserved_weight", "item_unobserved_weight"):
-            require(0.0 <= getattr(self, name) < float("inf"), name, "finite and >= 0", getattr(self, name))
-        final = self.final_user_ridge
-        require(final is None or 0.0 < final < float("inf"), "final_user_ridge", "finite and > 0", final)
-        quantile = self.clip_quantile
-        require(quantile is None or 0.0 < quantile < 1.0, "clip_quantile", "in (0, 1)", quantile)
+        require_ranges(self)
         require(self.bias_scale <= self.vector_bound, "bias_scale", "at most vector_bound", self.bias_scale)
         bounds = {"clip_norm": self.vector_bound}
         if self.has_biases:
@@ -175,43 +168,27 @@ class ResidualConfig:
         return self.rank + 1 if self.has_biases else self.rank
 
 
-_POSITIVE = (
-    "clip_norm",
-    "clip_rate",
-    "bias_clip_norm",
-    "vector_bound",
-    "bias_scale",
-    "user_ridge",
-    "user_bias_ridge",
-    "item_ridge",
-    "prior_ridge",
-    "noise_variance",
-    "prior_inflation",
-    "step",
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResidualShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    users: float = 0.0005
+    users: Share = 0.0005
     """The private number of users; implicit feedback only, since with ratings it is among the moments."""
-    counts: float = 0.04
+    counts: Share = 0.04
     """The private item counts."""
-    weighted_counts: float = 0.04
+    weighted_counts: Share = 0.04
     """The private weighted item counts."""
-    bias: float = 0.06
+    bias: Share = 0.06
     """The bias round; explicit feedback only."""
-    spectral: float = 0.2
+    spectral: Share = 0.2
     """The private start; used by ``start = spectral`` only."""
-    moment: float = 0.01
+    moment: Share = 0.01
     """The global second moment, as a share of each round."""
-    clip: float = 0.002
+    clip: Share = 0.002
     """All private quantiles that the clipping norm follows together; unused without ``clip_quantile``."""
-    ridges: float = 0.02
+    ridges: Share = 0.02
     """What ridges do for users, as a share of each round that releases it; explicit feedback only."""
-    curvature: float = 0.3
+    curvature: Share = 0.3
     """The items' matrices, as a share of each round that releases them."""
     round_growth: float = 2.0
     """Round t gets a share proportional to t^round_growth."""
@@ -222,20 +199,8 @@ class ResidualShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the rounds.
         """
-        names = (
-            "users",
-            "counts",
-            "weighted_counts",
-            "bias",
-            "spectral",
-            "clip",
-            "moment",
-            "ridges",
-            "curvature",
-        )
-        for name in names:
-            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
-        before = sum(getattr(self, name) for name in names[:6])
+        require_ranges(self, "shares.")
+        before = self.users + self.counts + self.weighted_counts + self.bias + self.spectral + self.clip
         require(before < 1.0, "shares before the first round together", "< 1", before)
 
 

@@ -1,7 +1,4 @@
-"""The device's part of residual alternating minimisation: her own model, and her clipped contribution.
-
-Item curvatures that are released, denoised: H_i pulled to c_i M / n as far as their noise demands.
-"""
+"""The device's part of residual alternating minimisation: her own model, and her clipped contribution."""
 
 from dataclasses import dataclass
 

@@ -1,5 +1,6 @@
-"""How much a device should trust the factors: the ridge on v_j, chosen by what it does for ratings not yet seen.
+"""The releases of residual alternating minimisation: what each sum covers, its grid, its sensitivity.
 
+One of them says how much a device should trust the factors: the ridge on v_j, chosen by ratings not yet seen.
 No ridge is right everywhere: with few ratings a user a weak one makes own models learn their own noise, with many
 a strong one throws the factors away. So every user tells, for each candidate, how much better than without factors
 her ratings are predicted when each is left out in turn; the sums are released, and the best candidate is used from
@@ -7,8 +8,6 @@ then on. Where none is better than nothing, the factors are dropped, and what fo
 
 One user's row is ``sqrt(n_j) (mean squared error with a candidate - that without factors)``, in squared deviations
 of a rating, scaled to norm at most 1: that is the sensitivity.
-
-The releases of residual alternating minimisation: what each sum covers, its grid, its sensitivity. Data-free.
 """
 
 import math

@@ -3,8 +3,6 @@
 Model: estimate_i = truth_i + error_i with error covariance N_i known from the released noise, and
 truth_i ~ Normal(W^T phi_i, S). W and S are fitted to the estimates themselves, then each truth is replaced by
 its posterior mean. Items that many users rated keep their estimate; the others move to what items like them are.
-
-A person's own model of residual alternating minimisation as the ridge regression that it is.
 """
 
 from collections.abc import Callable, Iterable, Iterator

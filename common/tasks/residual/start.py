@@ -1,10 +1,7 @@
 """Where factors begin: the directions of the first alternation, and whether a round looks for factors at all.
 
-The directions along which the first alternation measures: random ones, or those of a private pair matrix.
-
-Whether a round is to look for factors where there are none yet: from what is released and planned.
-
-Post-processing, and what a round asks does not depend on it: it moves the budget between biases and factors.
+They are random ones, or those of a private pair matrix. What is decided here is post-processing, and what a round
+asks does not depend on it: it moves the budget between biases and factors.
 """
 
 import math

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol, Self
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
@@ -12,7 +12,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.task import Task
 from fedboard.common.tasks.shared.array_rules import ArrayRule
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, has_part
+from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, as_written, has_part
 from fedboard.common.tasks.shared.regression import Regression
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
@@ -58,6 +58,33 @@ class TaskOf(Protocol):
                 them on the server; None on devices.
         """
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOfSettings:
+    """What a task on ratings is made of: its public configuration and the choice of kernels, nothing else."""
+
+    NAME: ClassVar[str]
+    """Of the algorithm, on every board."""
+    settings: Any
+    """The public configuration: a frozen dataclass, see ``RatingSettings``."""
+    backend: str = "numpy"
+    """Which kernels compute; never changes what is computed."""
+
+    @classmethod
+    def made(cls, settings: Any, *, backend: str, features: FloatArray | None) -> Self:
+        """As ``TaskOf`` says; the features are not looked at."""
+        return cls(settings, backend=backend)
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The public configuration, JSON-able."""
+        return as_written(self.settings)
 
 
 class Completion(Protocol):

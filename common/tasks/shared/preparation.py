@@ -1,8 +1,7 @@
-"""The preparation round that rating tasks share: the private mean and the private item counts.
+"""The preparation round that rating tasks share: its requests, what users give, and what follows from its releases.
 
-The requests that rating tasks share: those of the preparation round, and how a task states a release.
-
-Number of users, mean and deviation of ratings from one release, without a cap: where tasks on ratings start.
+The private mean and the private item counts; or number of users, mean and deviation of ratings from one release,
+without a cap.
 """
 
 import math

@@ -1,25 +1,23 @@
 """What the configurations of all algorithms on ratings have in common.
 
-How an algorithm's configuration is written: on boards and in files its keys stand side by side, without parts.
-
-Whoever sets a key need not know which part it is of.
-
-Free-form sections of a configuration, turned into the dataclass that knows their meaning.
+On boards and in files the keys of a configuration stand side by side, without parts: whoever sets a key need not
+know which part it is of.
 """
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from fedboard.common.checks import key_sentence, require, unknown_key
+from fedboard.common.checks import Positive, key_sentence, require, require_ranges, unknown_key, whole
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 
 LARGEST_RANK = 512
 """Beyond it, matrices per item would not fit in memory; found out before anything is released."""
+Rank: TypeAlias = Annotated[int, whole(1, LARGEST_RANK)]
 SUM_SHARE_OF_MEAN = 0.8
 """The sum is noisier than the number of ratings (its sensitivity is half_range times larger), so it gets more."""
 
@@ -45,9 +43,9 @@ class RatingsConfig:
     """Lower end of the public rating range."""
     rating_high: float = 5.0
     """Upper end of the public rating range."""
-    count_cap: int = 100
+    count_cap: Annotated[int, whole()] = 100
     """A user's counts are scaled so that she weighs no more than one with this many ratings."""
-    mean_cap: float = 50.0
+    mean_cap: Positive = 50.0
     """A user's part in the private mean weighs no more than this many ratings (smooth bounding)."""
     public_seed: int = 0
     """Seed of the random first factors; public."""
@@ -62,9 +60,7 @@ class RatingsConfig:
             InputError: a value is outside its range; the message names it.
         """
         require(self.rating_low < self.rating_high, "rating_high", "> rating_low", self.rating_high)
-        require(self.count_cap >= 1, "count_cap", "a whole number >= 1", self.count_cap)
-        for name in ("count_cap", "mean_cap"):
-            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        require_ranges(self)
 
     @property
     def centre(self) -> float:

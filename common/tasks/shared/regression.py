@@ -1,12 +1,6 @@
 """Rated rows and their Gram matrix, and a person's own model as a ridge regression on them.
 
-A person's own model as a ridge regression of her ratings on public vectors: what explanations are made of.
-
-Sum of u u^T over the items' vectors.
-
-Which rows of per-item arrays some users need: of a large catalogue a device, or a block of users, needs few.
-
-What a device knows of the items without anybody's ratings: a Gaussian process over public features.
+Explanations are made of that model. Of a large catalogue a device, or a block of users, needs few rows.
 
 Beside what a board predicts, a person has a taste of her own in genres and years: a rating is
 

@@ -1,6 +1,4 @@
-"""The arrays that a device reads of a board of top-k lists.
-
-Top-k lists from implicit feedback: four releases of normalised contributions, then regression among items.
+"""Top-k lists from implicit feedback: four releases of normalised contributions, then regression among items.
 
 With x in {0, 1}^m' a user's items among those that are learnt, k of them, z = x / sqrt(k), lists need
 G = sum z z^T off the diagonal. A run asks for
@@ -13,14 +11,11 @@ G = sum z z^T off the diagonal. A run asks for
 A device scores by item-based regression on what that says of the items' second moments. Where counts or start say
 that noise would drown all but popularity, the same sums carry counts again, and lists are those of private
 popularity. The derivation, with the sensitivity of each release, is docs/guide/topk.md.
-
-Top-k lists, as the rest of the house knows them.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,10 +24,10 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.algorithm import Algorithm
+from fedboard.common.tasks.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.tasks.shared.array_rules import ArrayRule, number, prepared, vectors
 from fedboard.common.tasks.shared.preparation import ONE_USER
-from fedboard.common.tasks.shared.ratings_config import Feedback, as_written
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.regression import Regression
 from fedboard.common.tasks.topk import rounds
 from fedboard.common.tasks.topk.config import (
@@ -87,23 +82,11 @@ def array_rules(board: Board, settings: TopKConfig) -> tuple[ArrayRule, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class TopK:
+class TopK(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels."""
 
     NAME: ClassVar[str] = "topk"
     settings: TopKConfig
-    backend: str = "numpy"
-    """Which kernels compute; never changes what is computed."""
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        return as_written(self.settings)
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """The four rounds; what only a board can say is filled in when a round is asked."""
@@ -193,10 +176,6 @@ def _item_vectors(board: Board) -> Float32Array:
     return vectors
 
 
-def _task(settings: TopKConfig, *, backend: str, features: FloatArray | None) -> TopK:
-    return TopK(settings, backend=backend)
-
-
 def _regression(settings: TopKConfig, own: Cohort, board: Board) -> Regression:
     """Her own items add up: item i gets <G_i, G_l> / P_ii of item l."""
     factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
@@ -215,7 +194,7 @@ ALGORITHM = Algorithm(
     settings=TopKConfig,
     shares=TopKShares,
     shares_by_release=shares_by_release,
-    task=_task,
+    task=TopK.made,
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,

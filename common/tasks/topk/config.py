@@ -1,16 +1,16 @@
-"""Public configuration of top-k lists, and how their privacy budget is shared.
+"""Public configuration of top-k lists, how their budget is shared, and their releases: sums, grids, sensitivities.
 
-The releases of top-k lists: what each sum covers, its grid, its sensitivity. Data-free.
-
+Nothing here looks at data.
 Every contribution is normalised on the device, so every bound is 1, reached by nearly everybody, and there is no
 clipping norm to choose. What is asked does not depend on what was released: where there is too little to learn more
-than popularity, devices put counts into the same sums (``recounting.py``).
+than popularity, devices put counts into the same sums (``rounds.py``).
 """
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Annotated, TypeAlias
 
-from fedboard.common.checks import require
+from fedboard.common.checks import Fraction, Positive, Share, UpToOne, require, require_ranges, whole
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.kernels.packed import packed_size
 from fedboard.common.per_user.clipping import LINEAR_BOUND, VECTOR_BOUND
@@ -31,6 +31,7 @@ class Stage(StrEnum):
 
 
 STAGES = tuple(Stage)
+Width: TypeAlias = Annotated[int, whole(1, LARGEST_RANK - 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,23 +40,23 @@ class TopKConfig:
 
     shared: RatingsConfig = field(default_factory=lambda: RatingsConfig(count_cap=1))
     """What every algorithm on ratings has. ``count_cap = 1``: each user's row of counts has norm 1."""
-    rank: int = 24
+    rank: Width = 24
     """Directions beside popularity, d."""
-    head_fraction: float = 0.2
+    head_fraction: UpToOne = 0.2
     """Share of the items, by private count, that are learnt: at least ``FEWEST_HEAD`` of them."""
-    start_width: int = 256
+    start_width: Width = 256
     """Public columns that the start is measured along, at most."""
-    feature_exponent: float = 0.6
+    feature_exponent: Fraction = 0.6
     """Feature columns are weighed by the items' counts to this power."""
-    gauge_exponent: float = 0.4
+    gauge_exponent: Fraction = 0.4
     """Directions enter the third round scaled by their eigenvalue to minus this power."""
-    kernel_rank: int = 96
+    kernel_rank: Width = 96
     """Columns by which the public kernels between items are represented."""
-    count_share: float = 0.03
+    count_share: Share = 0.03
     """Of each user's part in the directions, how much (of its square) counts."""
-    energy_bound: float = 0.4
+    energy_bound: Positive = 0.4
     """Bound on the norm of a user's energies; larger ones are scaled down."""
-    diagonal: float = 1.0
+    diagonal: Positive = 1.0
     """Added to the diagonal of the items' second moments, in users."""
 
     def __post_init__(self) -> None:
@@ -64,15 +65,7 @@ class TopKConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        for name in ("rank", "start_width", "kernel_rank"):
-            value = getattr(self, name)
-            require(1 <= value < LARGEST_RANK, name, f"a whole number in [1, {LARGEST_RANK})", value)
-        require(0.0 < self.count_share < 1.0, "count_share", "in (0, 1)", self.count_share)
-        require(0.0 < self.head_fraction <= 1.0, "head_fraction", "in (0, 1]", self.head_fraction)
-        for name in ("feature_exponent", "gauge_exponent"):
-            require(0.0 <= getattr(self, name) <= 1.0, name, "in [0, 1]", getattr(self, name))
-        for name in ("energy_bound", "diagonal"):
-            require(0.0 < getattr(self, name) < float("inf"), name, "finite and > 0", getattr(self, name))
+        require_ranges(self)
 
     @property
     def width(self) -> int:
@@ -84,13 +77,13 @@ class TopKConfig:
 class TopKShares:
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
-    users: float = 0.0005
+    users: Share = 0.0005
     """The private number of users."""
-    counts: float = 0.05
+    counts: Share = 0.05
     """The private item counts."""
-    start: float = 0.285
+    start: Share = 0.285
     """The second moments along public columns."""
-    energies: float = 0.04
+    energies: Share = 0.04
     """The energies along what was found; the directions get the rest."""
 
     def __post_init__(self) -> None:
@@ -99,10 +92,8 @@ class TopKShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the directions.
         """
-        names = ("users", "counts", "start", "energies")
-        for name in names:
-            require(0.0 < getattr(self, name) < 1.0, f"shares.{name}", "in (0, 1)", getattr(self, name))
-        before = sum(getattr(self, name) for name in names)
+        require_ranges(self, "shares.")
+        before = self.users + self.counts + self.start + self.energies
         require(before < 1.0, "shares.users + shares.counts + shares.start + shares.energies", "< 1", before)
 
 

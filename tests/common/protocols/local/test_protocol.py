@@ -194,14 +194,3 @@ def test_only_sound_parameters_are_taken(stated: dict[str, object]) -> None:
     assert Local.from_parameters({"most_users": 7}) == Local(most_users=7)
     with pytest.raises(InputError, match="local protocol's"):
         Local.from_parameters(stated)
-
-
-def test_the_same_message_is_sent_again_and_never_drawn_anew() -> None:
-    protocol = Local(most_users=2)
-    question = protocol.open(ABOUT, REQUESTS, ["a"], n_items=0).outgoing()["a"]
-    client = protocol.join(ABOUT, SecureNoise())
-    sent = client.answer(question, gives(1))
-
-    assert client.answer(question, gives(1)) == sent
-    assert protocol.resume(ABOUT, SecureNoise(), client.to_bytes()).answer(question, gives(1)) == sent
-    assert protocol.join(ABOUT, SecureNoise()).answer(question, gives(1)) != sent

@@ -1,13 +1,10 @@
 """The trusted protocol: exact for any split and order, and deaf to whoever breaks a bound."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
@@ -73,28 +70,6 @@ def test_blocks_of_items_are_the_rows_of_the_whole_sum(board: Board) -> None:
 
     for name, expected in whole.items():
         np.testing.assert_array_equal(np.concatenate([block[name] for block in blocks]), expected)
-
-
-@pytest.mark.slow
-@settings(deadline=None)
-@given(cuts=st.sets(st.integers(1, N_USERS - 1), max_size=5), order=st.randoms(use_true_random=False))
-def test_any_split_in_any_order_and_any_mix_of_forms_gives_the_same_sum(
-    cuts: set[int], order: object
-) -> None:
-    board = BOARDS[1]
-    requests = requests_of(board)
-    bounds = [0, *sorted(cuts), N_USERS]
-    messages = [
-        Trusted(form="dense" if k % 2 else "factored").encode(rows(board, start, stop), requests)
-        for k, (start, stop) in enumerate(itertools.pairwise(bounds))
-    ]
-    order.shuffle(messages)  # type: ignore[attr-defined]
-
-    combined = whole_sums(Trusted().combine(messages, requests), requests)
-
-    whole = whole_sums(FactoredSums.of(rows(board)), requests)
-    for name, expected in whole.items():
-        np.testing.assert_array_equal(combined[name], expected)
 
 
 def swell_vector(c: Contribution) -> Contribution:
@@ -216,12 +191,6 @@ def test_a_negative_number_of_ratings_is_dropped() -> None:
     combined = Trusted().combine([FactoredMessage(replace(honest, totals=totals))], requests)
 
     assert combined.rejected_rows == 1
-
-
-def test_no_message_gives_the_empty_sum() -> None:
-    requests = requests_of(BOARDS[0])
-
-    assert not any(values.any() for values in whole_sums(Trusted().combine([], requests), requests).values())
 
 
 def test_an_unknown_form_is_refused() -> None:

@@ -155,7 +155,7 @@ def test_a_clipping_norm_that_follows_stays_where_the_grid_can_carry_it() -> Non
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"rank": 0}, "rank must be a whole number >= 1"),
+        ({"rank": 0}, "rank must be a whole number from 1 to 512"),
         ({"rounds": 0}, "rounds"),
         ({"count_cap": 0}, "count_cap"),
         ({"rating_low": 5.0, "rating_high": 1.0}, "rating_high must be > rating_low"),
