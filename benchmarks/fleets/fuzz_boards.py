@@ -15,15 +15,20 @@ from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.common.board import Board
 from fedboard.common.boards import boards_pb2
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
-from fedboard.common.boards.chain import Link, contradict, require_next
-from fedboard.common.boards.manifest import BoardFile, Manifest, SignedManifest
+from fedboard.common.boards.manifest import (
+    BoardFile,
+    Link,
+    Manifest,
+    SignedManifest,
+    contradict,
+    require_next,
+)
 from fedboard.common.boards.packing import pack, unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.keys.canonical_json import canonical_json
-from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key, tuf_key_id
+from fedboard.common.keys.roots import Root, RootError, SignedRoot, canonical_json, tuf_key, tuf_key_id
 from fedboard.common.protection import Protection
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import publish_into

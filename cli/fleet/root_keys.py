@@ -9,8 +9,7 @@ import click
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.common.keys.root_folder import RootFolder
-    from fedboard.common.keys.roots import Role, Root
+    from fedboard.common.keys.roots import Role, Root, RootFolder
 
 _PATH = click.Path(path_type=Path)
 _DAYS = click.FloatRange(min=0.01, max=3660)
@@ -76,8 +75,8 @@ def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: f
     root counts when enough holders of the root before and of itself have signed it: with --sign here, or keys sign
     where their keys are. A server that has ROOTS in its keys folder publishes it then, and signs its boards again.
     """
-    from fedboard.common.keys.root_folder import RootFolder
-    from fedboard.server.operating.roots.drafting import Terms, drafted
+    from fedboard.common.keys.roots import RootFolder
+    from fedboard.server.operating.drafting import Terms, drafted
 
     found = RootFolder(folder)
     chain = found.chain()
@@ -111,9 +110,8 @@ def sign_root(path: Path, keys: tuple[Path, ...]) -> None:
     Raises:
         InputError: it is no root, counts already, or is not for these keys to sign.
     """
-    from fedboard.common.keys.root_folder import RootFolder
-    from fedboard.common.keys.roots import WITNESSES
-    from fedboard.server.operating.roots.drafting import before, standing
+    from fedboard.common.keys.roots import WITNESSES, RootFolder
+    from fedboard.server.operating.drafting import before, standing
 
     version = path.name.partition(".")[0]
     if not version.isdigit():
@@ -135,7 +133,7 @@ def _sign_and_write(folder: "RootFolder", version: int, content: bytes, signers:
     from fedboard.common.files import write_atomically
     from fedboard.common.keys.ed25519_keys import read_private
     from fedboard.common.keys.roots import RootError
-    from fedboard.server.operating.roots.drafting import before, signed_by, standing
+    from fedboard.server.operating.drafting import before, signed_by, standing
 
     try:
         previous = before(folder, version)
@@ -189,7 +187,7 @@ def _role(
     word: str, role: str, files: tuple[Path, ...], threshold: int | None, option: str, newest: "Root | None"
 ) -> "Role | None":
     from fedboard.common.keys.ed25519_keys import read_public
-    from fedboard.server.operating.roots.drafting import role_of
+    from fedboard.server.operating.drafting import role_of
 
     before = None if newest is None else newest.roles.get(role)
     if not files and threshold is None:
@@ -209,7 +207,7 @@ def _write_first(folder: "RootFolder", former: Path, *, days: float) -> None:
     from fedboard.common.files import write_atomically
     from fedboard.common.keys.ed25519_keys import read_private
     from fedboard.common.keys.roots import Role
-    from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
+    from fedboard.server.operating.drafting import Terms, drafted, signed_by
 
     key = read_private(former, signed="boards")
     alone = Role((key.public_key().public_bytes_raw(),), 1)

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, cast, runtime_checkable
 
-from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
 from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
@@ -27,6 +26,7 @@ from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roots import MAX_ROOT_BYTES
 from fedboard.common.wire.addresses import is_address, parse_address
+from fedboard.common.wire.certificate_dates import OUT_OF_DATE, read_authority
 
 
 class BoardSource(Protocol):

@@ -11,8 +11,8 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from fedboard.client.boards.seen import Trust
 from fedboard.client.boards.sources import BoardSource, open_source
-from fedboard.client.boards.trust import Trust
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses

@@ -10,8 +10,8 @@ import grpc
 from cryptography import x509
 from google.protobuf.message import Message
 
-from fedboard.client.boards.authority import NOT_VOUCHED_FOR
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.wire.certificate_dates import NOT_VOUCHED_FOR
 from fedboard.common.wire.devices import Method
 from fedboard.common.wire.devices_pb2 import IntroduceReply, IntroduceRequest, JoinReply, JoinRequest
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction, Invitation, JoinRefusal

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import grpc
 
-from fedboard.client.boards.authority import OUT_OF_DATE
 from fedboard.client.node.tally import Traffic, Trouble
 from fedboard.common.errors import FedboardError
+from fedboard.common.wire.certificate_dates import OUT_OF_DATE
 from fedboard.common.wire.devices import (
     CHUNK_BYTES,
     MAX_REPLY_BYTES,

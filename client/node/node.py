@@ -14,12 +14,12 @@ from fedboard.client.answering.heard_gate import HeardGate
 from fedboard.client.answering.rounds import RatingSource, respond
 from fedboard.client.answering.session_memory import MemoryVault
 from fedboard.client.answering.steps import Client, SessionGate, respond_step
-from fedboard.client.boards.authority import read_authority
 from fedboard.client.node.connection import CallError, Received, ServerConnection
 from fedboard.client.node.settings import NodeSettings
 from fedboard.client.node.tally import Tally, Trouble
 from fedboard.client.node.waits import Waits, jittered, pause_after, rest
 from fedboard.common.rounds.question import ROUND, STEP, refusal
+from fedboard.common.wire.certificate_dates import read_authority
 from fedboard.common.wire.devices import DeviceKey
 from fedboard.common.wire.refusals import Refusal
 

@@ -12,7 +12,7 @@ from fedboard.client.page.own_script import known_tasks
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.chain import Link
+from fedboard.common.boards.manifest import Link
 from fedboard.common.boards.packing import pack
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.registry import rebuild_task

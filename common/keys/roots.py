@@ -10,21 +10,58 @@ have signed it too: the holders of the root alone cannot choose who watches.
 Whoever has pinned a single key has pinned the root of version 1 in which that key is all there is.
 
 Reference: the TUF specification 1.0, sections 4.3 (root.json), 5.3 (update the root role) and 6.1.
+
+Canonical JSON: the one form that signatures of The Update Framework (TUF) are over.
+
+Keys in the order of their code points, no white space, no floating point numbers; in a string only quotation marks
+and backslashes are escaped, everything else stands for itself in UTF-8.
+
+Reference: the TUF specification, section 4.1, and http://wiki.laptop.org/go/Canonical_JSON.
+
+A folder of root documents: ``1.root.json``, ``2.root.json`` and so on, each signed by keys of the one before.
 """
 
 import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedboard.common.errors import FedboardError
-from fedboard.common.keys.canonical_json import canonical_json
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.files import write_atomically
 from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.keys.validity import Clock, is_current, is_utc_text
+
+
+def canonical_json(value: Any) -> bytes:
+    """The canonical form of a value as ``json`` reads it.
+
+    Args:
+        value: of dicts with text as keys, lists, text, whole numbers, booleans and None.
+
+    Raises:
+        ValueError: it holds something else, such as a floating point number.
+    """
+    return _written(value).encode("utf-8", "strict")
+
+
+def _written(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list):
+        return "[" + ",".join(map(_written, value)) + "]"
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return "{" + ",".join(f"{_written(key)}:{_written(value[key])}" for key in sorted(value)) + "}"
+    raise ValueError(f"canonical JSON has no {type(value).__name__}")
+
 
 ROOT, BOARDS, QUESTIONS, WITNESSES = "root", "targets", "questions", "witnesses"
 """Roles: who signs the next root, boards, and questions to devices, and who cosigns manifests."""
@@ -250,3 +287,74 @@ def _role(role: _Role, keys: Mapping[str, bytes]) -> Role:
     if len(set(raw)) != len(raw) or not 1 <= role.threshold <= len(raw) <= MOST_KEYS:
         raise ValueError("a role with no keys, a key twice, or a threshold that it cannot reach")
     return Role(raw, role.threshold)
+
+
+class RootFolder:
+    """The chain of a fleet's roots on a disk. The newest file may be a draft that too few have signed yet."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder, which may be missing or empty."""
+        self.folder = folder
+
+    def path(self, version: int) -> Path:
+        """Where the root of a version lies."""
+        return self.folder / f"{version}.root.json"
+
+    def versions(self) -> list[int]:
+        """Whose files are there, ascending."""
+        names = (path.name.partition(".")[0] for path in self.folder.glob("*.root.json"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def content(self, version: int) -> bytes:
+        """A file, as it is.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        try:
+            with self.path(version).open("rb") as stream:
+                return stream.read(MAX_ROOT_BYTES + 1)
+        except OSError as error:
+            raise InputError(f"{self.path(version)}: no root can be read there ({error.strerror})") from error
+
+    def chain(self) -> list[Root]:
+        """The roots that count, oldest first, each verified against the one before; a draft at the end does not.
+
+        Raises:
+            InputError: one of them does not follow from the one before, though there are later ones.
+        """
+        found: list[Root] = []
+        versions = self.versions()
+        for version in versions:
+            try:
+                content = self.content(version)
+                found.append(found[-1].successor(content) if found else Root.from_bytes(content))
+            except RootError as error:
+                if version == versions[-1]:
+                    break
+                raise InputError(f"{self.path(version)}: {error}") from error
+        return found
+
+    @property
+    def draft(self) -> int | None:
+        """The version of a newest file that does not count yet; None where there is none."""
+        versions, chain = self.versions(), self.chain()
+        newest = chain[-1].version if chain else 0
+        return versions[-1] if versions and versions[-1] > newest else None
+
+    def take(self, chain: list[Root]) -> None:
+        """Publish roots into this folder, oldest first; those that are there stay.
+
+        Raises:
+            InputError: another root of one of these versions is there; a root that was published is never changed.
+        """
+        for root in chain:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            content, place = root.content or b"", self.path(root.version)
+            if not place.exists():
+                write_atomically(place, content)
+            elif place.read_bytes() != content:
+                raise InputError(
+                    f"{place}: another root of version {root.version} was published; a root never changes, the "
+                    "next one is made with: fedboard keys rotate"
+                )

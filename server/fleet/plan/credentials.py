@@ -8,8 +8,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.keys.roots import QUESTIONS
+from fedboard.common.keys.roots import QUESTIONS, RootFolder
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings

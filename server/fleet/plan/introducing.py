@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import RootFolder
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings

@@ -8,10 +8,9 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.ed25519_keys import write_pair
-from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.keys.roots import Role
+from fedboard.common.keys.roots import Role, RootFolder
 from fedboard.server.fleet.plan.state_folder import KeysFolder
-from fedboard.server.operating.roots.drafting import USUAL_DAYS, Terms, drafted, signed_by
+from fedboard.server.operating.drafting import USUAL_DAYS, Terms, drafted, signed_by
 from fedboard.server.tls import make_authority, make_server_certificate
 
 HOLDER = "holder.key"

@@ -16,13 +16,20 @@ from fedboard.common.reports.json_values import JsonObject, object_or_empty
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
 from fedboard.common.reports.wording import byte_count, duration
 from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.server.operating.report.account import Account, Booked, Rounds, Spending, next_round
-from fedboard.server.operating.report.log_lines import lines_of, number_of
+from fedboard.server.operating.report.budget import (
+    Account,
+    Booked,
+    Rounds,
+    Spending,
+    epsilon_chart,
+    next_round,
+    release_table,
+    round_table,
+)
 from fedboard.server.operating.report.page import LIVE_POLICY, render
 from fedboard.server.operating.report.run_files import RunFiles
 from fedboard.server.operating.report.seal import FAILED, Sealing
-from fedboard.server.operating.report.tables import epsilon_chart, release_table, round_table
-from fedboard.server.operating.run_fares import LOST, PLANNED
+from fedboard.server.operating.run_fares import LOST, PLANNED, lines_of, number_of
 from fedboard.server.publication import BoardStore
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from fedboard.server.publication import BoardStore, require_same_history
 
 if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
     from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.boards.chain import Link
+    from fedboard.common.boards.manifest import Link
 
 PASSED, FAILED, OPEN = "passed", "failed", "open"
 _SHARE = 1 / 2000

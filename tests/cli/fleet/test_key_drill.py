@@ -18,7 +18,7 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key_id
 from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
-from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
 from tests.cli.fleet.key_drill import Drill, command, done

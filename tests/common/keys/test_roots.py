@@ -14,10 +14,18 @@ from tuf.api.metadata import Root as TufRoot
 
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.keys.canonical_json import canonical_json
-from fedboard.common.keys.roots import BOARDS, QUESTIONS, ROOT, Role, Root, RootError, tuf_key_id
+from fedboard.common.keys.roots import (
+    BOARDS,
+    QUESTIONS,
+    ROOT,
+    Role,
+    Root,
+    RootError,
+    canonical_json,
+    tuf_key_id,
+)
 from fedboard.common.keys.validity import is_utc_text
-from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from tests.common.boards.boards import signed_by_hand
 
 _VALUES = st.recursive(

@@ -9,8 +9,6 @@ from typing import Any, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.canonical_json import canonical_json
-from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import (
     BOARDS,
     MOST_KEYS,
@@ -22,7 +20,9 @@ from fedboard.common.keys.roots import (
     WITNESSES,
     Role,
     Root,
+    RootFolder,
     SignedRoot,
+    canonical_json,
     tuf_key,
     tuf_key_id,
 )
