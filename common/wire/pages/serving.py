@@ -51,10 +51,6 @@ class Source(Protocol):
         """Cheap; another one means that there may be news."""
         ...
 
-    def is_due(self) -> bool:
-        """Whether something that ``page`` has put off can be done now."""
-        ...
-
     def page(self) -> str:
         """The whole page as it is now, in HTML. Never raises: what cannot be read is told, too."""
         ...
@@ -100,7 +96,7 @@ class Newest:
 
     def _write(self) -> None:
         seen = self._source.signature()  # before reading: what changes meanwhile is seen next time
-        if self._told[0] and seen == self._seen and not self._source.is_due():
+        if self._told[0] and seen == self._seen:
             return
         self._seen, began = seen, time.thread_time()
         text = self._source.page()

@@ -21,9 +21,6 @@ class Told:
     def signature(self) -> object:
         return json.dumps(self.state)
 
-    def is_due(self) -> bool:
-        return False
-
     def page(self) -> str:
         self.reads += 1
         return json.dumps(self.state)
