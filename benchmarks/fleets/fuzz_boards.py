@@ -1,7 +1,6 @@
 """What publishers, mirrors and witnesses show: boards packed and not, certificates, manifests, chains, roots."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from io import BytesIO
 
@@ -15,15 +14,20 @@ from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.common.board import Board
 from fedboard.common.boards import boards_pb2
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
-from fedboard.common.boards.chain import Link, contradict, require_next
-from fedboard.common.boards.manifest import BoardFile, Manifest, SignedManifest
+from fedboard.common.boards.manifest import (
+    BoardFile,
+    Link,
+    Manifest,
+    SignedManifest,
+    contradict,
+    require_next,
+)
 from fedboard.common.boards.packing import pack, unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.keys.canonical_json import canonical_json
-from fedboard.common.keys.roots import Root, RootError, SignedRoot, tuf_key, tuf_key_id
+from fedboard.common.keys.roots import Role, Root, RootError, SignedRoot, root_document, root_text
 from fedboard.common.protection import Protection
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import publish_into
@@ -216,32 +220,28 @@ def _roots() -> dict[str, Target]:
     def next_root(content: bytes) -> object:
         """Signed again, where it can be, by the holder of the keys."""
         try:
-            document = json.loads(content)
-            signed = _KEY.sign(canonical_json(document["signed"])).hex()
-            document["signatures"][0]["sig"] = signed
-            content = json.dumps(document).encode()
+            raw, text = _KEY.public_key().public_bytes_raw(), content.decode()
+            signed = _KEY.sign(b"fedboard-root-1\0" + content)
+            content = root_document(text, {raw: signed})
         except Exception:  # mutants are anything
-            signed = ""
+            signed = b""
         found = first.successor(content)
         return found.roles, found.is_current(), signed
 
     return {
-        "reader/root": Target(next_root, (RootError,), roots[1:], "json"),
+        "reader/root": Target(next_root, (RootError,), (_said(2).encode(),), "json"),
         "reader/pinned-root": Target(SignedRoot.from_bytes, (RootError,), roots, "json"),
     }
 
 
 def _root(version: int) -> bytes:
-    raw = _KEY.public_key().public_bytes_raw()
-    role = {"keyids": [tuf_key_id(raw)], "threshold": 1}
-    signed = {
-        "_type": "root",
-        "spec_version": "1.0.31",
-        "version": version,
-        "expires": "2126-01-01T00:00:00Z",
-        "keys": {tuf_key_id(raw): tuf_key(raw)},
-        "roles": dict.fromkeys(("root", "snapshot", "targets", "timestamp"), role),
-        "x-fedboard-roles": {"questions": role},
-    }
-    signature = {"keyid": tuf_key_id(raw), "sig": _KEY.sign(canonical_json(signed)).hex()}
-    return json.dumps({"signed": signed, "signatures": [signature]}).encode()
+    """What signs everything is one key."""
+    text = _said(version)
+    signature = _KEY.sign(b"fedboard-root-1\0" + text.encode())
+    return root_document(text, {_KEY.public_key().public_bytes_raw(): signature})
+
+
+def _said(version: int) -> str:
+    role = Role((_KEY.public_key().public_bytes_raw(),), 1)
+    roles = dict.fromkeys(("root", "boards", "questions"), role)
+    return root_text(version=version, expires="2126-01-01T00:00:00Z", roles=roles)

@@ -185,9 +185,8 @@ def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
 
 def _of_roots(place: Path) -> list[str]:
     from fedboard.cli.fleet.root_keys import said_of
-    from fedboard.common.keys.root_folder import RootFolder
-    from fedboard.common.keys.roots import RootError
-    from fedboard.server.operating.roots.drafting import before, standing
+    from fedboard.common.keys.roots import RootError, RootFolder
+    from fedboard.server.operating.drafting import before, standing
 
     folder = RootFolder(place)
     chain, draft = folder.chain(), folder.draft

@@ -9,7 +9,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.ed25519_keys import key_id, read_private, read_public
-from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import (
     BOARDS,
     QUESTIONS,
@@ -18,9 +17,10 @@ from fedboard.common.keys.roots import (
     Role,
     Root,
     RootError,
+    RootFolder,
     SignedRoot,
 )
-from fedboard.server.operating.roots.drafting import Terms, before, drafted, role_of, signed_by, standing
+from fedboard.server.operating.drafting import Terms, before, drafted, role_of, signed_by, standing
 
 _ASKED = {
     "holders": (ROOT, "threshold"),

@@ -11,13 +11,11 @@ from pathlib import Path
 
 from fedboard.client.boards.cache import SEEN, BoardCache
 from fedboard.client.boards.retrying import PASSING, Patience, allowed_seconds
-from fedboard.client.boards.seen import Seen, continues_ledger, has_ledger
+from fedboard.client.boards.seen import Seen, Trust, continues_ledger, has_ledger
 from fedboard.client.boards.sources import BoardSource, TellingSource
-from fedboard.client.boards.trust import Trust
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.manifest import BoardFile, Link, Manifest
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError

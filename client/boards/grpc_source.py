@@ -6,7 +6,6 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.client.boards.authority import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import Cosignature, SignedManifest
 from fedboard.common.boards.boards_pb2 import (
@@ -30,6 +29,7 @@ from fedboard.common.boards.methods import (
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.witnesses import MOST_COSIGNATURES
 from fedboard.common.keys.roots import MOST_KEYS
+from fedboard.common.wire.certificate_dates import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 
 _CODES = {
     grpc.StatusCode.NOT_FOUND: FeedCode.NOT_FOUND,

@@ -11,13 +11,11 @@ from typing import TypeVar
 import numpy as np
 
 from fedboard.client.boards.retrying import PASSING, Patience
-from fedboard.client.boards.seen import continues_ledger, has_ledger
+from fedboard.client.boards.seen import Trust, continues_ledger, has_ledger
 from fedboard.client.boards.sources import BoardSource
-from fedboard.client.boards.trust import Trust
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
-from fedboard.common.boards.chain import Link, back_from
-from fedboard.common.boards.manifest import Manifest
+from fedboard.common.boards.manifest import Link, Manifest, back_from
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError

@@ -13,11 +13,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, cast, runtime_checkable
+from typing import IO, Any, Protocol, cast, runtime_checkable
 
-from fedboard.client.boards.authority import OUT_OF_DATE, read_authority
 from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
 from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
@@ -27,6 +27,7 @@ from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.keys.roots import MAX_ROOT_BYTES
 from fedboard.common.wire.addresses import is_address, parse_address
+from fedboard.common.wire.certificate_dates import OUT_OF_DATE, read_authority
 
 
 class BoardSource(Protocol):
@@ -106,7 +107,34 @@ def _require_web_address(place: str) -> None:
         )
 
 
-class HttpSource:
+class _MirrorSource:
+    """A mirror's files, wherever they lie."""
+
+    def _opened(self, name: str, size: int = 0, offset: int = 0) -> AbstractContextManager[IO[bytes]]:
+        """A file of the mirror, of which so many bytes may come, from an offset on."""
+        raise NotImplementedError
+
+    def manifest(self, digest: str | None = None) -> SignedManifest:
+        """``latest.json``, or another one."""
+        with self._opened(LATEST if digest is None else manifest_name(digest)) as stream:
+            return SignedManifest.from_bytes(stream.read(2 * MAX_MANIFEST_BYTES + 1))
+
+    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
+        """From its file."""
+        with self._opened(file_name(manifest.file.sha256), manifest.file.size - offset, offset) as stream:
+            while piece := stream.read(CHUNK_BYTES):
+                yield piece
+
+    def root(self, version: int) -> bytes:
+        """From its file."""
+        with self._opened(root_name(version)) as stream:
+            return bytes(stream.read(MAX_ROOT_BYTES + 1))
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class HttpSource(_MirrorSource):
     """A mirror on a web server, with or without support for ranges."""
 
     def __init__(self, place: str, *, authority: Path | None = None, seconds: float = 30.0) -> None:
@@ -114,38 +142,16 @@ class HttpSource:
         context = ssl.create_default_context(cadata=None if authority is None else read_authority(authority))
         self._opener = urllib.request.build_opener(_InTime(context=context), _NoRedirectDown())
 
-    def manifest(self, digest: str | None = None) -> SignedManifest:
-        """``latest.json``, or another one."""
-        name = LATEST if digest is None else manifest_name(digest)
-        with _http_failures(), self._open(name) as answer:
-            return SignedManifest.from_bytes(answer.read(2 * MAX_MANIFEST_BYTES + 1))
-
-    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
+    @contextlib.contextmanager
+    def _opened(self, name: str, size: int = 0, offset: int = 0) -> Iterator[IO[bytes]]:
         """By a request for a range; where the server sends the whole file, what is known is skipped."""
-        allowed = allowed_seconds(manifest.file.size - offset, self._seconds)
-        with _http_failures(), self._open(file_name(manifest.file.sha256), allowed, offset=offset) as answer:
+        request = _Request(f"{self._place}/{name}", headers={"Range": f"bytes={offset}-"} if offset else {})
+        request.allowed = allowed_seconds(size, self._seconds)
+        with _http_failures(), self._opener.open(request, timeout=self._seconds) as answer:
             skip = offset if answer.status != http.client.PARTIAL_CONTENT else 0
-            while skip > 0:
-                skipped = len(answer.read(min(skip, CHUNK_BYTES)))
-                if not skipped:
-                    return
+            while skip > 0 and (skipped := len(answer.read(min(skip, CHUNK_BYTES)))):
                 skip -= skipped
-            while piece := answer.read(CHUNK_BYTES):
-                yield piece
-
-    def root(self, version: int) -> bytes:
-        """From its file."""
-        with _http_failures(), self._open(root_name(version)) as answer:
-            return bytes(answer.read(MAX_ROOT_BYTES + 1))
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-    def _open(self, name: str, allowed: float | None = None, *, offset: int = 0) -> Any:
-        headers = {"Range": f"bytes={offset}-"} if offset else {}
-        request = _Request(f"{self._place}/{name}", headers=headers)
-        request.allowed = allowed or self._seconds
-        return self._opener.open(request, timeout=self._seconds)
+            yield answer
 
 
 class _Request(urllib.request.Request):
@@ -189,32 +195,20 @@ class _InTime(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
         return super().do_open(timed, req, **more)
 
 
-class FolderSource:
+class FolderSource(_MirrorSource):
     """A mirror's folder, on this machine or mounted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def manifest(self, digest: str | None = None) -> SignedManifest:
-        """``latest.json``, or another one."""
-        name = LATEST if digest is None else manifest_name(digest)
-        with _file_failures(), (self._folder / name).open("rb") as stream:
-            return SignedManifest.from_bytes(stream.read(2 * MAX_MANIFEST_BYTES + 1))
-
-    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
-        """From the file."""
-        with _file_failures(), (self._folder / file_name(manifest.file.sha256)).open("rb") as stream:
-            stream.seek(offset)
-            while piece := stream.read(CHUNK_BYTES):
-                yield piece
-
-    def root(self, version: int) -> bytes:
-        """From its file."""
-        with _file_failures(), (self._folder / root_name(version)).open("rb") as stream:
-            return stream.read(MAX_ROOT_BYTES + 1)
-
-    def close(self) -> None:
-        """Nothing is held."""
+    @contextlib.contextmanager
+    def _opened(self, name: str, size: int = 0, offset: int = 0) -> Iterator[IO[bytes]]:
+        try:
+            with (self._folder / name).open("rb") as stream:
+                stream.seek(offset)
+                yield stream
+        except OSError as error:
+            raise FeedRefusedError(FeedCode.NOT_FOUND) from error
 
 
 class _NoRedirectDown(urllib.request.HTTPRedirectHandler):
@@ -248,11 +242,3 @@ def _why_unreached(reason: object) -> FeedCode:
         return FeedCode.UNREACHABLE
     out_of_date = reason.verify_message.rstrip(".") in OUT_OF_DATE
     return FeedCode.EXPIRED if out_of_date else FeedCode.UNTRUSTED
-
-
-@contextlib.contextmanager
-def _file_failures() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise FeedRefusedError(FeedCode.NOT_FOUND) from error

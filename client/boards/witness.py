@@ -20,7 +20,7 @@ from fedboard.client.boards.grpc_source import channel_to, grpc_failures, signed
 from fedboard.common.boards.board_signature import Cosignature, SignedManifest
 from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
 from fedboard.common.boards.boards_pb2 import CosignReply, CosignRequest, PendingManifest, PendingRequest
-from fedboard.common.boards.chain import Link, contradict, require_next
+from fedboard.common.boards.manifest import Link, contradict, require_next
 from fedboard.common.boards.methods import COSIGN, MAX_PENDING_BYTES, PENDING, method
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import cosigned

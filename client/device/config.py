@@ -200,8 +200,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
         witnesses = self.witnesses
         if witnesses is None:
             return None
-        from fedboard.client.boards.seen import CosignedBoards
-        from fedboard.client.boards.trust import Trust
+        from fedboard.client.boards.seen import CosignedBoards, Trust
         from fedboard.common.boards.board_signature import PinnedKey
 
         if self.board.public_key is not None:  # a root that they have signed may have named others

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from fedboard.client.boards.seen import Trust
+from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses
@@ -21,8 +23,8 @@ from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PinnedServer
 
 if TYPE_CHECKING:  # a device that has pinned a key asks nobody for roots
+    from fedboard.client.boards.seen import Trust
     from fedboard.client.boards.sources import BoardSource
-    from fedboard.client.boards.trust import Trust
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +57,7 @@ class FollowedServer:
 
     def __post_init__(self) -> None:
         """Take up what is remembered."""
-        from fedboard.client.boards.trust import Trust
+        from fedboard.client.boards.seen import Trust
 
         self._trust = Trust(self.pinned, self.kept)
 
@@ -143,7 +145,6 @@ def server_of(
     """
     if not _is_json(path):
         return PinnedServer.read(path)
-    from fedboard.client.boards.sources import open_source
 
     pinned = PinnedKey.read(path, witnesses=witnesses)
     if QUESTIONS not in pinned.root.roles:

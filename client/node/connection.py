@@ -18,8 +18,8 @@ from typing import Any, Final
 
 import grpc
 
-from fedboard.client.boards.authority import OUT_OF_DATE
 from fedboard.common.errors import FedboardError
+from fedboard.common.wire.certificate_dates import OUT_OF_DATE
 from fedboard.common.wire.devices import (
     CHUNK_BYTES,
     MAX_REPLY_BYTES,

@@ -18,7 +18,6 @@ import grpc
 from cryptography import x509
 from google.protobuf.message import Message
 
-from fedboard.client.boards.authority import NOT_VOUCHED_FOR
 from fedboard.client.device.config import load_device
 from fedboard.client.device.new_device import make_device
 from fedboard.client.private_files import write_private
@@ -28,6 +27,7 @@ from fedboard.common.keys.ed25519_keys import KeyPair, public_pem
 from fedboard.common.keys.roots import QUESTIONS as ASKING
 from fedboard.common.keys.roots import Root
 from fedboard.common.keys.roster import IdentityKey
+from fedboard.common.wire.certificate_dates import NOT_VOUCHED_FOR
 from fedboard.common.wire.devices import DeviceKey, Method
 from fedboard.common.wire.devices_pb2 import IntroduceReply, IntroduceRequest, JoinReply, JoinRequest
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction, Invitation, JoinRefusal

@@ -18,8 +18,7 @@ from fedboard.client.page.installing import ICON, manifest_name, worker_name, wr
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.wire.pages.filling import as_data, base_style, filled, source_hash
-from fedboard.common.wire.pages.joining import joined_script
+from fedboard.common.wire.pages.filling import as_data, base_style, filled, joined_script, source_hash
 
 _HOST = re.compile(r"[\w.-]+(?::\d+)?|\[[0-9a-fA-F:.]+\](?::\d+)?", re.ASCII)
 _NOWHERE = "'none'"

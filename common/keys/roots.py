@@ -1,37 +1,35 @@
 """Root documents: which keys sign what, how many of them it takes, and how readers get from one to the next.
 
-A root is a ``root.json`` of The Update Framework (TUF). Root N+1 counts only if a threshold of root N's keys and a
-threshold of its own have signed it, so whoever has one root can follow the chain to the newest, however long she
-was away, and a key that is left out of the next root signs nothing any more. Boards are signed by the keys of the
-role ``targets``; the roles ``questions`` and ``witnesses`` are a field of our own beside TUF's four, which its
-clients leave alone. Who has pinned witnesses believes a root that names others only if enough of the pinned ones
-have signed it too: the holders of the root alone cannot choose who watches.
+Root N+1 counts only if a threshold of root N's keys and a threshold of its own have signed it, so whoever has one
+root can follow the chain to the newest, however long she was away, and a key that is left out of the next root
+signs nothing any more. Who has pinned witnesses believes a root that names others only if enough of the pinned ones
+have signed it too: the holders of the root alone cannot choose who watches. These are the rules of The Update
+Framework (TUF), 5.3 and 6.1, over a document like a manifest: JSON that is signed as bytes.
 
 Whoever has pinned a single key has pinned the root of version 1 in which that key is all there is.
 
-Reference: the TUF specification 1.0, sections 4.3 (root.json), 5.3 (update the root role) and 6.1.
+A folder has ``1.root.json``, ``2.root.json`` and so on, each signed by keys of the one before.
 """
 
-import hashlib
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import Annotated, Final, Literal
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedboard.common.errors import FedboardError
-from fedboard.common.keys.canonical_json import canonical_json
+from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.files import write_atomically
 from fedboard.common.keys.ed25519_keys import has_signed
 from fedboard.common.keys.validity import Clock, is_current, is_utc_text
 
-ROOT, BOARDS, QUESTIONS, WITNESSES = "root", "targets", "questions", "witnesses"
+ROOT, BOARDS, QUESTIONS, WITNESSES = "root", "boards", "questions", "witnesses"
 """Roles: who signs the next root, boards, and questions to devices, and who cosigns manifests."""
-TUF_ROLES: Final = ("root", "snapshot", "targets", "timestamp")
-OWN_ROLES: Final = "x-fedboard-roles"
-"""The field for roles that TUF does not have."""
-SPEC_VERSION: Final = "1.0.31"
+_FORMAT: Final = "fedboard-root-1"
+_DOMAIN: Final = _FORMAT.encode() + b"\0"
+_KEY_BYTES: Final = 32
 MAX_ROOT_BYTES: Final = 1 << 16
 """Most bytes of a root that are read."""
 MOST_ROOTS: Final = 1024
@@ -84,7 +82,7 @@ class Root:
     def of_key(cls, key: Ed25519PublicKey) -> "Root":
         """The root of version 1 of whoever has pinned one key: it signs everything, also the next root."""
         role = Role((key.public_bytes_raw(),), 1)
-        return cls(version=1, expires=None, roles=dict.fromkeys(TUF_ROLES, role), content=None)
+        return cls(version=1, expires=None, roles={ROOT: role, BOARDS: role}, content=None)
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "Root":
@@ -138,35 +136,21 @@ class Root:
         return self.expires is None or is_current(signed=None, expires=self.expires, clock=clock)
 
 
-class _Key(msgspec.Struct, frozen=True):
-    keytype: str
-    scheme: str
-    keyval: dict[str, str]
-
-
-class _Role(msgspec.Struct, frozen=True):
-    keyids: list[str]
+class _Role(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    keys: tuple[str, ...]
     threshold: int
 
 
-class _Signed(msgspec.Struct, frozen=True, rename={"type_": "_type", "own_roles": OWN_ROLES}):
-    type_: str
-    spec_version: str
-    version: int
+class _Content(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    format: Literal["fedboard-root-1"]
+    version: Annotated[int, msgspec.Meta(ge=1, lt=1 << 31)]
     expires: str
-    keys: dict[str, _Key]
-    roles: dict[str, _Role]
-    own_roles: dict[str, _Role] = {}
+    roles: dict[Literal["root", "boards", "questions", "witnesses"], _Role]
 
 
-class _Signature(msgspec.Struct, frozen=True):
-    keyid: str
-    sig: str
-
-
-class _Document(msgspec.Struct, frozen=True):
-    signed: _Signed
-    signatures: list[_Signature]
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    content: str
+    signatures: dict[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,10 +158,10 @@ class SignedRoot:
     """A root document as it came, read but not trusted."""
 
     root: Root
-    message: bytes
-    """The canonical form of what is signed."""
-    signatures: Mapping[str, bytes]
-    """By the id of the key that they claim to be of."""
+    text: str
+    """What is signed."""
+    signatures: Mapping[bytes, bytes]
+    """By the public key that they claim to be of."""
 
     @classmethod
     def from_bytes(cls, content: bytes) -> "SignedRoot":
@@ -189,18 +173,21 @@ class SignedRoot:
         if len(content) > MAX_ROOT_BYTES:
             raise RootError(f"a root of more than {MAX_ROOT_BYTES} bytes is not read")
         try:
-            plain = msgspec.json.decode(content, type=dict[str, Any])
-            document = msgspec.convert(plain, type=_Document)
-            message = canonical_json(plain["signed"])
-            signatures = {one.keyid: bytes.fromhex(one.sig) for one in document.signatures}
-            if len(signatures) != len(document.signatures):
-                raise ValueError("two signatures under one id")
-            roles = _roles(document.signed)
-        except (msgspec.DecodeError, msgspec.ValidationError, ValueError, KeyError, RecursionError) as error:
-            raise RootError("this is no root document that can be read (TUF's root.json, Ed25519)") from error
-        signed = document.signed
-        root = Root(version=signed.version, expires=signed.expires, roles=roles, content=content)
-        return cls(root=root, message=message, signatures=signatures)
+            document = msgspec.json.decode(content, type=_Document)
+            said = msgspec.json.decode(document.content, type=_Content)
+            signatures = {_raw(key): bytes.fromhex(one) for key, one in document.signatures.items()}
+            roles: dict[str, Role] = {name: _role(role) for name, role in said.roles.items()}
+            if not {ROOT, BOARDS} <= set(roles) or not is_utc_text(said.expires):
+                raise ValueError("not who signs roots and boards, or not until when")
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise RootError("this is no root document that can be read") from error
+        root = Root(version=said.version, expires=said.expires, roles=roles, content=content)
+        return cls(root=root, text=document.content, signatures=signatures)
+
+    @property
+    def message(self) -> bytes:
+        """What its holders sign: no other signature of theirs passes for it."""
+        return _DOMAIN + self.text.encode()
 
     def is_signed_by(self, role: Role) -> bool:
         """Whether enough keys of a role have signed it; each signature counts for the key that it names alone."""
@@ -208,45 +195,105 @@ class SignedRoot:
 
     def signers(self, role: Role) -> list[bytes]:
         """The keys of a role that have signed it."""
-        named = {key: self.signatures.get(tuf_key_id(key)) for key in role.keys}
+        named = {key: self.signatures.get(key) for key in role.keys}
         return [key for key, one in named.items() if one and has_signed(key, one, self.message)]
 
 
-def tuf_key(key: bytes) -> dict[str, Any]:
-    """A public key of 32 bytes as TUF writes it."""
-    return {"keytype": "ed25519", "scheme": "ed25519", "keyval": {"public": key.hex()}}
+def root_text(*, version: int, expires: str, roles: Mapping[str, Role]) -> str:
+    """What a root says, as it is signed."""
+    said = {
+        name: _Role(tuple(key.hex() for key in role.keys), role.threshold) for name, role in roles.items()
+    }
+    content = {"format": _FORMAT, "version": version, "expires": expires, "roles": said}
+    return msgspec.json.encode(content).decode()
 
 
-def tuf_key_id(key: bytes) -> str:
-    """Its id in TUF documents: SHA-256 of its canonical form, 64 digits."""
-    return hashlib.sha256(canonical_json(tuf_key(key))).hexdigest()
+def root_document(text: str, signatures: Mapping[bytes, bytes]) -> bytes:
+    """The file of a root."""
+    signed = {key.hex(): one.hex() for key, one in sorted(signatures.items())}
+    return msgspec.json.format(msgspec.json.encode(_Document(text, signed)), indent=1) + b"\n"
 
 
-def _roles(signed: _Signed) -> dict[str, Role]:
-    sound = (
-        signed.type_ == "root"
-        and signed.spec_version.split(".")[0] == SPEC_VERSION.split(".")[0]
-        and 1 <= signed.version < 1 << 31
-        and is_utc_text(signed.expires)
-        and set(signed.roles) == set(TUF_ROLES)
-        and set(signed.own_roles) <= {QUESTIONS, WITNESSES}
-    )
-    if not sound:
-        raise ValueError("not a root of TUF 1")
-    keys = {keyid: _key(keyid, key) for keyid, key in signed.keys.items()}
-    return {name: _role(role, keys) for name, role in {**signed.roles, **signed.own_roles}.items()}
-
-
-def _key(keyid: str, key: _Key) -> bytes:
-    raw = bytes.fromhex(key.keyval.get("public", ""))
-    kind = (key.keytype, key.scheme, set(key.keyval), len(raw))
-    if kind != ("ed25519", "ed25519", {"public"}, 32) or tuf_key_id(raw) != keyid:
-        raise ValueError("a key of another kind, or under another id than its own")
+def _raw(text: str) -> bytes:
+    raw = bytes.fromhex(text)
+    if len(raw) != _KEY_BYTES or raw.hex() != text:
+        raise ValueError("a key is 64 hexadecimal digits")
     return raw
 
 
-def _role(role: _Role, keys: Mapping[str, bytes]) -> Role:
-    raw = tuple(keys[keyid] for keyid in role.keyids)
+def _role(role: _Role) -> Role:
+    raw = tuple(map(_raw, role.keys))
     if len(set(raw)) != len(raw) or not 1 <= role.threshold <= len(raw) <= MOST_KEYS:
         raise ValueError("a role with no keys, a key twice, or a threshold that it cannot reach")
     return Role(raw, role.threshold)
+
+
+class RootFolder:
+    """The chain of a fleet's roots on a disk. The newest file may be a draft that too few have signed yet."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use a folder, which may be missing or empty."""
+        self.folder = folder
+
+    def path(self, version: int) -> Path:
+        """Where the root of a version lies."""
+        return self.folder / f"{version}.root.json"
+
+    def versions(self) -> list[int]:
+        """Whose files are there, ascending."""
+        names = (path.name.partition(".")[0] for path in self.folder.glob("*.root.json"))
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def content(self, version: int) -> bytes:
+        """A file, as it is.
+
+        Raises:
+            InputError: it cannot be read.
+        """
+        try:
+            with self.path(version).open("rb") as stream:
+                return stream.read(MAX_ROOT_BYTES + 1)
+        except OSError as error:
+            raise InputError(f"{self.path(version)}: no root can be read there ({error.strerror})") from error
+
+    def chain(self) -> list[Root]:
+        """The roots that count, oldest first, each verified against the one before; a draft at the end does not.
+
+        Raises:
+            InputError: one of them does not follow from the one before, though there are later ones.
+        """
+        found: list[Root] = []
+        versions = self.versions()
+        for version in versions:
+            try:
+                content = self.content(version)
+                found.append(found[-1].successor(content) if found else Root.from_bytes(content))
+            except RootError as error:
+                if version == versions[-1]:
+                    break
+                raise InputError(f"{self.path(version)}: {error}") from error
+        return found
+
+    @property
+    def draft(self) -> int | None:
+        """The version of a newest file that does not count yet; None where there is none."""
+        versions, chain = self.versions(), self.chain()
+        newest = chain[-1].version if chain else 0
+        return versions[-1] if versions and versions[-1] > newest else None
+
+    def take(self, chain: list[Root]) -> None:
+        """Publish roots into this folder, oldest first; those that are there stay.
+
+        Raises:
+            InputError: another root of one of these versions is there; a root that was published is never changed.
+        """
+        for root in chain:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            content, place = root.content or b"", self.path(root.version)
+            if not place.exists():
+                write_atomically(place, content)
+            elif place.read_bytes() != content:
+                raise InputError(
+                    f"{place}: another root of version {root.version} was published; a root never changes, the "
+                    "next one is made with: fedboard keys rotate"
+                )

@@ -20,6 +20,7 @@ from typing import ClassVar, Final
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
@@ -79,14 +80,8 @@ class Question:
     @cached_property
     def content(self) -> bytes:
         """The message."""
-        fields = {
-            "run": self.run,
-            "round": self.round,
-            "protocol": self.protocol,
-            "form": self.form,
-            "private_noise": self.private_noise,
-            "reply_key": self.reply_key.hex(),
-        }
+        fields = {name: getattr(self, name) for name in _Fields.__struct_fields__}
+        fields |= {"reply_key": self.reply_key.hex()}
         board = np.frombuffer(self.board.to_bytes(), dtype=np.uint8)
         return pack_frame(self.KIND, fields, {"board": board}, version=self.VERSION)
 
@@ -102,12 +97,7 @@ class Question:
         stored = frame.arrays.get("board")
         if set(frame.arrays) != {"board"} or stored is None or stored.dtype != np.uint8 or stored.ndim != 1:
             raise RefusedError(Refusal.MALFORMED)
-        try:
-            board = Board.from_bytes(stored, max_header=cls.MAX_BOARD_HEADER)
-        except InputError:
-            raise RefusedError(Refusal.BAD_BOARD) from None
-        if board.version != fields.round:
-            raise RefusedError(Refusal.WRONG_ROUND)
+        board = board_of_round(stored, version=fields.round)
         try:
             reply_key = bytes.fromhex(fields.reply_key)
         except ValueError:
@@ -120,6 +110,28 @@ class Question:
             private_noise=fields.private_noise,
             reply_key=reply_key,
         )
+
+
+def board_of_round(stored: NDArray[np.uint8], *, version: int, digest: str | None = None) -> Board:
+    """The board that a round asks about.
+
+    Args:
+        stored: its file, from a server that need not be honest.
+        version: that it must have.
+        digest: that it must have; None: any.
+
+    Raises:
+        RefusedError: it cannot be read, or is another one.
+    """
+    try:
+        board = Board.from_bytes(stored, max_header=Question.MAX_BOARD_HEADER)
+    except InputError:
+        raise RefusedError(Refusal.BAD_BOARD) from None
+    if board.version != version:
+        raise RefusedError(Refusal.WRONG_ROUND)
+    if digest is not None and board.digest != digest:
+        raise RefusedError(Refusal.WRONG_BOARD)
+    return board
 
 
 class _AnswerFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -156,15 +168,9 @@ class Answer:
     def to_bytes(self, *, n_items: int) -> bytes:
         """The message as it travels."""
         form, arrays = arrays_of(self.message)
-        fields = {
-            "run": self.run,
-            "round": self.round,
-            "board_digest": self.board_digest,
-            "form": form,
-            "n_users": self.n_users,
-            "n_items": n_items,
-            "first_row": self.first_row,
-        }
+        given = {"form": form, "n_items": n_items}
+        names = _AnswerFields.__struct_fields__
+        fields = {name: given[name] if name in given else getattr(self, name) for name in names}
         return pack_frame(self.KIND, fields, arrays)
 
     @classmethod

@@ -15,9 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.board import Board
-from fedboard.common.errors import InputError
-from fedboard.common.rounds.question import Answer, Question, refused_in
+from fedboard.common.rounds.question import Answer, Question, board_of_round, refused_in
 from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
@@ -86,17 +84,9 @@ class StepMessage:
 
     def to_bytes(self) -> bytes:
         """The message as it travels."""
-        fields = {
-            "run": self.run,
-            "round": self.round,
-            "board_digest": self.board_digest,
-            "session": self.session.hex(),
-            "number": self.number,
-            "protocol": self.protocol,
-            "parameters": dict(self.parameters),
-            "private_noise": self.private_noise,
-            "reply_key": self.reply_key.hex(),
-        }
+        fields = {name: getattr(self, name) for name in _Fields.__struct_fields__}
+        fields |= {"session": self.session.hex(), "parameters": dict(self.parameters)}
+        fields |= {"reply_key": self.reply_key.hex()}
         message = np.frombuffer(self.message, dtype=np.uint8)
         return pack_frame(self.KIND, fields, {"message": message}, version=self.VERSION)
 
@@ -115,18 +105,8 @@ class StepMessage:
             raise RefusedError(Refusal.MALFORMED) from None
         if len(session) != SESSION_BYTES or not 0 <= fields.number < _MOST_STEPS or fields.round < 0:
             raise RefusedError(Refusal.MALFORMED)
-        return cls(
-            run=fields.run,
-            round=fields.round,
-            board_digest=fields.board_digest,
-            session=session,
-            number=fields.number,
-            protocol=fields.protocol,
-            parameters=fields.parameters,
-            private_noise=fields.private_noise,
-            reply_key=reply_key,
-            message=_only_bytes(frame, "message"),
-        )
+        stated = msgspec.structs.asdict(fields) | {"session": session, "reply_key": reply_key}
+        return cls(**stated, message=_only_bytes(frame, "message"))
 
     def question(self, board: bytes) -> Question:
         """The question that this step and the board beside it make.
@@ -137,21 +117,13 @@ class StepMessage:
         Raises:
             RefusedError: the board cannot be read, or is not the one that the step names.
         """
-        try:
-            read = Board.from_bytes(
-                np.frombuffer(board, dtype=np.uint8), max_header=Question.MAX_BOARD_HEADER
-            )
-        except InputError:
-            raise RefusedError(Refusal.BAD_BOARD) from None
-        if read.version != self.round:
-            raise RefusedError(Refusal.WRONG_ROUND)
-        if read.digest != self.board_digest:
-            raise RefusedError(Refusal.WRONG_BOARD)
         return Question(
             run=self.run,
             protocol=self.protocol,
             form="",
-            board=read,
+            board=board_of_round(
+                np.frombuffer(board, dtype=np.uint8), version=self.round, digest=self.board_digest
+            ),
             private_noise=self.private_noise,
             reply_key=self.reply_key,
         )

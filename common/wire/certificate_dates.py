@@ -1,5 +1,9 @@
-"""Whether X.509 certificates are valid today: "not trusted" alone sends people looking in the wrong place."""
+"""Whether X.509 certificates are valid today: "not trusted" alone sends people looking in the wrong place.
 
+The authority that vouches for the certificate of a server.
+"""
+
+import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -38,3 +42,36 @@ def _problem(certificates: Sequence[x509.Certificate], now: datetime) -> str | N
         return f"expired on {max(ended):%Y-%m-%d %H:%M} UTC"
     begins = min(held.not_valid_before_utc for held in certificates)
     return f"is not valid before {begins:%Y-%m-%d %H:%M} UTC; is the clock of this machine right?"
+
+
+OUT_OF_DATE = ("certificate has expired", "certificate is not yet valid")
+"""What OpenSSL and BoringSSL say of a certificate that would be trusted on another day."""
+NOT_VOUCHED_FOR = ("certificate_verify_failed", "hostname verification", "peer certificate")
+"""What gRPC writes of a certificate that it does not take; it has no status of its own for that."""
+_WANTED = (
+    "--authority, authority of [server] and ca_certificate of [boards] name the certificate of an authority "
+    "in PEM form"
+)
+
+
+def read_authority(path: Path) -> str:
+    """Read the certificate of an authority, or several.
+
+    Args:
+        path: PEM file.
+
+    Returns:
+        Its text.
+
+    Raises:
+        InputError: no certificate can be read there, or it has expired.
+    """
+    try:
+        content = path.read_text(encoding="ascii")
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content)
+    except (ssl.SSLError, ValueError) as error:
+        raise InputError(f"{path}: {_WANTED}; this file is none") from error
+    except OSError as error:
+        raise InputError(f"{path}: {_WANTED}; this file cannot be read ({error.strerror})") from error
+    require_current(content.encode("ascii"), path, remedy="ask whoever runs the server for its new authority")
+    return content

@@ -35,7 +35,7 @@ class Panel:
 
     title: str
     lines: Mapping[str, Sequence[float | None] | Line]
-    """By name, one value for each place, None where there is none; without ``places`` and ``ticks`` each its own."""
+    """By name, one value a place, None where there is none; without ``places`` and ``ticks`` or its own."""
     places: Sequence[float] = ()
     ticks: Sequence[str] | None = None
     """Names of the places, evenly spaced; None for a scale of numbers."""

@@ -16,10 +16,8 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
 from fedboard.common.wire.item_features import MOST_FEATURES, CatalogueFeatures
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
-from fedboard.server.catalogue.listing import numbered_lines
-from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_1M, OF_20M, OF_100K
 from fedboard.server.catalogue.stored_file import StoredFile, archive, folder
-from fedboard.server.catalogue.titles import layout_of
+from fedboard.server.catalogue.titles import COLUMNS_20M, OF_1M, OF_20M, OF_100K, layout_of, numbered_lines
 
 FEWEST_ITEMS = 5
 """A label that fewer items of the catalogue carry is a name, not a feature: it is left out."""

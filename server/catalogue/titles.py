@@ -1,12 +1,67 @@
-"""Files that list the items with their titles. Public: such a file is the catalogue."""
+"""Small public tables about items, such as titles and genres: read whole, line by line, with line numbers.
 
+Such a file is the catalogue.
+"""
+
+import csv
+import io
 from dataclasses import dataclass
 from typing import Final
 
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
-from fedboard.server.catalogue.listing import numbered_lines
-from fedboard.server.catalogue.stored_file import StoredFile
+from fedboard.server.catalogue.stored_file import Place, StoredFile
+
+_MOST_BYTES, _PIECE = 1 << 30, 1 << 20
+
+
+def numbered_lines(
+    file: StoredFile, *, delimiter: str, encodings: tuple[str, ...], quoted: bool = True
+) -> list[tuple[int, list[str]]]:
+    """Cells of each line that is not empty, with its number.
+
+    Args:
+        file: the table. Public.
+        delimiter: ``,`` or a tab, where cells may be quoted; or ``|`` or ``::``, where they may not.
+        encodings: tried in this order.
+        quoted: whether cells may be quoted, with the delimiters that allow it.
+
+    Raises:
+        InputError: the file cannot be read, is text in none of the encodings, or is no table.
+    """
+    text = _decode(file, encodings)
+    if quoted and delimiter in (",", "\t"):
+        reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        try:
+            return [(reader.line_num, cells) for cells in reader if cells]
+        except csv.Error as error:
+            raise InputError(
+                f"{file.label}, line {reader.line_num}: not a table of cells ({error})."
+            ) from error
+    # Not splitlines: it also splits at characters that Latin-1 titles may contain.
+    lines = text.replace("\r\n", "\n").split("\n")
+    return [(number, line.split(delimiter)) for number, line in enumerate(lines, 1) if line]
+
+
+def _decode(file: StoredFile, encodings: tuple[str, ...]) -> str:
+    pieces, size = [], 0
+    with file.open() as stream:
+        while size <= _MOST_BYTES and (
+            piece := stream.read(_PIECE)
+        ):  # a read takes what it may take, at once
+            pieces.append(piece)
+            size += len(piece)
+    content = b"".join(pieces)
+    if size > _MOST_BYTES:
+        raise InputError(
+            f"{file.label} is larger than {_MOST_BYTES >> 20} MiB unpacked: that is no list of items."
+        )
+    for encoding in encodings:
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    raise InputError(f"{file.label} is not text in {encodings[0]}; save it in that encoding.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +135,35 @@ def _positions(file: StoredFile, header: list[str], mapping: ColumnMapping) -> t
             "name the columns for item and title with a column mapping."
         )
     return header.index(item), header.index(mapping.title)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TitlesFile:
+    """A file of titles that belongs to a format of ratings."""
+
+    name: str
+    layout: TitleLayout
+    features: bool = True
+    """Whether it says more of the items than their titles, such as their genres."""
+    above: bool = False
+    """Whether it may lie in the folder above the ratings."""
+
+    def beside(self, place: Place) -> StoredFile | None:
+        """The file, where the ratings lie at ``place``; None where it is missing."""
+        found = place.find(self.name)
+        above = StoredFile(path=place.path.resolve().parent / self.name)
+        if found is None and self.above and place.path.is_dir() and above.path.is_file():
+            return above
+        return found
+
+
+OF_100K: Final = TitlesFile(name="u.item", layout=TitleLayout(delimiter="|", encodings=("latin-1",)))
+OF_1M: Final = TitlesFile(
+    name="movies.dat", layout=TitleLayout(delimiter="::", encodings=("utf-8", "latin-1"))
+)
+"""Also of 10M: 1M is in Latin-1, 10M in UTF-8."""
+COLUMNS_20M: Final = ColumnMapping(user="userId", item="movieId", rating="rating", title="title")
+OF_20M: Final = TitlesFile(
+    name="movies.csv", layout=TitleLayout(delimiter=",", encodings=("utf-8-sig",), mapping=COLUMNS_20M)
+)
+"""Also of later ones and of "latest"."""

@@ -19,7 +19,7 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.methods import MAX_REQUEST_BYTES as LARGEST_OF_READERS
 from fedboard.common.errors import FedboardError, StorageError
 from fedboard.common.files import held_alone
-from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import RootFolder
 from fedboard.common.wire.devices import LONGEST_SECONDS, MAX_REQUEST_BYTES
 from fedboard.server.fleet.devices.enrolment import Enrolment
 from fedboard.server.fleet.devices.mailbox import Mailbox
@@ -32,13 +32,11 @@ from fedboard.server.fleet.register import Admitted, Member, Register
 from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
-from fedboard.server.operating.families import service_families
-from fedboard.server.operating.ops import start_ops
+from fedboard.server.operating.ops import service_families, start_ops
 from fedboard.server.operating.run_fares import require_few_lost
 from fedboard.server.publication import BoardStore
-from fedboard.server.publishing.mirror import publish_into
+from fedboard.server.publishing.mirror import Publisher, publish_into
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.publisher import Publisher
 from fedboard.server.publishing.service import BoardsServicer
 from fedboard.server.publishing.signing import SigningKey
 

@@ -23,7 +23,7 @@ from fedboard.common.privacy.ledger.durable import lock_writer
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey
 from fedboard.common.protocols.two_server.rules import TwoServerRules
-from fedboard.common.rounds.question import Question
+from fedboard.common.rounds.question import board_of_round
 from fedboard.common.tasks.rebuilding import rebuild_any
 from fedboard.common.wire.refusals import Refusal, RefusedError
 
@@ -238,15 +238,7 @@ class HelperRounds:
 def _read(about: bytes, board: bytes) -> tuple[str, Board]:
     """The run and the board, where they are what ``about`` names."""
     run, version, digest = _names(about)
-    try:
-        read = Board.from_bytes(np.frombuffer(board, dtype=np.uint8), max_header=Question.MAX_BOARD_HEADER)
-    except InputError:
-        raise RefusedError(Refusal.BAD_BOARD) from None
-    if read.version != version:
-        raise RefusedError(Refusal.WRONG_ROUND)
-    if read.digest != digest:
-        raise RefusedError(Refusal.WRONG_BOARD)
-    return run, read
+    return run, board_of_round(np.frombuffer(board, dtype=np.uint8), version=version, digest=digest)
 
 
 def _names(about: bytes) -> tuple[str, int, str]:

@@ -1,7 +1,13 @@
-"""How a run fares, read from its log of rounds: how many rounds were planned, made and lost, and what is spent."""
+"""How a run fares, read from its log of rounds: how many rounds were planned, made and lost, and what is spent.
 
+The log has a JSON object a line, and is read while somebody may be writing.
+"""
+
+import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import RoundsLostError
@@ -60,3 +66,28 @@ def require_few_lost(fares: Fares, *, most_lost: float) -> None:
             f"{fares.sentence}: {fares.share_lost:.0%} of its rounds are lost, and rounds.most_lost is "
             f"{most_lost:g}; rounds.jsonl says why, and a new training needs another state folder and budget"
         )
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """The lines so far; one that is being written or damaged ends them, and a file that is not there has none."""
+    found = list[dict[str, Any]]()
+    if not path.exists():
+        return found
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            break
+        if isinstance(entry, dict):
+            found.append(entry)
+    return found
+
+
+def number_of(value: Any) -> float:
+    """A finite number of a line; 0 for anything else."""
+    return float(value) if is_number(value) else 0.0
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)

@@ -11,7 +11,7 @@ from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.layout import LATEST, ROOTS
 from fedboard.common.boards.manifest import Manifest
 from fedboard.common.errors import FedboardError
-from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import RootFolder
 from fedboard.common.keys.roster import Roster
 from fedboard.common.keys.validity import DAY_SECONDS, utc_seconds
 

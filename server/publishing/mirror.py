@@ -3,10 +3,15 @@
 Files come before the manifest that names them, the manifest before the cosignatures of witnesses, and
 ``latest.json`` is last: a reader, or a crash, never meets half a board. What was signed once is never signed
 otherwise: the chain is on disk before anybody is shown its end.
+
+A thread that signs boards into a mirror as a run publishes them, and again before their signatures expire.
 """
 
 import hashlib
+import logging
+import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -14,15 +19,13 @@ from typing import Final
 import msgspec
 
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import RUN_ID_DIGITS, BoardFile, Manifest
+from fedboard.common.boards.manifest import RUN_ID_DIGITS, BoardFile, Link, Manifest
 from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.keys.roots import Root
+from fedboard.common.keys.roots import Root, RootFolder
 from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_seconds, utc_text
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protection import Protection
@@ -344,3 +347,54 @@ def _has_signed(keys: PinnedKey, signed: SignedManifest) -> bool:
     except FeedRefusedError:
         return False
     return True
+
+
+_log = logging.getLogger(__name__)
+
+
+class Publisher:
+    """Looks at a folder of boards from time to time. A board that cannot be signed stops nothing that is served."""
+
+    def __init__(self, mirror: Mirror, sign: Callable[[], object], *, poll_seconds: float = 1.0) -> None:
+        """Make ready.
+
+        Args:
+            mirror: written by this publisher alone.
+            sign: does ``publish_into`` there; it reads its key at each call, so that one that was replaced needs no
+                restart.
+            poll_seconds: between two looks.
+        """
+        self.problem: str | None = None
+        """Why the last look failed; None where it did not."""
+        self.waiting: str | None = None
+        """Which boards wait for which witnesses; None where none does. Nothing but the showing waits."""
+        self._mirror, self._sign = mirror, sign
+        self._poll_seconds = poll_seconds
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="board-publisher", daemon=True)
+
+    def start(self) -> None:
+        """Sign what is there, then go on in the background.
+
+        Raises:
+            InputError, PrivacyError, OSError: what is there cannot be signed.
+        """
+        self._sign()
+        self.waiting = self._mirror.waiting()
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop; a board that is being signed is finished first."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(self._poll_seconds):
+            try:
+                self._sign()
+                self.problem, self.waiting = None, self._mirror.waiting()
+            except (FedboardError, OSError) as error:
+                if self.problem != str(error):
+                    _log.warning("boards cannot be signed: %s", error)
+                self.problem = str(error)

@@ -10,7 +10,6 @@ import numpy as np
 
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import SignedManifest
-from fedboard.common.boards.chain import Link, require_next
 from fedboard.common.boards.layout import (
     FILES,
     LATEST,
@@ -20,13 +19,13 @@ from fedboard.common.boards.layout import (
     file_name,
     manifest_name,
 )
-from fedboard.common.boards.manifest import Cosignature
+from fedboard.common.boards.manifest import Cosignature, Link, require_next
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses, has_cosigned
 from fedboard.common.errors import InputError
 from fedboard.common.files import held_alone, stamp_of, write_atomically
-from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import RootFolder
 
 _NEXT_ROOTS = "roots.next"
 _LOCK = "mirror.lock"

@@ -31,7 +31,7 @@ from fedboard.common.boards.boards_pb2 import (
     RootRequest,
     WatchRequest,
 )
-from fedboard.common.boards.chain import Link
+from fedboard.common.boards.manifest import Link
 from fedboard.common.boards.methods import (
     COSIGN,
     GET,

@@ -8,8 +8,7 @@ from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
 from fedboard.common.boards.boards_pb2 import GetRequest
 from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.chain import Link
-from fedboard.common.boards.manifest import BoardFile
+from fedboard.common.boards.manifest import BoardFile, Link
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import FedboardError, InputError

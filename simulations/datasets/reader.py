@@ -4,8 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
-from fedboard.server.catalogue.movielens import TitlesFile
 from fedboard.server.catalogue.stored_file import Place, StoredFile
+from fedboard.server.catalogue.titles import TitlesFile
 from fedboard.simulations.datasets.ratings import Ratings
 from fedboard.simulations.datasets.sorting import Rows
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.client.boards.authority import read_authority
 from fedboard.common.errors import InputError
+from fedboard.common.wire.certificate_dates import read_authority
 from fedboard.server import tls
 from fedboard.server.tls import make_server_certificate
 from tests.server.vouched import vouched_pair

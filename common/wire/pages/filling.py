@@ -1,11 +1,20 @@
-"""Filling a page's text: slots in one pass, data that no browser takes for markup, hashes for its policy."""
+"""Filling a page's text: slots in one pass, data that no browser takes for markup, hashes for its policy.
+
+A page's script: its modules, in the order in which they need each other, as the text of one module.
+
+The modules in a page's folder are plain JavaScript. An HTML file that needs nothing else has no place for files
+that import each other, so the imports and the word ``export`` are left out, and every name at the top of a module
+must be its own. What is imported from ``shared/`` is this package's, the same for all pages.
+"""
 
 import base64
 import hashlib
 import json
+import posixpath
 import re
 from collections.abc import Mapping
 from importlib.resources import files
+from importlib.resources.abc import Traversable
 from typing import Any
 
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
@@ -32,3 +41,64 @@ def as_data(value: Any) -> str:
 def base_style() -> str:
     """Colours, letters and boxes that all pages share."""
     return files(__package__).joinpath("base.css").read_text(encoding="utf-8")
+
+
+_SHARED = "shared/"
+_IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)
+_EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) )", re.MULTILINE)
+_TOP = re.compile(r"^(export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
+_LEFT = re.compile(r"^(?:import|export)\b|</script|<!--", re.MULTILINE)
+
+
+def shared_script() -> Traversable:
+    """Where the modules are that all pages share."""
+    return files(__package__).joinpath("script")
+
+
+def joined_script(folder: Traversable, start: str = "main.js") -> str:
+    """All modules that ``start`` needs, each after those that it needs itself.
+
+    Args:
+        folder: where the page's own modules are.
+        start: the module that the page begins with.
+
+    Raises:
+        ValueError: a module that does not keep to the form, a name that two of them have, or one that is imported
+            and not exported; the sentence says which.
+    """
+    found: dict[str, str] = {}
+    _visit(start, folder, found, [])
+    owners: dict[str, str] = {}
+    for name, text in found.items():
+        for _, own in _TOP.findall(text):
+            if own in owners:
+                raise ValueError(
+                    f"{own} is a name in {owners[own]} and in {name}; names at the top must differ"
+                )
+            owners[own] = name
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in found.values())
+
+
+def _visit(name: str, folder: Traversable, found: dict[str, str], above: list[str]) -> None:
+    if name in found:
+        return
+    if name in above:
+        raise ValueError(f"modules import each other in a circle: {' -> '.join([*above, name])}")
+    text = _text(name, folder)
+    for names, path in _IMPORT.findall(text):
+        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+        _visit(other, folder, found, [*above, name])
+        exported = {own for export, own in _TOP.findall(found[other]) if export}
+        missing = {each.strip() for each in names.split(",") if each.strip()} - exported
+        if missing:
+            raise ValueError(f"{name} imports {', '.join(sorted(missing))}, which {other} does not export")
+    left = _LEFT.search(_EXPORT.sub("", _IMPORT.sub("", text)))
+    if left is not None:
+        raise ValueError(f"{name} has {left.group()!r} in a form that cannot be joined")
+    found[name] = text
+
+
+def _text(name: str, folder: Traversable) -> str:
+    if name.startswith(_SHARED):
+        return shared_script().joinpath(*name.removeprefix(_SHARED).split("/")).read_text(encoding="utf-8")
+    return folder.joinpath(*name.split("/")).read_text(encoding="utf-8")

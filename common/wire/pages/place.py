@@ -105,9 +105,7 @@ def is_own_host(headers: Sequence[str], *, listening: str) -> bool:
     return _address(name) == address
 
 
-def is_for_another_page(
-    *, origin: str | None, host: str, site: str | None, mode: str | None, events: bool
-) -> bool:
+def is_for_another_page(*, origin: str | None, host: str, site: str | None, mode: str | None) -> bool:
     """Whether a browser asks on behalf of a page that is not this one, as its headers tell.
 
     Following a link to the page is allowed from anywhere: the page alone says nothing.
@@ -117,13 +115,10 @@ def is_for_another_page(
         host: as it came.
         site: ``Sec-Fetch-Site``, if the browser sends it.
         mode: ``Sec-Fetch-Mode``.
-        events: whether it asks for events.
     """
     if origin is not None and origin != f"http://{host}":
         return True
-    if site is None or site in _OWN:
-        return False
-    return events or mode != "navigate"
+    return site is not None and site not in _OWN and mode != "navigate"
 
 
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

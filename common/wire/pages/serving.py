@@ -1,6 +1,6 @@
-"""Serving a page that is written again while it is read: server-sent events, the standard library's server."""
+"""Serving a page that is written again while it is read, by the server of the standard library."""
 
-import json
+import secrets
 import socket
 import socketserver
 import threading
@@ -14,22 +14,17 @@ from typing import Any, Final, Protocol, TypeAlias
 from fedboard.common.errors import InputError
 from fedboard.common.wire.pages.place import Place, family_of, is_for_another_page, is_own_host
 
-_PAGE, _EVENTS = "/", "/events"
+_PAGE = "/"
 _HTML, _PLAIN = "text/html; charset=utf-8", "text/plain; charset=utf-8"
-_AGAIN_MS = 1000
-"""After so long a browser asks again for events that ended."""
-_TICK_SECONDS = 0.2
-"""Between two looks at what is watched; a look costs a few calls of the system."""
 _TIMES_A_PAGE, _LONGEST_PAUSE = 400, 10.0
 """A page is written again after so many times the CPU that it took, and after so many seconds at most: changes that
 follow each other at once are told together, and readers cost a quarter of a percent of one processor at most.
 """
-_BEAT_SECONDS = 5.0
-"""Between signs of life; a page that misses three of them asks again."""
 _SLOW_SECONDS = 10.0
-"""For a request to come in whole, and for an event to be taken."""
-_LAST_WORDS_SECONDS = 3.0
-"""In which the last page is told to all readers."""
+"""For a request to come in whole."""
+_TICK_SECONDS = 0.2
+_LAST_WORDS_SECONDS, _READS_SECONDS = 1.5, 3.0
+"""A page asks each second: so long its last state is there for those who asked so short ago."""
 _MOST_CONNECTIONS, _MAKES_ROOM_SECONDS = 32, 1.0
 _NOTHING = "default-src 'none'"
 _HEADERS: Final = {
@@ -49,10 +44,6 @@ class Source(Protocol):
 
     def signature(self) -> object:
         """Cheap; another one means that there may be news."""
-        ...
-
-    def is_due(self) -> bool:
-        """Whether something that ``page`` has put off can be done now."""
         ...
 
     def page(self) -> str:
@@ -84,23 +75,27 @@ class Newest:
         self._seen: object = None
         self._rested = 0.0
         self._told = (0, "")
+        self._life, self._asked = secrets.token_hex(8), 0.0
 
-    def look(self) -> tuple[int, str]:
-        """The page and its number, which is another one where the page is."""
+    def look(self) -> tuple[str, str]:
+        """The page and its tag, which is another one where the page is, and for another server."""
         with self._lock:
-            if time.monotonic() >= self._rested:
+            self._asked = time.monotonic()
+            if self._asked >= self._rested:
                 self._write()
-            return self._told
+            return f'"{self._life}-{self._told[0]}"', self._told[1]
 
-    def last(self) -> tuple[int, str]:
-        """The same at the end, however short ago it was written."""
+    def end(self) -> bool:
+        """Write the last page, however short ago one was written; whether somebody reads it."""
         with self._lock:
+            if time.monotonic() - self._asked > _READS_SECONDS:
+                return False
             self._write()
-            return self._told
+            return True
 
     def _write(self) -> None:
         seen = self._source.signature()  # before reading: what changes meanwhile is seen next time
-        if self._told[0] and seen == self._seen and not self._source.is_due():
+        if self._told[0] and seen == self._seen:
             return
         self._seen, began = seen, time.thread_time()
         text = self._source.page()
@@ -110,9 +105,9 @@ class Newest:
 
 
 class PageServer:
-    """A page and its events on one address, and what else is named, until the block ends.
+    """A page on one address, and what else is named, until the block ends.
 
-    Guarantee: only GET is answered. The page and its events go to requests that name this machine as their host
+    Guarantee: only GET is answered. The page goes to requests that name this machine as their host
     and come for no other page; so does the rest where nobody but this machine can ask, and beyond it whoever
     collects may name the host in their own way. At most 32 connections are open at a time, of which one that is
     slow to ask makes room. The page is written only while somebody reads it.
@@ -138,8 +133,7 @@ class PageServer:
             InputError: the address cannot be used.
         """
         self.newest, self.others = None if source is None else Newest(source), others or {}
-        self.place, self.closed = place, threading.Event()
-        self.readers = set[threading.Thread]()
+        self.place = place
         self._server = _listening(place, self, name)
         self.port = int(self._server.server_address[1])
         host = place.host if ":" not in place.host else f"[{place.host}]"
@@ -153,13 +147,11 @@ class PageServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Tell the last page to whoever reads it, and end."""
-        self.closed.set()
+        """Let those who read it have the last page, and end."""
+        if self.newest is not None and self.newest.end():
+            time.sleep(_LAST_WORDS_SECONDS)
         self._server.shutdown()
         self._thread.join()
-        ends = time.monotonic() + _LAST_WORDS_SECONDS
-        for reader in list(self.readers):
-            reader.join(max(ends - time.monotonic(), 0.0))
         self._server.server_close()
 
     def _serve(self) -> None:
@@ -214,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        """The page, its events for as long as somebody reads them, or one of the other places."""
+        """The page, unless it is the one that the reader has, or one of the other places."""
         self.server.unread.pop(self.connection, None)
         live = self.server.live
         hosts = self.headers.get_all("Host") or []
@@ -226,60 +218,29 @@ class _Handler(BaseHTTPRequestHandler):
             host=hosts[0] if hosts else "",
             site=self.headers.get("Sec-Fetch-Site"),
             mode=self.headers.get("Sec-Fetch-Mode"),
-            events=self.path.endswith(_EVENTS),
         ):
             self._refuse(403, "this is for no other page")
         elif other is not None:
             told = other()
             self._answer(told.status, told.kind, told.content, policy=_NOTHING)
-        elif live.newest is not None and self.path == _EVENTS:
-            self._stream(live, live.newest)
         elif live.newest is not None and self.path == _PAGE:
-            self._answer(200, _HTML, live.newest.look()[1].encode(), policy=live.newest.policy)
+            tag, page = live.newest.look()
+            held = self.headers.get("If-None-Match") == tag
+            content = b"" if held else page.encode()
+            self._answer(304 if held else 200, _HTML, content, policy=live.newest.policy, tag=tag)
         else:
             self._refuse(404, "there is nothing here")
-
-    def _stream(self, live: PageServer, newest: Newest) -> None:
-        live.readers.add(threading.current_thread())
-        try:
-            self._head(200, "text/event-stream", policy=_NOTHING)
-            self._write(f"retry: {_AGAIN_MS}\n\n")
-            number, beaten = 0, time.monotonic()
-            while not live.closed.is_set():
-                number = self._tell(number, newest.look())
-                if time.monotonic() - beaten >= _BEAT_SECONDS:
-                    beaten = time.monotonic()
-                    self._write("event: beat\ndata:\n\n")
-                live.closed.wait(_TICK_SECONDS)
-            self._tell(number, newest.last())
-            self._write("event: end\ndata:\n\n")
-        finally:
-            live.readers.discard(threading.current_thread())
-
-    def _tell(self, number: int, news: tuple[int, str]) -> int:
-        if news[0] != number:
-            self._write(f"event: page\ndata: {json.dumps(news[1])}\n\n")
-        return news[0]
 
     def _refuse(self, status: int, sentence: str) -> None:
         self._answer(status, _PLAIN, f"{sentence}\n".encode(), policy=_NOTHING)
 
-    def _answer(self, status: int, kind: str, content: bytes, *, policy: str) -> None:
-        self._head(status, kind, policy=policy, length=len(content))
-        self.wfile.write(content)
-
-    def _head(self, status: int, kind: str, *, policy: str, length: int | None = None) -> None:
+    def _answer(self, status: int, kind: str, content: bytes, *, policy: str, tag: str = "") -> None:
         self.send_response(status)
-        self.send_header("Content-Type", kind)
-        if length is not None:
-            self.send_header("Content-Length", str(length))
-        for name, value in _HEADERS.items():
+        own = {"Content-Type": kind, "Content-Length": str(len(content)), "Content-Security-Policy": policy}
+        for name, value in (own | _HEADERS | ({"ETag": tag} if tag else {})).items():
             self.send_header(name, value)
-        self.send_header("Content-Security-Policy", policy)
         self.end_headers()
-
-    def _write(self, text: str) -> None:
-        self.wfile.write(text.encode("utf-8"))
+        self.wfile.write(content)
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
         """What the base class refuses by itself (another method, a line that is too long), in its own words."""

@@ -9,14 +9,13 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.keys.ed25519_keys import write_pair
-from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.keys.roots import QUESTIONS, Role
+from fedboard.common.keys.roots import QUESTIONS, Role, RootFolder
 from fedboard.common.wire.certificate_dates import require_current
 from fedboard.common.wire.enrolment import LARGEST_INTRODUCTION, Introduction
 from fedboard.common.wire.signing import QuestionKey
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder
-from fedboard.server.operating.roots.drafting import USUAL_DAYS, Terms, drafted, signed_by
+from fedboard.server.operating.drafting import USUAL_DAYS, Terms, drafted, signed_by
 from fedboard.server.publishing.mirror import Mirror, Signer, chain_for
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority, make_server_certificate, names_of, require_pair

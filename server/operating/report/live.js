@@ -2,14 +2,10 @@
 
 const AGAIN_MILLISECONDS = 1000;
 const SILENCE_MILLISECONDS = 16000;
-const WORDS = {
-  connected: "live",
-  away: "no news: the server is away; asking again",
-  ended: "the process that served this page has ended; asking again",
-};
+const WORDS = { connected: "live", away: "no news: the server is away; asking again" };
 const main = document.querySelector("main");
 const digest = (page) => page.querySelector('meta[name="page"]').content;
-let [source, heard, ended] = [null, 0, false];
+let tag = null;
 
 function show(text) {
   const fresh = new DOMParser().parseFromString(text, "text/html");
@@ -48,21 +44,20 @@ function link(state) {
   document.getElementById("link-words").textContent = WORDS[state];
 }
 
-function listen() {
-  source?.close();
-  heard = Date.now();
-  source = new EventSource("events");
-  source.onopen = () => ([heard, ended] = [Date.now(), false]);
-  source.addEventListener("page", (event) => (show(JSON.parse(event.data)), (heard = Date.now()), link("connected")));
-  source.addEventListener("beat", () => ((heard = Date.now()), link("connected")));
-  source.addEventListener("end", () => (ended = true));
-  source.onerror = () => link(ended ? "ended" : "away");
+// The page as it is now, or nothing where it is the one that is here.
+async function ask() {
+  try {
+    const headers = tag === null ? {} : { "If-None-Match": tag };
+    const answer = await fetch("", { cache: "no-store", headers, signal: AbortSignal.timeout(SILENCE_MILLISECONDS) });
+    if (answer.status === 200) {
+      show(await answer.text());
+      tag = answer.headers.get("ETag");
+    } else if (answer.status !== 304) throw new Error("another answer");
+    link("connected");
+  } catch {
+    link("away");
+  }
+  setTimeout(ask, AGAIN_MILLISECONDS);
 }
 
-// The browser asks again by itself, but not after an answer that is none, nor where the line is dead and open.
-setInterval(() => {
-  if (source.readyState !== EventSource.CLOSED && Date.now() - heard <= SILENCE_MILLISECONDS) return;
-  link(ended ? "ended" : "away");
-  listen();
-}, AGAIN_MILLISECONDS);
-listen();
+ask();

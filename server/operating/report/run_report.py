@@ -16,13 +16,20 @@ from fedboard.common.reports.json_values import JsonObject, object_or_empty
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
 from fedboard.common.reports.wording import byte_count, duration
 from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.server.operating.report.account import Account, Booked, Rounds, Spending, next_round
-from fedboard.server.operating.report.log_lines import lines_of, number_of
+from fedboard.server.operating.report.budget import (
+    Account,
+    Booked,
+    Rounds,
+    Spending,
+    epsilon_chart,
+    next_round,
+    release_table,
+    round_table,
+)
 from fedboard.server.operating.report.page import LIVE_POLICY, render
 from fedboard.server.operating.report.run_files import RunFiles
 from fedboard.server.operating.report.seal import FAILED, Sealing
-from fedboard.server.operating.report.tables import epsilon_chart, release_table, round_table
-from fedboard.server.operating.run_fares import LOST, PLANNED
+from fedboard.server.operating.run_fares import LOST, PLANNED, lines_of, number_of
 from fedboard.server.publication import BoardStore
 
 if TYPE_CHECKING:
@@ -79,10 +86,6 @@ class RunReport:
         """Another one means that there may be news: the times of the run's files, and now and then who is there."""
         return self.files.signature(), self._stands()
 
-    def is_due(self) -> bool:
-        """Whether the newest board is still to be checked, and can be."""
-        return self._sealing.is_due
-
     def page(self) -> str:
         """The page as it is now. Never raises: that files cannot be read is told, too."""
         try:
@@ -103,14 +106,12 @@ class RunReport:
     def _values(self, *, live: bool, certificate: JsonObject | None = None) -> dict[str, Any]:
         lines = [line for line in lines_of(self.files.log) if "round" in line or line.get("event") == "final"]
         done = _once(lines)
-        self._sealing.look()
         booked = self._read_ledger()
         rounds = self._all_rounds(lines)
-        held = self._sealing.held
-        stated = certificate or (None if held is None else dict(held.board.certificate or {}))
+        seal = self._sealing.told()
+        stated = certificate or (None if seal is None else dict(seal.board.certificate or {}))
         statement = None if stated is None else read_statement(stated, verified=not live)
         extra = {} if self.sections is None else dict(self.sections(self.files, lines, statement))
-        seal = self._sealing.told()
         return {
             **self._head(self._state(rounds, booked, lines)),
             "statement": statement,
@@ -128,16 +129,16 @@ class RunReport:
         }
 
     def _read_ledger(self) -> Booked | None:
-        """What is booked, read again where it changed; the newest board is held against it, when that is due."""
-        seen = self.files.ledger_signature()
-        if seen == self._ledger_seen and not self._sealing.is_due:
+        """What is booked, read again where it or the newest board changed, which is then held against it."""
+        newest = self._sealing.newest()
+        seen = (newest, self.files.ledger_signature())
+        if seen == self._ledger_seen:
             return self._booked
         with ExitStack() as stack:
             ledger = None
             if self.files.ledger.exists():
                 ledger = stack.enter_context(Ledger.open(self.files.ledger, read_only=True))
-            if self._sealing.is_due:
-                self._sealing.check(ledger)
+            self._sealing.look(newest, ledger)
             self._booked = None if ledger is None else Booked.of(ledger)
         self._ledger_seen = seen
         return self._booked
@@ -152,9 +153,9 @@ class RunReport:
 
     def _all_rounds(self, lines: Lines) -> Rounds:
         """Names of the releases of every round, once a board says by which task they are made."""
-        if self._rounds is None and self._sealing.held is not None:
+        if self._rounds is None and self._sealing.seal is not None:
             try:
-                plan = rebuild_any(self._sealing.held.board).plan()
+                plan = rebuild_any(self._sealing.seal.board).plan()
                 self._rounds = [[request.name for request in requests] for requests in plan]
             except (
                 FedboardError
@@ -163,7 +164,7 @@ class RunReport:
         return self._rounds or [list(line.get("releases", ())) for line in _once(lines)]
 
     def _state(self, rounds: Rounds, booked: Booked | None, lines: Lines) -> str:
-        held = self._sealing.held
+        held = self._sealing.seal
         if any(line.get("event") == "final" for line in lines):
             return "finished"
         if held is None and (booked is None or not booked.events):
@@ -176,7 +177,7 @@ class RunReport:
         return "judging" if over else "running"
 
     def _planned(self, rounds: Rounds, lines: Lines) -> int:
-        held = self._sealing.held
+        held = self._sealing.seal
         if held is not None and held.certificate.rounds is not None:
             return held.certificate.rounds.planned
         return max([len(rounds), *(int(number_of(line.get(PLANNED))) for line in lines)])
@@ -185,7 +186,7 @@ class RunReport:
         """Of the run by its ledger; of the accounts of its users as the newest board's certificate states them."""
         logged = number_of(done[-1].get("epsilon_spent")) if done else 0.0
         found = [] if booked is None else [self._account.spending(booked, rounds, logged)]
-        held = self._sealing.held
+        held = self._sealing.seal
         return found if held is None else [*found, *_limits(held.certificate.population)]
 
     def _told_rounds(
@@ -195,7 +196,7 @@ class RunReport:
         done: Lines,
         columns: Sequence[tuple[str, Mapping[int, str]]],
     ) -> dict[str, Any]:
-        held, published = self._sealing.held, self._published()
+        held, published = self._sealing.seal, self._published()
         counted = None if held is None else held.certificate.rounds
         may_be_lost = counted is None or counted.lost > 0
         coming = () if booked is None else next_round(booked, rounds)

@@ -1,7 +1,6 @@
 """Whether the newest board is what it says, checked by the process that shows it; what is left open is said."""
 
-import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,11 +15,9 @@ from fedboard.server.publication import BoardStore, require_same_history
 
 if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
     from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.boards.chain import Link
+    from fedboard.common.boards.manifest import Link
 
 PASSED, FAILED, OPEN = "passed", "failed", "open"
-_SHARE = 1 / 2000
-"""Of one processor, that checking may take on average."""
 _NAMES = {
     "bytes": "Every byte",
     "chain": "The chain of boards",
@@ -54,20 +51,18 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seal:
-    """The newest board, and what was checked last, which may be one before it."""
+    """The newest board, and what was checked of it."""
 
-    newest: Board
+    board: Board
+    certificate: Certificate
     size: int
     """Bytes of its file."""
-    checked: Board | None
     checks: tuple[Check, ...]
 
     @property
     def verdict(self) -> tuple[str, str]:
         """State and words for all checks together."""
         failed = [one.kind for one in self.checks if one.state == FAILED]
-        if not self.checks:
-            return OPEN, "not checked yet"
         if any(kind != "noise" for kind in failed):
             return FAILED, "its seal is broken"
         if failed:
@@ -77,83 +72,48 @@ class Seal:
         return OPEN, "no check failed, not all were possible"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
-    """A board that was opened, and its certificate; neither is checked by that."""
-
-    board: Board
-    certificate: Certificate
-    size: int
-    """Bytes of its file."""
-
-
 @dataclass(slots=True)
 class Sealing:
-    """Opens each new board, and checks it when its share of the processor allows."""
+    """Opens and checks each new board."""
 
     files: RunFiles
     key: "PinnedKey | None" = None
     """Of who signs the boards, if it is known."""
-    held: Held | None = None
-    """The newest board."""
-    _checked: tuple[Board, list[Check]] | None = None
-    """The board that was checked last, and what came of it."""
+    seal: Seal | None = None
+    """Of the newest board; None where there is none."""
     _digests: dict[int, str] = field(default_factory=dict)
-    _next: float = 0.0
 
-    def look(self) -> None:
-        """Open the newest board, if it is another one.
+    def newest(self) -> int | None:
+        """The version of the newest board that is there."""
+        return max(BoardStore(self.files.boards).versions(), default=None)
+
+    def look(self, version: int | None, ledger: Ledger | None) -> None:
+        """Open a board and check it, if it is another one.
 
         Raises:
             FedboardError: it cannot be read.
         """
-        store = BoardStore(self.files.boards)
-        versions = store.versions()
-        if not versions:
-            self.held = None
-        elif self.held is None or self.held.board.version != versions[-1]:
-            board = store.load(versions[-1])
+        if version is None:
+            self.seal = None
+        elif self.seal is None or self.seal.board.version != version:
+            store = BoardStore(self.files.boards)
+            board, size = store.load(version), store.path(version).stat().st_size
             certificate = Certificate.from_dict(dict(board.certificate or {}))
-            size = store.path(versions[-1]).stat().st_size
-            self.held = Held(board=board, certificate=certificate, size=size)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the newest board is not checked yet, and the last check is paid for or this board is the last."""
-        if self.held is None or self._is_checked(self.held.board):
-            return False
-        rounds = self.held.certificate.rounds
-        is_last = rounds is not None and rounds.made + rounds.lost == rounds.planned
-        return is_last or time.monotonic() >= self._next
-
-    def _is_checked(self, board: Board) -> bool:
-        return self._checked is not None and self._checked[0].version == board.version
-
-    def check(self, ledger: Ledger | None) -> None:
-        """Check the newest board."""
-        if self.held is None:
-            return
-        began = time.thread_time()
-        board, certificate = self.held.board, self.held.certificate
-        self._digests[board.version] = board.digest
-        checks = [
-            _bytes(board, certificate),
-            self._chain(board),
-            _paid(board, certificate, ledger),
-            _promise(certificate, board.version),
-            _noise(certificate, board.version),
-        ]
-        self._checked = (board, checks)
-        self._next = time.monotonic() + (time.thread_time() - began) / _SHARE
+            self._digests[version] = board.digest
+            checks = (
+                _bytes(board, certificate),
+                self._chain(board),
+                _paid(board, certificate, ledger),
+                _promise(certificate, version),
+                _noise(certificate, version),
+            )
+            self.seal = Seal(board=board, certificate=certificate, size=size, checks=checks)
 
     def told(self) -> Seal | None:
-        """None where there is no board."""
-        if self.held is None:
+        """With who signed it, which may come later than the board."""
+        if self.seal is None:
             return None
-        checked, checks = None, list[Check]()
-        if self._checked is not None:
-            checked, checks = self._checked[0], [*self._checked[1], self._signature(self._checked[0])]
-        return Seal(newest=self.held.board, size=self.held.size, checked=checked, checks=tuple(checks))
+        return replace(self.seal, checks=(*self.seal.checks, self._signature(self.seal.board)))
 
     def _chain(self, board: Board) -> Check:
         before = self._digest(board.version - 1)

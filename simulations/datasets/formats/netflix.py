@@ -13,9 +13,8 @@ from typing import IO
 from fedboard.client.private_files import open_private
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
-from fedboard.server.catalogue.movielens import TitlesFile
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.server.catalogue.titles import OF_NETFLIX
+from fedboard.server.catalogue.titles import OF_NETFLIX, TitlesFile
 from fedboard.simulations.datasets.formats.text import LARGEST_NUMBER, TextLayout, select_text
 from fedboard.simulations.datasets.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.sorting import Rows

@@ -20,10 +20,8 @@ from functools import partial
 
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
-from fedboard.server.catalogue.listing import numbered_lines
-from fedboard.server.catalogue.movielens import COLUMNS_20M, OF_1M, OF_20M, OF_100K
 from fedboard.server.catalogue.stored_file import Place, StoredFile
-from fedboard.server.catalogue.titles import read_titles
+from fedboard.server.catalogue.titles import COLUMNS_20M, OF_1M, OF_20M, OF_100K, numbered_lines, read_titles
 from fedboard.simulations.datasets.formats.text import (
     TextLayout,
     cells_of,

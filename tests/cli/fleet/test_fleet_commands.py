@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
 from fedboard.common.board import Board
-from fedboard.common.keys.root_folder import RootFolder
+from fedboard.common.keys.roots import RootFolder
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from tests.ports import free_ports

@@ -9,8 +9,7 @@ from cryptography import x509
 
 from fedboard.cli.main import commands
 from fedboard.common.keys.ed25519_keys import read_private, read_public
-from fedboard.common.keys.root_folder import RootFolder
-from fedboard.common.keys.roots import WITNESSES
+from fedboard.common.keys.roots import WITNESSES, RootFolder
 from fedboard.common.keys.roster import Roster, public_key
 from fedboard.server.fleet.plan.credentials import require_credentials
 from fedboard.server.fleet.plan.state_folder import KeysFolder

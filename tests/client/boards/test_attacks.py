@@ -19,8 +19,8 @@ from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.seen import EVIDENCE
 from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.chain import Link
 from fedboard.common.boards.layout import LATEST, root_name
+from fedboard.common.boards.manifest import Link
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError, PrivacyError
@@ -28,7 +28,7 @@ from fedboard.common.keys.roots import Role
 from fedboard.common.keys.validity import DAY_SECONDS
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.wire.refusals import Refusal
-from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey
 from tests.client.boards.two_faced import AT_ONCE, TASK, Face, Network, World, certificate_of

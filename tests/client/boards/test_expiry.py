@@ -3,9 +3,11 @@
 import gzip
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from fedboard.client.boards.cache import BoardCache
@@ -15,6 +17,7 @@ from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.open_board import open_board, out_of_date
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.page.boards import held_board
+from fedboard.common.board import Board
 from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
@@ -121,8 +124,9 @@ def test_an_older_signature_of_the_same_board_is_a_rollback_that_is_remembered(m
 def test_a_renewal_vouches_for_the_board_that_is_there(mirror, key) -> None:
     """A board file that was swapped on the publisher's disk is not signed again."""
     since, place = utc_seconds(newest(mirror, key).signed), mirror.file(newest(mirror, key).file.sha256)
-    content = gzip.decompress(place.read_bytes())
-    place.write_bytes(pack(content[:-1] + bytes([content[-1] ^ 1])))
+    board = Board.from_bytes(np.frombuffer(gzip.decompress(place.read_bytes()), dtype=np.uint8))
+    arrays = {**board.arrays, "item_factors": board.arrays["item_factors"] + np.float32(0.5)}
+    place.write_bytes(pack(replace(board, arrays=arrays, _digest=[]).to_bytes()))
 
     with pytest.raises(InputError, match="not the board of version 3"):
         publish_at(mirror, key, since + 20 * DAY)

@@ -17,7 +17,7 @@ from fedboard.client.boards.sources import FolderSource
 from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.client.device.policy import Policy
 from fedboard.common.board import Board
-from fedboard.common.boards.chain import Link
+from fedboard.common.boards.manifest import Link
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.publishing.mirror import publish_into

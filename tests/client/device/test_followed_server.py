@@ -22,7 +22,7 @@ from fedboard.common.keys.roots import Role, Root
 from fedboard.common.keys.validity import DAY_SECONDS
 from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.common.wire.signing import PinnedServer, QuestionKey
-from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import Terms, drafted, signed_by
 
 HOLDER = Ed25519PrivateKey.generate()
 FIRST, SECOND, THIRD = QuestionKey(), QuestionKey(), QuestionKey()

@@ -28,7 +28,7 @@ from fedboard.common.wire.devices_pb2 import JoinReply, JoinRequest
 from fedboard.common.wire.enrolment import Introduction, Invitation, ask_to_join, fresh_secret
 from fedboard.common.wire.signing import PinnedServer, QuestionKey
 from fedboard.server.fleet.register import Register
-from fedboard.server.operating.roots.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.server.fleet.devices.open_devices import OpenDevices, open_devices, status_of
 from tests.server.vouched import vouched_pair

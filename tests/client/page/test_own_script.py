@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedboard.client.page.boards import known_tasks, script_folder
-from fedboard.common.wire.pages.joining import joined_script
+from fedboard.common.wire.pages.filling import joined_script
 
 
 def test_no_module_is_left_out_and_none_writes_markup() -> None:

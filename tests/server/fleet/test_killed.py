@@ -21,7 +21,6 @@ from pathlib import Path
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.devices.mailbox import Mailbox
 from fedboard.server.publication import BoardStore
-from fedboard.server.publishing import publisher
 
 PLACE = Path({place!r})
 

@@ -9,8 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.common.errors import InputError
-from fedboard.server.operating.families import service_families
-from fedboard.server.operating.ops import start_ops
+from fedboard.server.operating.ops import service_families, start_ops
 from fedboard.server.publishing.service import ServiceCounters
 
 pytestmark = pytest.mark.slow

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.boards.witnesses import Witnesses
-from fedboard.server.publishing.mirror import publish_into
+from fedboard.server.publishing.mirror import Publisher, publish_into
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.publisher import Publisher
 from fedboard.server.publishing.service import ServiceCounters
 from fedboard.server.publishing.service import serve_boards as serving
 from fedboard.server.publishing.signing import SigningKey

@@ -49,10 +49,7 @@ def send(service: RunningBoards, content: bytes) -> None:
                 while link.recv(1 << 16):
                     pass
                 return
-        except (
-            ConnectionRefusedError,
-            ConnectionResetError,
-        ):  # one server has ended, the next is about to begin
+        except OSError:  # one server has ended, the next is about to begin
             assert time.monotonic() < ends, "it serves nobody any more"
 
 

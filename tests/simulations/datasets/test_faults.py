@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet
 
 from fedboard.common.errors import InputError
-from fedboard.server.catalogue import listing
+from fedboard.server.catalogue import titles as catalogue_titles
 from fedboard.simulations.datasets import ColumnMapping, SyntheticConfig, load_ratings
 from tests.simulations.datasets.conftest import SCHEMA, TABLES, json_lines, lenskit, written
 
@@ -299,7 +299,7 @@ def test_a_faulty_file_of_titles_is_named(content: str | bytes, expected: str, t
 def test_a_list_of_items_that_unpacks_to_no_end_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "_MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(catalogue_titles, "_MOST_BYTES", 1 << 20)
     ratings = written(tmp_path / "r.csv", PLAIN + "1,2,3\n")
     titles = written(tmp_path / "t.csv.gz", gzip.compress(b"item,title\n" + b"2," + b" " * (4 << 20)))
 

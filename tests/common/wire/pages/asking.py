@@ -1,10 +1,9 @@
-"""Requests to a live page as anybody can write them, and the events that come back."""
+"""Requests to a live page as anybody can write them."""
 
 import http.client
 import json
-import socket
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -21,9 +20,6 @@ class Told:
     def signature(self) -> object:
         return json.dumps(self.state)
 
-    def is_due(self) -> bool:
-        return False
-
     def page(self) -> str:
         self.reads += 1
         return json.dumps(self.state)
@@ -38,42 +34,25 @@ def asked(
     given = {name.replace("_", "-"): value for name, value in headers.items()}
     connection.request(method, parts.path if path is None else path, headers=given)
     answer = connection.getresponse()
-    whole = answer.headers["Content-Length"] is not None
-    found = (
-        answer.status,
-        dict(answer.headers),
-        answer.read() if whole else answer.read1(),
-    )  # events never end
+    found = (answer.status, dict(answer.headers), answer.read())
     connection.close()
     return found
 
 
-@contextmanager
-def listening(address: str, **headers: str) -> Iterator[Iterator[tuple[str, str]]]:
-    """Kind and data of each event as it comes."""
-    parts = urlsplit(address)
-    with socket.create_connection((parts.hostname, parts.port), timeout=30) as line:
-        told = "".join(f"{name}: {value}\r\n" for name, value in {"Host": parts.netloc, **headers}.items())
-        line.sendall(f"GET {parts.path}events HTTP/1.1\r\n{told}\r\n".encode())
-        with line.makefile("r", encoding="utf-8", newline="") as stream:
-            yield _events(stream)
+def pages(address: str) -> Iterator[str]:
+    """Each page as it comes, as one that asks again and again gets it; ends with the server."""
+    tag, ends = "", time.monotonic() + 60
+    while time.monotonic() < ends:
+        try:
+            status, headers, content = asked(address, If_None_Match=tag)
+        except (ConnectionError, http.client.HTTPException):
+            return
+        if status == 200:
+            tag = headers["ETag"]
+            yield content.decode()
+        time.sleep(0.05)
 
 
-def pages(events: Iterator[tuple[str, str]]) -> Iterator[str]:
-    """The pages alone."""
-    return (json.loads(data) for kind, data in events if kind == "page")
-
-
-def states(events: Iterator[tuple[str, str]]) -> Iterator[Any]:
+def states(address: str) -> Iterator[Any]:
     """What is in the pages of ``Told``."""
-    return (json.loads(page) for page in pages(events))
-
-
-def _events(stream: Any) -> Iterator[tuple[str, str]]:
-    kind = ""
-    for line in stream:
-        name, _, value = line.rstrip("\r\n").partition(": ")
-        if name == "event":
-            kind = value
-        elif name.startswith("data"):
-            yield kind, value
+    return (json.loads(page) for page in pages(address))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.common.wire.pages.joining import joined_script, shared_script
+from fedboard.common.wire.pages.filling import joined_script, shared_script
 
 
 def folder(place: Path, **modules: str) -> Path:

@@ -1,9 +1,8 @@
 """What a live page answers, to whom, and what comes after an interruption."""
 
-import http.client
 import json
 import socket
-import time
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from urllib.parse import urlsplit
@@ -12,7 +11,7 @@ import pytest
 
 from fedboard.common.wire.pages.place import Place
 from fedboard.common.wire.pages.serving import Answer, PageServer
-from tests.common.wire.pages.asking import Told, asked, listening, states
+from tests.common.wire.pages.asking import Told, asked, states
 
 HERE = Place(host="127.0.0.1", ports=(0,))
 
@@ -32,27 +31,27 @@ def port_of(address: str) -> int:
 
 def test_states_come_as_they_change_and_the_newest_comes_first() -> None:
     source = Told(round=1)
-    with PageServer(HERE, source) as server, listening(server.address) as events:
-        news = states(events)
+    with PageServer(HERE, source) as server:
+        news = states(server.address)
         assert next(news) == {"round": 1}
+        tag = asked(server.address)[1]["ETag"]
+        assert asked(server.address, If_None_Match=tag)[::2] == (304, b"")
         source.state = {"round": 2}
         assert next(news) == {"round": 2}
-        with listening(server.address) as late:
-            assert next(states(late)) == {"round": 2}
+        assert asked(server.address, If_None_Match=tag)[0] == 200
+        assert next(states(server.address)) == {"round": 2}
 
 
-def test_the_last_state_and_a_good_bye_come_at_the_end() -> None:
+def test_who_reads_it_has_the_last_state_before_the_end() -> None:
     source = Told(round=1)
-    with ExitStack() as stack:
-        server = PageServer(HERE, source).__enter__()
-        events = stack.enter_context(listening(server.address))
-        assert next(events) == ("page", json.dumps('{"round": 1}'))
+    with PageServer(HERE, source) as server:
+        news = states(server.address)
+        assert next(news) == {"round": 1}
         source.state = {"round": 9}
-        server.__exit__(None, None, None)
-
-        rest = list(events)
-
-    assert rest == [("page", json.dumps('{"round": 9}')), ("end", "")]
+        ending = threading.Thread(target=server.__exit__, args=(None, None, None))
+        ending.start()
+        assert list(news) == [{"round": 9}]
+        ending.join()
 
 
 def test_nothing_is_written_where_nobody_reads_and_once_for_all_who_do() -> None:
@@ -60,9 +59,7 @@ def test_nothing_is_written_where_nobody_reads_and_once_for_all_who_do() -> None
     with PageServer(HERE, source) as server:
         source.state = {"round": 2}
         assert source.reads == 0
-        with listening(server.address) as one, listening(server.address) as two:
-            assert [next(states(events)) for events in (one, two)] == [{"round": 2}] * 2
-        assert asked(server.address)[2] == b'{"round": 2}'
+        assert [next(states(server.address)) for _ in range(2)] == [{"round": 2}] * 2
         assert source.reads == 1
 
 
@@ -80,14 +77,14 @@ def test_other_places_are_for_this_machine_or_for_whoever_reaches_the_address() 
 
 
 def test_it_is_there_again_on_the_same_port_after_a_restart() -> None:
-    with PageServer(HERE, Told(life=1)) as first, listening(first.address) as events:
-        assert next(states(events)) == {"life": 1}
+    with PageServer(HERE, Told(life=1)) as first:
+        tag = asked(first.address)[1]["ETag"]
         port = port_of(first.address)
     again = Place(host="127.0.0.1", ports=(port,))
 
-    with PageServer(again, Told(life=2)) as second, listening(second.address) as events:
+    with PageServer(again, Told(life=2)) as second:
         assert second.address == first.address
-        assert next(states(events)) == {"life": 2}
+        assert asked(second.address, If_None_Match=tag)[::2] == (200, b'{"life": 2}')
 
 
 def test_the_page_comes_with_its_policy_and_may_be_framed_by_nobody(address: str) -> None:
@@ -120,7 +117,7 @@ def test_the_page_comes_with_its_policy_and_may_be_framed_by_nobody(address: str
         "example.org, 127.0.0.1",
     ],
 )
-@pytest.mark.parametrize("path", ["/", "/events", "/nothing"])
+@pytest.mark.parametrize("path", ["/", "/nothing"])
 def test_a_name_that_somebody_points_here_gets_nothing(address: str, host: str, path: str) -> None:
     status, _, content = asked(address, path, Host=host)
 
@@ -138,11 +135,9 @@ def test_this_machine_by_any_of_its_own_names_gets_the_page(address: str, host: 
 @pytest.mark.parametrize(
     ("path", "headers", "status"),
     [
-        ("/events", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}, 403),
-        ("/events", {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "cors"}, 403),
-        ("/events", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}, 403),
-        ("/events", {"Origin": "https://example.org"}, 403),
-        ("/events", {"Origin": "null"}, 403),
+        ("/", {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "cors"}, 403),
+        ("/", {"Origin": "https://example.org"}, 403),
+        ("/", {"Origin": "null"}, 403),
         ("/", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}, 403),
         ("/", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}, 200),
         ("/", {"Sec_Fetch_Site": "none", "Sec_Fetch_Mode": "navigate"}, 200),
@@ -164,26 +159,9 @@ def test_only_get_is_answered(address: str, method: str) -> None:
     assert not [name for name in headers if name.lower().startswith("access-control")]
 
 
-@pytest.mark.parametrize("path", ["/x", "/../", "/?", "/events?", "/events/", "/%2e", "http://127.0.0.1/"])
+@pytest.mark.parametrize("path", ["/x", "/../", "/?", "/%2e", "http://127.0.0.1/"])
 def test_there_is_nothing_else(address: str, path: str) -> None:
     assert asked(address, path)[0] == 404
-
-
-def test_more_connections_than_it_takes_are_hung_up_and_room_is_made_again() -> None:
-    told = Told(n=1)
-    with PageServer(HERE, told) as server:
-        with ExitStack() as many:
-            for _ in range(32):
-                next(many.enter_context(listening(server.address)))
-            with pytest.raises((ConnectionError, http.client.HTTPException)):
-                asked(server.address)
-        while True:  # those who left are found out at the next word to them
-            told.state["n"] += 1
-            try:
-                assert asked(server.address)[0] == 200
-                break
-            except (ConnectionError, http.client.HTTPException):
-                time.sleep(0.05)
 
 
 def test_connections_that_are_slow_to_ask_keep_nobody_from_the_page() -> None:

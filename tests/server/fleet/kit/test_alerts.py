@@ -19,7 +19,7 @@ from fedboard.server.fleet.kit.kit import server_kit
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder
-from fedboard.server.operating.families import run_families
+from fedboard.server.operating.ops import run_families
 from tests.server.fleet.made import a_fleet
 from tests.server.fleet.test_status import exposition
 

@@ -1,30 +1,25 @@
 """Making root documents: the first one, the next one, and signatures on them."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.errors import InputError
-from fedboard.common.keys.canonical_json import canonical_json
-from fedboard.common.keys.root_folder import RootFolder
 from fedboard.common.keys.roots import (
     BOARDS,
     MOST_KEYS,
-    OWN_ROLES,
     QUESTIONS,
     ROOT,
-    SPEC_VERSION,
-    TUF_ROLES,
     WITNESSES,
     Role,
     Root,
+    RootFolder,
     SignedRoot,
-    tuf_key,
-    tuf_key_id,
+    root_document,
+    root_text,
 )
 from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_text
 
@@ -87,21 +82,16 @@ def drafted(terms: Terms, *, version: int, days: float, clock: Clock = time.time
         days: how long it is good; > 0.
         clock: of this machine.
     """
-    roles = dict.fromkeys(TUF_ROLES, terms.boards) | {ROOT: terms.holders}
-    said = {QUESTIONS: terms.questions, WITNESSES: terms.witnesses}
-    own = {name: role for name, role in said.items() if role is not None}
-    signed: dict[str, Any] = {
-        "_type": "root",
-        "spec_version": SPEC_VERSION,
-        "version": version,
-        "expires": utc_text(clock() + days * DAY_SECONDS),
-        "consistent_snapshot": True,
-        "keys": {tuf_key_id(key): tuf_key(key) for role in {**roles, **own}.values() for key in role.keys},
-        "roles": {name: _plain(role) for name, role in roles.items()},
+    named = {
+        ROOT: terms.holders,
+        BOARDS: terms.boards,
+        QUESTIONS: terms.questions,
+        WITNESSES: terms.witnesses,
     }
-    if own:
-        signed[OWN_ROLES] = {name: _plain(role) for name, role in own.items()}
-    return _document(signed, [])
+    roles = {name: role for name, role in named.items() if role is not None}
+    return root_document(
+        root_text(version=version, expires=utc_text(clock() + days * DAY_SECONDS), roles=roles), {}
+    )
 
 
 def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root | None) -> bytes:
@@ -116,13 +106,13 @@ def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root
         InputError: neither root names the key.
         RootError: it is no root document.
     """
-    document, plain = SignedRoot.from_bytes(content), json.loads(content)
+    document = SignedRoot.from_bytes(content)
     asked = set(document.root.roles[ROOT].keys)
     if before is not None:  # who has pinned witnesses believes others only if these have signed
         asked |= {
             key for name in (ROOT, WITNESSES) if name in before.roles for key in before.roles[name].keys
         }
-    signatures = {one["keyid"]: one["sig"] for one in plain["signatures"]}
+    signatures = dict(document.signatures)
     for key in keys:
         raw = key.public_key().public_bytes_raw()
         if raw not in asked and WITNESSES not in document.root.roles:  # readers may have pinned others
@@ -130,8 +120,8 @@ def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root
                 f"version {document.root.version} of the root is not for this key to sign: neither it nor the one "
                 "before, which must lie beside it, names the key as one of the root's holders or witnesses"
             )
-        signatures[tuf_key_id(raw)] = key.sign(document.message).hex()
-    return _document(plain["signed"], [{"keyid": name, "sig": sig} for name, sig in signatures.items()])
+        signatures[raw] = key.sign(document.message)
+    return root_document(document.text, signatures)
 
 
 def standing(content: bytes, *, before: Root | None) -> list[str]:
@@ -164,13 +154,3 @@ def before(folder: RootFolder, version: int) -> Root | None:
     """The root before a version; None for the first, or where it is not at hand."""
     earlier = [root for root in folder.chain() if root.version == version - 1]
     return earlier[0] if earlier else None
-
-
-def _plain(role: Role) -> dict[str, Any]:
-    return {"keyids": [tuf_key_id(key) for key in role.keys], "threshold": role.threshold}
-
-
-def _document(signed: dict[str, Any], signatures: list[dict[str, str]]) -> bytes:
-    canonical_json(signed)  # what cannot be signed is not written
-    content = {"signatures": sorted(signatures, key=lambda one: one["keyid"]), "signed": signed}
-    return json.dumps(content, indent=1, sort_keys=True).encode() + b"\n"

@@ -1,1 +1,0 @@
-"""What the holders of root keys do: draft a root, and sign it."""
