@@ -7,12 +7,7 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection
-from fedboard.server.publishing.signing import (
-    PRIVATE_NAME,
-    PUBLIC_NAME,
-    CheckedBoard,
-    SigningKey,
-)
+from fedboard.server.publishing.signing import CheckedBoard, SigningKey
 from tests.common.boards.boards import another, certified, first_board, keys
 from tests.common.boards.test_manifest import A_FILE, a_manifest
 
@@ -37,7 +32,7 @@ def manifest_of(board, key, **changes):
 def test_a_new_key_pair_signs_and_verifies_and_is_readable_by_its_owner_alone(tmp_path):
     private, public = keys(tmp_path / "keys")
 
-    assert (private.name, public.name) == (PRIVATE_NAME, PUBLIC_NAME)
+    assert (private.name, public.name) == ("board-signing.key", "board-signing.pub")
     assert private.stat().st_mode & 0o777 == 0o600
     key = SigningKey.read(private)
     manifest, checked = manifest_of(certified(first_board()), key)
