@@ -193,9 +193,10 @@ class BoardFeed:
             self._cache.keep_only({manifest.board_digest})
         self._chain.remember(newest, way)
         for cached in self._cache.boards():
-            if cached.digest == manifest.board_digest and _is_as_stated(cached.path, manifest):
-                self._require_ledger(cached.path, manifest)
-                return Fetched(manifest=manifest, path=cached.path, received=0)
+            with suppress(InputError):  # damaged, and fetched again
+                if cached.digest == manifest.board_digest and _is_as_stated(cached.path, manifest):
+                    self._require_ledger(cached.path, manifest)
+                    return Fetched(manifest=manifest, path=cached.path, received=0)
         return self._download(manifest)
 
     @contextmanager
@@ -231,7 +232,9 @@ class BoardFeed:
         received = self._receive(manifest, arriving)
         try:
             board_file = _unpacked(arriving, file)
-            _require_as_stated(board_file, manifest)
+            if not _is_as_stated(board_file, manifest):
+                board_file.unlink(missing_ok=True)
+                raise FeedRefusedError(FeedCode.NOT_AS_STATED)
             self._require_ledger(board_file, manifest)
             path = self._cache.adopt(board_file, digest=manifest.board_digest)
         except InputError as error:  # the key signed something that is no board, or not this one
@@ -272,18 +275,7 @@ class BoardFeed:
 
 def _is_as_stated(path: Path, manifest: Manifest) -> bool:
     """Whether a board's certificate bears out its manifest; one that was kept without its certificate does not."""
-    try:
-        board = Board.load(path)
-    except InputError:
-        return False
-    return is_as_stated(board, manifest.protection, board_digest=manifest.board_digest)
-
-
-def _require_as_stated(board_file: Path, manifest: Manifest) -> None:
-    board = Board.load(board_file)
-    if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
-        board_file.unlink(missing_ok=True)
-        raise FeedRefusedError(FeedCode.NOT_AS_STATED)
+    return is_as_stated(Board.load(path), manifest.protection, board_digest=manifest.board_digest)
 
 
 def _unpacked(arrived: Path, file: BoardFile) -> Path:

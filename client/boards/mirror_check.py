@@ -70,22 +70,20 @@ def check_source(
         names = ", ".join(one.hex()[:16] for one in keys.witnesses.cosigners(latest)) or "nobody"
         detail = f"cosigned by {names}; {keys.witnesses.sentence}"
         yield Found(check="cosignatures", passed=keys.witnesses.suffice(latest), detail=detail)
-    later, version = list[Board](), -1
+    later, version = None, -1
     for link, found in _links(source, newest, keys, patiently, clock):
         yield found
         if link is None:
             return
-        manifest, exact = link.manifest, list[Board]()
-        if manifest.version == version:
-            continue  # its files were checked with the newer manifest
-        version = manifest.version
-        reading = partial(_read_board, source, manifest, exact)
-        too_large = max(manifest.file.size, manifest.file.board_size) > max_bytes
-        yield _file_finding(manifest, None if too_large else partial(patiently, reading))
-        if later and exact and not continues_ledger(later[0], exact[0]):
+        if link.manifest.version == version:
+            continue  # its board was checked with the newer manifest
+        version = link.manifest.version
+        board, found = _board_finding(source, link.manifest, patiently, max_bytes)
+        yield found
+        if later and board and not continues_ledger(later, board):
             detail = str(FeedRefusedError(FeedCode.LEDGER_CHANGED))
-            yield Found(check=f"version {later[0].version}, ledger", passed=False, detail=detail)
-        later = exact or later
+            yield Found(check=f"version {later.version}, ledger", passed=False, detail=detail)
+        later = board or later
 
 
 def _links(
@@ -169,20 +167,25 @@ def _failed(error: FeedRefusedError) -> bool | None:
     return None if error.code in _UNCHECKED else False
 
 
-def _file_finding(manifest: Manifest, reading: Callable[[], str] | None) -> Found:
-    check = f"version {manifest.version}, its board"
+def _board_finding(
+    source: BoardSource, manifest: Manifest, ask: _Patiently, max_bytes: int
+) -> tuple[Board | None, Found]:
+    check, file = f"version {manifest.version}, its board", manifest.file
+    if max(file.size, file.board_size) > max_bytes:
+        detail = str(FeedRefusedError(FeedCode.TOO_LARGE))
+        return None, Found(check=check, passed=None, detail=detail)
     try:
-        if reading is None:
-            return Found(check=check, passed=None, detail=str(FeedRefusedError(FeedCode.TOO_LARGE)))
-        detail = reading()
+        board = ask(partial(_read_board, source, manifest))
     except FeedRefusedError as error:
-        return Found(check=check, passed=_failed(error), detail=str(error))
+        return None, Found(check=check, passed=_failed(error), detail=str(error))
     except InputError as error:
-        return Found(check=check, passed=False, detail=str(error))
-    return Found(check=check, passed=True, detail=detail)
+        return None, Found(check=check, passed=False, detail=str(error))
+    return board, Found(
+        check=check, passed=True, detail=f"{file.size} bytes as signed, board {board.digest[:16]}"
+    )
 
 
-def _read_board(source: BoardSource, manifest: Manifest, exact: list[Board]) -> str:
+def _read_board(source: BoardSource, manifest: Manifest) -> Board:
     file, content = manifest.file, bytearray()
     for piece in source.read(manifest, 0):
         content += piece
@@ -198,5 +201,4 @@ def _read_board(source: BoardSource, manifest: Manifest, exact: list[Board]) -> 
         raise FeedRefusedError(FeedCode.NOT_AS_STATED)
     if not has_ledger(board, manifest):
         raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
-    exact.append(board)
-    return f"{file.size} bytes as signed, board {board.digest[:16]}"
+    return board

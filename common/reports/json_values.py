@@ -1,7 +1,6 @@
 """Reading loosely: what a report finds in JSON files that other versions may have written."""
 
 import math
-from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 JsonObject: TypeAlias = dict[str, Any]
@@ -19,23 +18,12 @@ def object_or_empty(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
-def list_or_empty(value: object) -> list[Any]:
-    """The value if it is a JSON list, else an empty one."""
-    return value if isinstance(value, list) else []
-
-
 def numbers(value: object) -> list[float | None]:
     """A JSON list as numbers, with None where an entry is none; empty if the value is no list."""
-    return [number_or_none(entry) for entry in list_or_empty(value)]
+    return [number_or_none(entry) for entry in value] if isinstance(value, list) else []
 
 
 def numeric_entries(value: object) -> dict[str, float]:
     """The entries of a JSON object that are finite numbers, in file order."""
     entries = ((name, number_or_none(entry)) for name, entry in object_or_empty(value).items())
     return {name: number for name, number in entries if number is not None}
-
-
-def sentences(value: object) -> list[str]:
-    """A JSON list of texts; a single text counts as a list of one."""
-    entries: Iterable[Any] = [value] if isinstance(value, str) else list_or_empty(value)
-    return [str(entry) for entry in entries]

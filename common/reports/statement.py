@@ -5,22 +5,12 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.accounting.exact import epsilon_of, epsilon_of_events
 from fedboard.common.privacy.accounting.guarantee import right_bets_of_epsilon, right_bets_of_mu
+from fedboard.common.privacy.adjacency import parse_adjacency
 from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
-from fedboard.common.reports.json_values import (
-    JsonObject,
-    list_or_empty,
-    number_or_none,
-    object_or_empty,
-    sentences,
-)
-
-_ADJACENCIES = {
-    "add-remove": "one user with all their ratings is present or absent",
-    "replace": "one user's ratings are exchanged for any others",
-}
+from fedboard.common.reports.json_values import JsonObject, number_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,60 +86,29 @@ def read_statement(certificate: JsonObject, *, verified: bool = True) -> Stateme
             milliseconds, where not all is Gaussian.
 
     Raises:
-        InputError: it claims no finite epsilon and delta; without them there is no guarantee to report.
+        InputError: it is none.
     """
-    claim = object_or_empty(certificate.get("claim"))
-    epsilon, delta = number_or_none(claim.get("epsilon")), number_or_none(claim.get("delta"))
-    if epsilon is None or delta is None or epsilon < 0 or not 0 <= delta < 1:
-        raise InputError(
-            "certificate.json must claim a finite epsilon >= 0 and a delta in [0, 1); it is damaged"
-        )
-    adjacency = str(claim.get("adjacency", "not stated"))
-    private, label = _noise(certificate.get("noise"), certificate.get("private"))
-    checks, failures = _verify(certificate) if verified else (None, ())
-    return Statement(
-        epsilon=epsilon,
-        delta=delta,
-        adjacency=adjacency,
-        adjacency_meaning=_ADJACENCIES.get(adjacency, "the certificate does not say what may change"),
-        unit=str(claim.get("unit", "not stated")),
-        private=private,
-        noise_label=label,
-        mu=_exact_mu(object_or_empty(certificate.get("composition"))),
-        releases=release_lines(
-            [object_or_empty(entry) for entry in list_or_empty(certificate.get("releases"))],
-            delta,
-            planned=certificate.get("planned") is True,
-            sampled=verified,
-        ),
-        trust=tuple(sentences(certificate.get("trust"))),
-        assumptions=tuple(sentences(certificate.get("assumptions"))),
-        checks=checks,
-        failures=failures,
-        facts=_facts(certificate),
-    )
-
-
-def _exact_mu(composition: JsonObject) -> float | None:
-    """A mere upper bound would overstate what an attack can do where (epsilon, delta) says less."""
-    return number_or_none(composition.get("mu")) if composition.get("exact") is True else None
-
-
-def _noise(noise: object, private: object) -> tuple[bool, str]:
-    """Secure only if the certificate says so in as many words: anything else is treated as not private."""
-    if isinstance(noise, dict):
-        return noise.get("private") is True, str(noise.get("label", "not stated"))
-    return private is True, str(noise) if noise else "not stated"
-
-
-def _verify(certificate: JsonObject) -> tuple[int, tuple[str, ...]]:
-    """Number of checks passed, and what failed. A certificate that this version cannot read has failed."""
-    try:
-        findings = Certificate.from_dict(certificate).verify()
-    except InputError as error:
-        return 0, (f"it cannot be verified by this version of fedboard: {error}",)
+    held = Certificate.from_dict(dict(certificate))
+    claim, findings = held.claim, held.verify() if verified else []
     failures = tuple(f"{finding.check}: {finding.detail}" for finding in findings if not finding.passed)
-    return len(findings) - len(failures), failures
+    facts = {"Data": held.dataset, "Software": held.software, "Digest of the board": held.board_digest}
+    return Statement(
+        epsilon=claim.epsilon,
+        delta=claim.delta,
+        adjacency=claim.adjacency,
+        adjacency_meaning=parse_adjacency(claim.adjacency).sentence,
+        unit=claim.unit,
+        private=held.private,
+        noise_label=held.noise,
+        # a mere upper bound would overstate what an attack can do where (epsilon, delta) says less
+        mu=held.composition.mu if held.composition.exact else None,
+        releases=release_lines(list(held.releases), claim.delta, planned=held.planned, sampled=verified),
+        trust=held.trust,
+        assumptions=held.assumptions,
+        checks=len(findings) - len(failures) if verified else None,
+        failures=failures,
+        facts=tuple((label, fact) for label, fact in facts.items() if fact is not None),
+    )
 
 
 def release_lines(
@@ -214,18 +173,4 @@ def _line(event: JsonObject, mu_squared: float | None, cumulative: float | None)
         noise_multiplier=number_or_none(event.get("noise_multiplier")),
         mu_squared=mu_squared,
         cumulative_epsilon=cumulative,
-    )
-
-
-def _facts(certificate: JsonObject) -> tuple[tuple[str, str], ...]:
-    wanted = {
-        "dataset": "Data",
-        "software": "Software",
-        "software_version": "Software version",
-        "board_digest": "Digest of the board",
-    }
-    return tuple(
-        (label, str(certificate[key]))
-        for key, label in wanted.items()
-        if isinstance(certificate.get(key), str)
     )

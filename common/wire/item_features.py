@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.arrays import Float32Array
 from fedboard.common.errors import InputError
 
 MOST_FEATURES = 256
 """Numbers and labels together."""
 
-_ROUNDING = 1e-12
 _NAMES, _NUMBERS, _LABELS = "catalogue/features", "catalogue/numbers", "catalogue/labels"
 
 
@@ -94,22 +93,6 @@ class CatalogueFeatures:
             label_names=self.label_names,
             labels=self.labels[:n_items],
         )
-
-    def standardised(self, described: NDArray[np.bool_]) -> FloatArray:
-        """Columns of mean 0 and deviation 1 over the described items, for regressions.
-
-        Args:
-            described: shape (n_items,), the items that the source knows.
-
-        Returns:
-            float64, shape (n_items, number of ``names``); zeros where nothing is known. A constant column is 0.
-        """
-        raw = np.hstack([self.numbers, self.labels], dtype=np.float64)
-        raw[~described] = np.nan
-        centred = raw - np.nanmean(raw, axis=0)
-        spread = np.sqrt(np.nanmean(centred**2, axis=0))
-        varied = spread > _ROUNDING * np.nanmax(np.abs(raw), axis=0)
-        return np.where(varied, np.nan_to_num(centred / np.where(varied, spread, 1.0)), 0.0)
 
 
 def stored_features(features: CatalogueFeatures | None) -> dict[str, NDArray[Any]]:

@@ -56,12 +56,6 @@ class KeySuite(IntEnum):
         return 1 + _X25519_BYTES + (_MLKEM_BYTES if self is KeySuite.HYBRID else 0)
 
     @property
-    def overhead(self) -> int:
-        """Bytes that a sealed reply is longer than the reply."""
-        encapsulated = 1120 if self is KeySuite.HYBRID else _X25519_BYTES
-        return _PREFIX + encapsulated + 16
-
-    @property
     def hpke(self) -> Suite:
         """The suite of RFC 9180."""
         kem = KEM.MLKEM768_X25519 if self is KeySuite.HYBRID else KEM.X25519

@@ -10,12 +10,9 @@ from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, me
 from fedboard.common.boards.manifest import Manifest
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.keys.ed25519_keys import read_private, write_pair
+from fedboard.common.keys.ed25519_keys import read_private
 from fedboard.common.keys.roots import BOARDS, Root
 from fedboard.common.protection import Protection, protection_of
-
-PRIVATE_NAME = "board-signing.key"
-PUBLIC_NAME = "board-signing.pub"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,17 +143,3 @@ def _states(manifest: Manifest, checked: CheckedBoard) -> bool:
         == (certificate.get("digest"), certificate.get("ledger_head"), len(certificate.get("releases", ())))
         and manifest.protection is checked.protection
     )
-
-
-def create_board_keys(folder: Path) -> tuple[Path, Path]:
-    """Make a fresh key pair: ``board-signing.key`` (readable by its owner alone) and ``board-signing.pub``.
-
-    Returns:
-        The two paths, the private one first.
-
-    Raises:
-        InputError: one of them is there already; a key is never overwritten.
-    """
-    private, public = folder / PRIVATE_NAME, folder / PUBLIC_NAME
-    write_pair(Ed25519PrivateKey.generate(), private=private, public=public)
-    return private, public

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from fedboard.common.board import Board, Catalogue
@@ -13,6 +14,7 @@ from fedboard.common.boards.board_signature import SignedManifest, message_to_si
 from fedboard.common.boards.layout import LATEST, MANIFESTS, manifest_name
 from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.certificate import certify
+from fedboard.common.keys.ed25519_keys import write_pair
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -21,7 +23,7 @@ from fedboard.common.protection import Protection
 from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.signing import SigningKey, create_board_keys
+from fedboard.server.publishing.signing import SigningKey
 from tests.common.privacy.commitments import plan_of, planned
 
 RUN = "summer"
@@ -114,7 +116,9 @@ def write_ledger(run: Path, board: Board) -> None:
 
 def keys(folder: Path) -> tuple[Path, Path]:
     """A fresh key pair, private and public."""
-    return create_board_keys(folder)
+    private, public = folder / "board-signing.key", folder / "board-signing.pub"
+    write_pair(Ed25519PrivateKey.generate(), private=private, public=public)
+    return private, public
 
 
 def signed_mirror(

@@ -59,10 +59,9 @@ def test_without_mu_the_rate_follows_from_epsilon_and_delta(statement: Statement
 
 
 def test_a_mu_that_is_only_a_bound_is_not_used(certificate: dict[str, Any]) -> None:
-    for composition in ({"exact": False}, {"exact": None}, {"exact": "yes"}):
-        certificate["composition"] |= composition
+    certificate["composition"]["exact"] = False
 
-        assert read_statement(certificate).mu is None
+    assert read_statement(certificate).mu is None
 
 
 @pytest.mark.slow
@@ -93,22 +92,7 @@ def test_one_unreadable_release_leaves_later_totals_unknown(certificate: dict[st
     assert statement.failures
 
 
-@pytest.mark.parametrize(
-    ("noise", "private", "expected"),
-    [("secure", True, True), ("secure", None, False), ("secure", "yes", False), (None, None, False)],
-)
-def test_noise_counts_as_secure_only_if_that_is_said(
-    certificate: dict[str, Any], noise: object, private: object, expected: bool
-) -> None:
-    statement = read_statement(certificate | {"noise": noise, "private": private})
-
-    assert statement.private is expected
-
-
-@pytest.mark.parametrize(
-    "claim",
-    [None, {}, {"epsilon": 1.0}, {"epsilon": "1", "delta": 1e-5}, {"epsilon": math.nan, "delta": 1e-5}],
-)
-def test_a_certificate_without_a_finite_claim_is_refused(certificate: dict[str, Any], claim: object) -> None:
-    with pytest.raises(InputError, match="must claim a finite epsilon"):
-        read_statement(certificate | {"claim": claim})
+def test_what_is_no_certificate_is_refused(certificate: dict[str, Any]) -> None:
+    for wrong in ({}, certificate | {"claim": None}, certificate | {"private": "yes"}):
+        with pytest.raises(InputError, match="not a certificate"):
+            read_statement(wrong)

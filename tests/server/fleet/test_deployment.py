@@ -27,7 +27,7 @@ from fedboard.common.reports.wording import spent
 from fedboard.common.wire.devices import DeviceKey, Method
 from fedboard.common.wire.devices_pb2 import WorkRequest
 from fedboard.server.fleet.running import RoundLog
-from tests.common.wire.pages.asking import listening, pages
+from tests.common.wire.pages.asking import pages
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
 
 pytestmark = pytest.mark.slow
@@ -151,8 +151,8 @@ def test_the_boards_are_served_and_the_metrics_tell_of_the_server(fleet: Fleet, 
 
 def test_the_live_report_of_the_server_tells_of_the_training_after_its_restart(fleet: Fleet) -> None:
     fleet.trained()
-    with listening(f"http://{fleet.settings.network.ops}/") as events:
-        page = next(news for news in pages(events) if 'data-step="signature" data-state="passed"' in news)
+    news = pages(f"http://{fleet.settings.network.ops}/")
+    page = next(page for page in news if 'data-step="signature" data-state="passed"' in page)
 
     lines = RoundLog(fleet.state.run / "rounds.jsonl").lines()
     assert f"{ROUNDS + 1} of {ROUNDS + 1}" in page

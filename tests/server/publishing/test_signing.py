@@ -7,14 +7,8 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection
-from fedboard.server.publishing.signing import (
-    PRIVATE_NAME,
-    PUBLIC_NAME,
-    CheckedBoard,
-    SigningKey,
-    create_board_keys,
-)
-from tests.common.boards.boards import another, certified, first_board
+from fedboard.server.publishing.signing import CheckedBoard, SigningKey
+from tests.common.boards.boards import another, certified, first_board, keys
 from tests.common.boards.test_manifest import A_FILE, a_manifest
 
 
@@ -36,9 +30,9 @@ def manifest_of(board, key, **changes):
 
 
 def test_a_new_key_pair_signs_and_verifies_and_is_readable_by_its_owner_alone(tmp_path):
-    private, public = create_board_keys(tmp_path / "keys")
+    private, public = keys(tmp_path / "keys")
 
-    assert (private.name, public.name) == (PRIVATE_NAME, PUBLIC_NAME)
+    assert (private.name, public.name) == ("board-signing.key", "board-signing.pub")
     assert private.stat().st_mode & 0o777 == 0o600
     key = SigningKey.read(private)
     manifest, checked = manifest_of(certified(first_board()), key)
@@ -46,17 +40,17 @@ def test_a_new_key_pair_signs_and_verifies_and_is_readable_by_its_owner_alone(tm
 
 
 def test_a_key_is_never_overwritten(tmp_path):
-    private, _ = create_board_keys(tmp_path)
+    private, _ = keys(tmp_path)
     before = private.read_bytes()
 
     with pytest.raises(InputError, match="there already"):
-        create_board_keys(tmp_path)
+        keys(tmp_path)
 
     assert private.read_bytes() == before
 
 
 def test_a_key_that_others_can_read_is_not_used(tmp_path):
-    private, _ = create_board_keys(tmp_path)
+    private, _ = keys(tmp_path)
     private.chmod(0o640)
 
     with pytest.raises(InputError, match="chmod 600"):
@@ -64,7 +58,7 @@ def test_a_key_that_others_can_read_is_not_used(tmp_path):
 
 
 def test_what_is_no_signing_key_is_refused(tmp_path):
-    _, public = create_board_keys(tmp_path)
+    _, public = keys(tmp_path)
 
     for path in (public, tmp_path / "missing"):
         with pytest.raises(InputError, match="no private key"):
@@ -72,7 +66,7 @@ def test_what_is_no_signing_key_is_refused(tmp_path):
 
 
 def test_a_key_signs_in_its_own_name_only(tmp_path):
-    key = SigningKey.read(create_board_keys(tmp_path)[0])
+    key = SigningKey.read(keys(tmp_path)[0])
 
     manifest, checked = manifest_of(certified(first_board()), key)
     with pytest.raises(InputError, match="names the key"):
@@ -92,7 +86,7 @@ def test_a_key_signs_in_its_own_name_only(tmp_path):
     ],
 )
 def test_a_manifest_that_says_another_thing_of_its_board_is_not_signed(tmp_path, stated):
-    key = SigningKey.read(create_board_keys(tmp_path)[0])
+    key = SigningKey.read(keys(tmp_path)[0])
     board = certified(first_board(), noise=[SeededNoise(1)])
     right, checked = manifest_of(board, key)
     key.sign(right, checked)
@@ -102,7 +96,7 @@ def test_a_manifest_that_says_another_thing_of_its_board_is_not_signed(tmp_path,
 
 
 def test_a_manifest_of_one_board_is_not_signed_with_another(tmp_path):
-    key = SigningKey.read(create_board_keys(tmp_path)[0])
+    key = SigningKey.read(keys(tmp_path)[0])
     board = certified(first_board())
     manifest, _ = manifest_of(board, key)
 

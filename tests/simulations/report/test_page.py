@@ -176,25 +176,6 @@ def test_an_edited_certificate_is_announced_loudly(tmp_path: Path, write_run: Wr
     assert "Nothing of this run until its certificate verifies." in text
 
 
-def test_a_certificate_that_another_version_wrote_is_shown_but_not_vouched_for(
-    tmp_path: Path, write_run: WriteRun
-) -> None:
-    foreign = {
-        "claim": {"epsilon": 2.5, "delta": 1e-6},
-        "releases": [{"name": "counts", "noise_multiplier": 3.0}],
-        "noise": {"label": "secure: hardware", "private": True},
-        "trust": "One sentence.",
-    }
-    run = write_run(tmp_path / "run", certificate=foreign, metrics=None, distributions=None)
-
-    text = Page(write_report(run).read_text(encoding="utf-8")).text
-
-    assert "it cannot be verified by this version of fedboard" in text
-    assert "epsilon 2.5 delta 1e-06 unit not stated adjacency not stated noise secure: hardware" in text
-    assert "One sentence." in text
-    assert "counts" in text
-
-
 def test_missing_parts_leave_no_empty_sections(tmp_path: Path, write_run: WriteRun) -> None:
     run = write_run(tmp_path / "run", config=None, metrics=None, baselines=None, distributions=None)
 

@@ -17,10 +17,11 @@ from fedboard.common.reports.wording import spent
 from fedboard.server.operating.report.run_files import RunFiles, run_files
 from fedboard.server.operating.report.run_report import RunReport
 from fedboard.server.publishing.mirror import Mirror, publish_into
-from fedboard.server.publishing.signing import SigningKey, create_board_keys
+from fedboard.server.publishing.signing import SigningKey
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.report import simulation_sections
 from fedboard.simulations.simulate import simulate
+from tests.common.boards.boards import keys as board_keys
 
 pytestmark = pytest.mark.slow
 
@@ -280,11 +281,11 @@ def test_a_board_that_is_signed_is_checked_with_the_key(run: Path) -> None:
     files = as_a_fleets(run)
     keys = files.folder.parent.parent.parent / "keys"
     keys.mkdir()
-    create_board_keys(keys)
+    board_keys(keys)
     key = SigningKey.read(keys / "board-signing.key")
     other = keys / "other"
     other.mkdir()
-    create_board_keys(other)
+    board_keys(other)
     assert files.mirror is not None
     publish_into(Mirror(files.mirror), files.boards, key=key, run="films", simulation=True)
 
