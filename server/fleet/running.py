@@ -30,8 +30,8 @@ from fedboard.server.fleet.plan.job import (
 from fedboard.server.fleet.plan.state_folder import require_open
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Nodes
+from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.operating.run_fares import LOST, PLANNED, UNLOGGED
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
