@@ -61,14 +61,17 @@ def test_the_second_server_is_known_by_files_of_the_keys_folder(tmp_path: Path) 
     settings = a_fleet(tmp_path, protocol={"name": "two-server", "helper": "helper.example:1"})
     keys = KeysFolder.of(settings)
     with pytest.raises(InputError, match="identity of the second server cannot be read there"):
-        shared_by_jobs(settings)
+        shared_by_jobs(settings, StateFolder.of(settings))
 
     keys.helper_identity.write_text("ab" * 32 + "\n")
-    helper = shared_by_jobs(settings)["protocol"].helper
+    helper = shared_by_jobs(settings, StateFolder.of(settings))["protocol"].helper
     assert (helper.address, helper.identity) == ("helper.example:1", "ab" * 32)
     assert (helper.authority, helper.token) == (keys.helper_authority, None)
     (keys.path / "helper.token").touch()
-    assert shared_by_jobs(settings)["protocol"].helper.token == keys.path / "helper.token"
+    assert (
+        shared_by_jobs(settings, StateFolder.of(settings))["protocol"].helper.token
+        == keys.path / "helper.token"
+    )
 
 
 def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> None:
@@ -76,8 +79,10 @@ def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> N
     plain = a_fleet(tmp_path, protocol={"name": name})
     vouched = a_fleet(tmp_path, protocol={"name": name, "settings": {"vouched_by": "0" * 64}})
 
-    assert shared_by_jobs(plain)["protocol"].roster is None
-    assert shared_by_jobs(vouched)["protocol"].roster == KeysFolder.of(vouched).roster
+    assert shared_by_jobs(plain, StateFolder.of(plain))["protocol"].roster is None
+    assert (
+        shared_by_jobs(vouched, StateFolder.of(vouched))["protocol"].roster == KeysFolder.of(vouched).roster
+    )
 
 
 def test_devices_are_invited_to_a_name_that_the_certificate_is_for(tmp_path: Path) -> None:
