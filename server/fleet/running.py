@@ -59,7 +59,7 @@ class RoundLog:
             "seconds": finished.seconds,
             "epsilon_spent": finished.spent.epsilon,
             "delta": finished.spent.delta,
-            "bytes_up_per_user": None if traffic is None else traffic.to_dict(),
+            "bytes_up_per_user": None if traffic is None else traffic.up,
             "bytes_down_per_client": None if traffic is None else traffic.down,
             **told,
         }

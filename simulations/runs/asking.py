@@ -20,7 +20,6 @@ from fedboard.common.questions.answer import Answer, Mechanism
 from fedboard.common.questions.stated_task import StatedQuestion
 from fedboard.common.questions.task import Question, QuestionTask
 from fedboard.common.questions.wording import Wording
-from fedboard.server.publication import sentences
 from fedboard.server.question import ASSUMPTIONS, Asked, ask_in_rounds, fitting_mechanism
 from fedboard.server.question import ask as ask_fleet
 from fedboard.simulations.datasets import Ratings
@@ -268,7 +267,7 @@ def _told(
     certificate = certify(
         ledger.events(),
         commitment=ledger.commitment,
-        trust=sentences(Trusted().trust),
+        trust=Trusted().trust.sentences,
         assumptions=ASSUMPTIONS,
         dataset=f"{ratings.name}: ratings from {low:g} to {high:g}",
         ledger_head=ledger.head,
