@@ -171,11 +171,6 @@ class PutQuery:
         """Of its release, and of its folder."""
         return f"{_PREFIX}{self.number}"
 
-    @property
-    def is_put(self) -> bool:
-        """Whether it is written down as a whole; its job is written last."""
-        return self.state.job.exists()
-
     def task(self) -> StatedQuestion:
         """What is asked.
 
@@ -217,17 +212,9 @@ def place_of(fleet: StateFolder, number: int) -> PutQuery:
 
 
 def queries_of(fleet: StateFolder) -> list[PutQuery]:
-    """All that were put, by their numbers."""
-    return [
-        place_of(fleet, number)
-        for number in sorted(_numbers(fleet.questions))
-        if place_of(fleet, number).is_put
-    ]
-
-
-def next_number(fleet: StateFolder) -> int:
-    """Of a new query; one that could not be written down as a whole keeps its number to itself."""
-    return max(_numbers(fleet.questions), default=0) + 1
+    """All that were put, by their numbers: those that are written down as a whole, their job last."""
+    places = [place_of(fleet, number) for number in sorted(_numbers(fleet.questions))]
+    return [put for put in places if put.state.job.exists()]
 
 
 def _numbers(folder: Path) -> Iterator[int]:
@@ -283,7 +270,8 @@ def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> P
 @contextmanager
 def _claimed(state: StateFolder) -> Iterator[PutQuery]:
     """A place of its own, also where two queries are put at a time; gone if nothing was reserved for it."""
-    put = place_of(state, next_number(state))
+    # one that could not be written down as a whole keeps its number to itself
+    put = place_of(state, max(_numbers(state.questions), default=0) + 1)
     while True:
         with suppress(FileExistsError):
             put.state.path.mkdir(mode=0o700)

@@ -149,7 +149,12 @@ def run_job(
     folder = Path(job.folder)
     require_open(folder)
     (folder / "boards").mkdir(parents=True, exist_ok=True)
-    first = _first_board(Path(job.first_board))
+    first = Board.load(Path(job.first_board))
+    if first.version != 0:  # it may hold data that nobody has paid for
+        raise InputError(
+            f"{job.first_board}: a run begins with a board of version 0, which holds no data; this one is of "
+            f"version {first.version}"
+        )
     task = rebuild_any(first, backend=job.backend, features=features_of(job))
     log = _log(job)
     with ExitStack() as stack:
@@ -259,17 +264,6 @@ def training_in(
 
 def _log(job: Job) -> RoundLog:
     return RoundLog(Path(job.folder) / "rounds.jsonl")
-
-
-def _first_board(path: Path) -> Board:
-    """Board 0, which nobody has paid for: it may hold no data."""
-    board = Board.load(path)
-    if board.version != 0:
-        raise InputError(
-            f"{path}: a run begins with a board of version 0, which holds no data; this one is of version "
-            f"{board.version}"
-        )
-    return board
 
 
 def run_name(ledger: Ledger) -> str:
