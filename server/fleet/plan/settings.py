@@ -29,13 +29,6 @@ _PATIENCE = 20.0
 _ATTEMPTS = 3
 
 
-def _place(text: str, name: str) -> Address:
-    try:
-        return parse_address(text, name=name)
-    except InputError as error:
-        raise SettingError(str(error)) from None
-
-
 def is_name(text: str) -> bool:
     """Whether this can name a run or a device, and a file."""
     return _NAME.fullmatch(text) is not None
@@ -175,14 +168,14 @@ class ProtocolSection(Section, frozen=True, kw_only=True):
         """Check that there is a second server where the protocol has one, and nowhere else.
 
         Raises:
-            SettingError: names the key.
+            InputError: names the key.
         """
         require(
             (self.helper is not None) == says(self.name, has_second_server),
             f"protocol.helper is needed for {names_where(has_second_server)}, and for nothing else",
         )
         if self.helper is not None:
-            _place(self.helper, "protocol.helper")
+            parse_address(self.helper, name="protocol.helper")
 
 
 class NetworkSection(Section, frozen=True, kw_only=True):
@@ -200,10 +193,10 @@ class NetworkSection(Section, frozen=True, kw_only=True):
         """Check the addresses.
 
         Raises:
-            SettingError: names the key.
+            InputError: names the key.
         """
-        _place(self.address, "network.address")
-        listen, ops = self.listening, _place(self.ops, "network.ops")
+        parse_address(self.address, name="network.address")
+        listen, ops = self.listening, parse_address(self.ops, name="network.ops")
         require(listen.port != ops.port, "network.ops must have another port than network.listen")
 
     @property
@@ -215,7 +208,7 @@ class NetworkSection(Section, frozen=True, kw_only=True):
     def listening(self) -> Address:
         """Where the server listens for them."""
         if self.listen is not None:
-            return _place(self.listen, "network.listen")
+            return parse_address(self.listen, name="network.listen")
         host, port = self.reached
         return Address("127.0.0.1" if host in ("127.0.0.1", "localhost") else "0.0.0.0", port)
 
@@ -367,3 +360,5 @@ def read_settings(path: Path) -> FleetSettings:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except (msgspec.ValidationError, ValueError) as error:
         raise InputError(f"{path}: {sentence_of(error, FleetSettings)}") from error
+    except InputError as error:  # of an address
+        raise InputError(f"{path}: {error}") from error
