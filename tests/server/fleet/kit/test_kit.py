@@ -9,18 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
+from tests.commands import fedboard
 from tests.server.fleet.made import a_fleet
 
 SERVER = "fedboard-server.service"
-
-
-def fedboard(*words: object) -> Result:
-    return CliRunner().invoke(commands, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")
