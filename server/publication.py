@@ -124,7 +124,7 @@ def certificate_for(
     return certify(
         ledger.events(),
         commitment=ledger.commitment,
-        trust=sentences(trust),
+        trust=trust.sentences,
         assumptions=(*ASSUMPTIONS, *assumptions),
         dataset=dataset,
         board_digest=board.digest,
@@ -132,8 +132,3 @@ def certificate_for(
         population=ledger.population_total(),
         rounds=rounds,
     )
-
-
-def sentences(trust: Trust) -> Sequence[str]:
-    """The trust model as the certificate lists it."""
-    return trust.sentences

@@ -30,7 +30,8 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Common to all sections: immutable, keyword-only, misspelt keys are errors."""
 
 
-def _require(holds: bool, sentence: str) -> None:
+def require(holds: bool, sentence: str) -> None:
+    """Raise SettingError with this sentence where it does not hold."""
     if not holds:
         raise SettingError(sentence)
 
@@ -55,17 +56,17 @@ class ParticipationChoice(Section, frozen=True, kw_only=True):
         for name in _NUMBER_OF.values():
             given = getattr(self, name) is not None
             rule = "has no" if given else "needs"
-            _require(
+            require(
                 given == (_NUMBER_OF.get(self.kind) == name), f"participation {self.kind!r} {rule} {name}"
             )
-        _require(
+        require(
             self.probability is None or 0 < self.probability < 1,
             f"participation.probability must be in (0, 1), got {self.probability}; where everybody takes part, "
             "participation is 'full'",
         )
         for name in ("size", "cohorts"):
             value = getattr(self, name)
-            _require(
+            require(
                 value is None or value >= 1,
                 f"participation.{name} must be a whole number >= 1, got {value}",
             )
@@ -102,7 +103,7 @@ class Promise(Section, frozen=True, kw_only=True):
             SettingError: names the key.
         """
         for rule, holds in self._rules().items():
-            _require(holds, rule)
+            require(holds, rule)
 
     def _rules(self) -> dict[str, bool]:
         kind, replaces = self.participation.kind, self.adjacency is not Adjacency.ADD_REMOVE
@@ -206,20 +207,20 @@ class RoundPace(Section, frozen=True, kw_only=True):
             SettingError: names the key.
         """
         nodes = self.expected_nodes
-        _require(nodes >= 1, f"rounds.expected_nodes must be >= 1, got {nodes}")
-        _require(
+        require(nodes >= 1, f"rounds.expected_nodes must be >= 1, got {nodes}")
+        require(
             1 <= self.quorum <= nodes,
             f"rounds.quorum must be in [1, expected_nodes] = [1, {nodes}], got {self.quorum}",
         )
         for name in ("deadline_seconds", "grace_seconds"):
             value = getattr(self, name)
-            _require(0 < value < MOST_SECONDS, f"rounds.{name} must be in (0, 1000000), got {value}")
-        _require(
+            require(0 < value < MOST_SECONDS, f"rounds.{name} must be in (0, 1000000), got {value}")
+        require(
             1 <= self.attempts <= MOST_ATTEMPTS,
             f"rounds.attempts must be in [1, {MOST_ATTEMPTS}], got {self.attempts}",
         )
-        _require(0 <= self.most_lost <= 1, f"rounds.most_lost must be in [0, 1], got {self.most_lost}")
-        _require(
+        require(0 <= self.most_lost <= 1, f"rounds.most_lost must be in [0, 1], got {self.most_lost}")
+        require(
             self.form in ("factored", "dense"),
             f"rounds.form must be 'factored' or 'dense', got {self.form!r}",
         )
@@ -245,12 +246,12 @@ def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> No
     if kind == "full":
         return
     draws = f"participation {kind!r} draws who takes part among rows, and"
-    _require(
+    require(
         says(protocol.name, shows_rows),
         f"{draws} protocol {protocol.name!r} shows none to the aggregator; take protocol "
         f"'{names_where(shows_rows)}', or let everybody take part",
     )
-    _require(
+    require(
         form == "factored",
         f"{draws} answers in form {form!r} have none; take wire 'factored', or let everybody take part",
     )

@@ -21,20 +21,10 @@ _NUMBERS_PER_BLOCK = 1 << 20
 class Traffic:
     """What a round cost on the wire, per client; for the report, not for publication (sizes are private)."""
 
-    up_mean: float
-    up_median: float
-    up_95: float
-    up_max: float
+    up: Mapping[str, float]
+    """Bytes that clients sent: ``mean``, ``p50`` and ``p95`` (that half or 95 % of them are below), ``max``."""
     down: int
-
-    @staticmethod
-    def from_dict(up: Mapping[str, float], down: int) -> "Traffic":
-        """What ``to_dict`` gave."""
-        return Traffic(up_mean=up["mean"], up_median=up["p50"], up_95=up["p95"], up_max=up["max"], down=down)
-
-    def to_dict(self) -> dict[str, float]:
-        """What clients sent, bytes."""
-        return {"mean": self.up_mean, "p50": self.up_median, "p95": self.up_95, "max": self.up_max}
+    """Bytes that each got."""
 
     @staticmethod
     def of(sizes: IntArray, down: int) -> "Traffic | None":
@@ -52,9 +42,8 @@ class Traffic:
         clients = int(ends[-1])
         total = sum(size * users for size, users in sizes.items())
         median, high = (_quantile(values, ends, clients, share) for share in (0.5, 0.95))
-        return Traffic(
-            up_mean=total / clients, up_median=median, up_95=high, up_max=float(values[-1]), down=down
-        )
+        up = {"mean": total / clients, "p50": median, "p95": high, "max": float(values[-1])}
+        return Traffic(up=up, down=down)
 
 
 def _quantile(values: IntArray, ends: IntArray, clients: int, share: float) -> float:

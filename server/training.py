@@ -222,7 +222,13 @@ class Training:
     def _round(self, board: Board) -> RoundResult:
         asked = [self.task.requests(board)]
         if self.noise.private and any(self._booked_of(asked).values()):
-            return self._skipped(board)
+            if board.version > 0:
+                return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
+            self.ledger.finish()
+            raise PrivacyError(
+                f"{self.store.folder.parent}: the preparation round was paid for but never published, and secure "
+                "noise cannot be drawn again; its budget is lost. Start a new run with another --out"
+            )
         try:
             return run_round(
                 self.task,
@@ -254,12 +260,3 @@ class Training:
             if first:
                 raise
             return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
-
-    def _skipped(self, board: Board) -> RoundResult:
-        if board.version == 0:
-            self.ledger.finish()
-            raise PrivacyError(
-                f"{self.store.folder.parent}: the preparation round was paid for but never published, and secure "
-                "noise cannot be drawn again; its budget is lost. Start a new run with another --out"
-            )
-        return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)

@@ -265,7 +265,7 @@ class _Session:
             "metrics": self._round_metrics(),
         }
         if traffic is not None:
-            line["bytes_up_per_client"] = traffic.to_dict()
+            line["bytes_up_per_client"] = traffic.up
             line["bytes_down_per_client"] = traffic.down
         self.run.append(line)
         self.listener.round_finished(line)

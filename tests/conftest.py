@@ -39,7 +39,6 @@ LONGEST = (
     "simulations/runs/test_removal.py",
     "docs/test_extending.py",
     "server/fleet/test_killed.py",
-    "server/fleet/test_toys.py",
     "simulations/audit/test_sessions.py",
     "simulations/engine/on_ray/test_on_ray.py",
     "api/test_installed.py",

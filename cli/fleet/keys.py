@@ -102,7 +102,14 @@ def renew(
     cosign it too before it is shown.
     """
     if (place / "authority.pem").exists():
-        _renew_certificate(place, names)
+        from fedboard.server.fleet.plan.state_folder import KeysFolder
+        from fedboard.server.tls import names_of, renew_server_certificate
+
+        own = KeysFolder(place)
+        renew_server_certificate(
+            own.certificate, own.key, authority=own.authority, authority_key=own.authority_key, names=names
+        )
+        click.echo(f"{own.certificate}: for {', '.join(names_of(own.certificate))}; start the server again")
         return
     if names or not keys:
         raise InputError(
@@ -124,17 +131,6 @@ def renew(
         click.echo(f"not shown yet: {waiting}")
 
 
-def _renew_certificate(folder: Path, names: tuple[str, ...]) -> None:
-    from fedboard.server.fleet.plan.state_folder import KeysFolder
-    from fedboard.server.tls import names_of, renew_server_certificate
-
-    keys = KeysFolder(folder)
-    renew_server_certificate(
-        keys.certificate, keys.key, authority=keys.authority, authority_key=keys.authority_key, names=names
-    )
-    click.echo(f"{keys.certificate}: for {', '.join(names_of(keys.certificate))}; start the server again")
-
-
 @click.command(epilog="Example: fedboard keys show keys mirror")
 @click.argument("places", metavar="PLACE...", nargs=-1, required=True, type=PATH)
 @JSON
@@ -146,7 +142,18 @@ def show(places: tuple[Path, ...], as_json: bool) -> int:
     now, every = time.time(), [part for place in places for part in _parts(place)]
     found = [(place, *_looked_at(place)) for place in every]
     if as_json:
-        document({"places": [_record(place, lines, expiries, now) for place, lines, expiries in found]})
+        shown = [
+            {
+                "place": str(place),
+                "says": lines,
+                "expiries": [
+                    {"what": one.what, "at": one.at, "days": one.days(now), "soon": one.is_soon(now)}
+                    for one in expiries
+                ],
+            }
+            for place, lines, expiries in found
+        ]
+        document({"places": shown})
     else:
         for _, lines, expiries in found:
             for line in (*lines, *(one.sentence(now) for one in expiries)):
@@ -199,17 +206,6 @@ def _of_roots(place: Path) -> list[str]:
         except RootError as error:
             raise InputError(f"{folder.path(draft)}: {error}") from error
     return lines
-
-
-def _record(place: Path, lines: list[str], expiries: "list[Expiry]", now: float) -> dict[str, Any]:
-    return {
-        "place": str(place),
-        "says": lines,
-        "expiries": [
-            {"what": one.what, "at": one.at, "days": one.days(now), "soon": one.is_soon(now)}
-            for one in expiries
-        ],
-    }
 
 
 _KINDS = ("holder", "witness", "identity", "roster-authority", "boards", "questions", "authority")

@@ -68,7 +68,11 @@ Examples:
     is_flag=True,
     help="Read everything, make board 0, say what it promises, try the ports, and end.",
 )
-@click.option("--until-trained", is_flag=True, help="End when the training is complete, or cannot be.")
+@click.option(
+    "--until-trained",
+    is_flag=True,
+    help="End when the training is complete and its last board published, or cannot be.",
+)
 @click.option(
     "--boards",
     "mirror",

@@ -13,6 +13,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
+import msgspec
+
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError, PrivacyError, StorageError
@@ -31,7 +33,6 @@ from fedboard.server.fleet.plan.preparing import shared_by_jobs, who_takes_part
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import StateFolder, close_training, reason_of
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_spec import Promise
 from fedboard.server.training import plan_of
 
 _TRAINING = "training"
@@ -53,7 +54,11 @@ def open_account(settings: FleetSettings) -> Population:
         StorageError: they cannot be written.
     """
     section, state = settings.queries, StateFolder.of(settings)
-    _require_open(state)
+    if (mark := _mark(state)).exists():
+        raise PrivacyError(
+            f"{state.questions}: no more queries can be put here: {mark.read_text(encoding='utf-8')}. What was "
+            "promised may be used up"
+        )
     if section is None:
         raise InputError(
             "this fleet is asked nothing: give its fleet.toml a section [queries] with epsilon, of the training "
@@ -65,7 +70,11 @@ def open_account(settings: FleetSettings) -> Population:
     _make_folder(state.questions)
     account = Population.open(path) if path.exists() else Population.create(path, budget)
     try:
-        _require_same(account, budget, path)
+        if (made := account.budget) != budget:
+            raise InputError(
+                f"{path}: this account was made for epsilon {made.epsilon:g} at delta {made.delta:g}, "
+                f"{made.adjacency}, which is what was promised; set queries.epsilon back to {made.epsilon:g}"
+            )
         if not settings.alone or state.ledger.exists():  # a training that was, before it was left out
             _count_training(account, state)
     except BaseException:
@@ -111,28 +120,11 @@ def _mark(state: StateFolder) -> Path:
     return state.questions / "closed"
 
 
-def _require_open(state: StateFolder) -> None:
-    if (mark := _mark(state)).exists():
-        raise PrivacyError(
-            f"{state.questions}: no more queries can be put here: {mark.read_text(encoding='utf-8')}. What "
-            "was promised may be used up"
-        )
-
-
 def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as error:
         raise StorageError(f"{folder}: no queries can be kept there ({error.strerror})") from error
-
-
-def _require_same(account: Population, budget: Budget, path: Path) -> None:
-    if account.budget != budget:
-        made = account.budget
-        raise InputError(
-            f"{path}: this account was made for epsilon {made.epsilon:g} at delta {made.delta:g}, "
-            f"{made.adjacency}, which is what was promised; set queries.epsilon back to {made.epsilon:g}"
-        )
 
 
 def _count_training(account: Population, state: StateFolder) -> None:
@@ -178,11 +170,6 @@ class PutQuery:
         """Of its release, and of its folder."""
         return f"{_PREFIX}{self.number}"
 
-    @property
-    def is_put(self) -> bool:
-        """Whether it is written down as a whole; its job is written last."""
-        return self.state.job.exists()
-
     def task(self) -> StatedQuestion:
         """What is asked.
 
@@ -224,17 +211,9 @@ def place_of(fleet: StateFolder, number: int) -> PutQuery:
 
 
 def queries_of(fleet: StateFolder) -> list[PutQuery]:
-    """All that were put, by their numbers."""
-    return [
-        place_of(fleet, number)
-        for number in sorted(_numbers(fleet.questions))
-        if place_of(fleet, number).is_put
-    ]
-
-
-def next_number(fleet: StateFolder) -> int:
-    """Of a new query; one that could not be written down as a whole keeps its number to itself."""
-    return max(_numbers(fleet.questions), default=0) + 1
+    """All that were put, by their numbers: those that are written down as a whole, their job last."""
+    places = [place_of(fleet, number) for number in sorted(_numbers(fleet.questions))]
+    return [put for put in places if put.state.job.exists()]
 
 
 def _numbers(folder: Path) -> Iterator[int]:
@@ -267,7 +246,16 @@ def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> P
     if not state.first_board.exists():
         raise InputError(f"{state.path}: no server has made ready there; start it with: fedboard server")
     with open_account(settings) as account, _claimed(state) as put:
-        task = StatedQuestion(_statement(settings, wording, put, epsilon))
+        task = StatedQuestion(
+            wording.statement(
+                settings.task.rating_range,
+                scaled=settings.task.feedback == "explicit",
+                release=put.name,
+                epsilon=epsilon,
+                delta=settings.privacy.delta,
+                adjacency=settings.privacy.adjacency,
+            )
+        )
         job = _job(settings, put, task.statement)
         require_carried(protocol_of(job), task, job)
         task.first_board(Board.load(state.first_board).catalogue).save(put.state.first_board)
@@ -278,21 +266,11 @@ def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> P
     return put
 
 
-def _statement(settings: FleetSettings, wording: Wording, put: PutQuery, epsilon: float) -> QuestionStatement:
-    return wording.statement(
-        settings.task.rating_range,
-        scaled=settings.task.feedback == "explicit",
-        release=put.name,
-        epsilon=epsilon,
-        delta=settings.privacy.delta,
-        adjacency=settings.privacy.adjacency,
-    )
-
-
 @contextmanager
 def _claimed(state: StateFolder) -> Iterator[PutQuery]:
     """A place of its own, also where two queries are put at a time; gone if nothing was reserved for it."""
-    put = place_of(state, next_number(state))
+    # one that could not be written down as a whole keeps its number to itself
+    put = place_of(state, max(_numbers(state.questions), default=0) + 1)
     while True:
         with suppress(FileExistsError):
             put.state.path.mkdir(mode=0o700)
@@ -308,20 +286,10 @@ def _claimed(state: StateFolder) -> Iterator[PutQuery]:
 
 
 def _job(settings: FleetSettings, put: PutQuery, statement: QuestionStatement) -> Job:
-    of_fleet, state = settings.promise, put.state
-    promise = Promise(
-        epsilon=statement.epsilon,
-        delta=of_fleet.delta,
-        adjacency=of_fleet.adjacency,
-        noise=of_fleet.noise,
-        seed=of_fleet.seed,
-        population=str(account_path(StateFolder.of(settings))),
-    )
+    account = str(account_path(StateFolder.of(settings)))
     return Job(
-        **shared_by_jobs(settings),
-        folder=str(state.run),
-        first_board=str(state.first_board),
-        privacy=promise,
+        **shared_by_jobs(settings, put.state),
+        privacy=msgspec.structs.replace(settings.promise, epsilon=statement.epsilon, population=account),
         assumptions=(_ASSUMPTION, who_takes_part(settings)),
     )
 

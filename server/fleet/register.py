@@ -7,7 +7,7 @@ of, so a crash leaves it made or not made, and an invitation is used once.
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -115,20 +115,17 @@ class Register:
             self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
             try:
                 path.chmod(0o600)
-                self._prepare()
+                self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
+                self._database.execute("PRAGMA journal_mode = WAL")  # who reads never waits for who writes
+                self._database.execute("PRAGMA synchronous = FULL")
+                if self._format() != FORMAT:
+                    with self._changing():
+                        self._make()
             except BaseException:
                 self._database.close()  # or what it has locked stays locked
                 raise
         except (sqlite3.Error, UnicodeDecodeError) as error:  # the latter from SQLite's own words
             raise StorageError(f"{path}: the register of devices cannot be used ({error})") from error
-
-    def _prepare(self) -> None:
-        self._database.execute(f"PRAGMA busy_timeout = {_BUSY_MILLISECONDS}")
-        self._database.execute("PRAGMA journal_mode = WAL")  # who reads never waits for who writes
-        self._database.execute("PRAGMA synchronous = FULL")
-        if self._format() != FORMAT:
-            with self._changing():
-                self._make()
 
     def _format(self) -> int:
         (found,) = self._database.execute("PRAGMA user_version").fetchone()
@@ -191,7 +188,12 @@ class Register:
         with self._changing():
             now = self._clock()
             self._database.execute("DELETE FROM invitation WHERE used IS NULL AND expires < ?", (now,))
-            if self._is_taken(name):
+            (taken,) = self._database.execute(
+                "SELECT EXISTS (SELECT 1 FROM member WHERE name = ? AND removed IS NULL) "
+                "OR EXISTS (SELECT 1 FROM invitation WHERE name = ? AND used IS NULL)",
+                (name, name),
+            ).fetchone()
+            if taken:
                 raise InputError(
                     f"a device or an open invitation is called {name!r}; choose another name, or: "
                     f"fedboard fleet remove {name}"
@@ -201,15 +203,6 @@ class Register:
                 (digest_of_secret(secret), name, max_users, now, now + seconds),
             )
         return now + seconds
-
-    def _is_taken(self, name: str) -> bool:
-        """Whether a device that is admitted, or an invitation that can be used, has this name."""
-        row = self._database.execute(
-            "SELECT EXISTS (SELECT 1 FROM member WHERE name = ? AND removed IS NULL) "
-            "OR EXISTS (SELECT 1 FROM invitation WHERE name = ? AND used IS NULL AND expires >= ?)",
-            (name, name, self._clock()),
-        ).fetchone()
-        return bool(row[0])
 
     def invitations(self) -> list[OpenInvitation]:
         """Those that can be used now, by the time when they end."""
@@ -240,8 +233,16 @@ class Register:
             if isinstance(found, Member):
                 return found
             name, max_users = found
-            self._require_new(identity)
-            self._require_room(max_users, capacity)
+            other = self._database.execute(
+                "SELECT removed FROM member WHERE identity = ?", (identity,)
+            ).fetchone()
+            if other is not None:  # no identity is two members', nor that of one who was removed
+                raise JoinError(JoinRefusal.TAKEN if other[0] is None else JoinRefusal.REMOVED)
+            devices, users = self._database.execute(
+                "SELECT count(*), coalesce(sum(max_users), 0) FROM member WHERE removed IS NULL"
+            ).fetchone()
+            if devices >= capacity.devices or users + max_users > capacity.users:
+                raise JoinError(JoinRefusal.FULL)
             self._database.execute(
                 "UPDATE invitation SET used = ?, key = ? WHERE digest = ?",
                 (self._clock(), key, digest_of_secret(secret)),
@@ -282,19 +283,6 @@ class Register:
         (found,) = self._members("WHERE key = ?", key)
         return found
 
-    def _require_new(self, identity: str | None) -> None:
-        """No identity is two members', nor that of one who was removed."""
-        row = self._database.execute("SELECT removed FROM member WHERE identity = ?", (identity,)).fetchone()
-        if row is not None:
-            raise JoinError(JoinRefusal.TAKEN if row[0] is None else JoinRefusal.REMOVED)
-
-    def _require_room(self, max_users: int, capacity: Capacity) -> None:
-        devices, users = self._database.execute(
-            "SELECT count(*), coalesce(sum(max_users), 0) FROM member WHERE removed IS NULL"
-        ).fetchone()
-        if devices >= capacity.devices or users + max_users > capacity.users:
-            raise JoinError(JoinRefusal.FULL)
-
     def remove(self, name: str) -> str:
         """Shut a device out for good, or withdraw the open invitation of this name.
 
@@ -314,7 +302,8 @@ class Register:
             ).rowcount
         if not removed and not withdrawn:
             known = sorted({m.name for m in self.admitted()} | {one.name for one in self.invitations()})
-            raise InputError(f"no device and no open invitation is called {name!r}; there are {_some(known)}")
+            some = ", ".join([*known[:10], *(["..."] if len(known) > 10 else [])]) or "none"
+            raise InputError(f"no device and no open invitation is called {name!r}; there are {some}")
         return "device" if removed else "invitation"
 
     def withdraw_all(self) -> int:
@@ -342,11 +331,6 @@ class Register:
                     f"{self._path}: the register of devices cannot be used ({error})"
                 ) from error
             raise
-
-
-def _some(names: Iterable[str]) -> str:
-    listed = list(names)
-    return ", ".join(listed[:10]) + (", ..." if len(listed) > 10 else "") if listed else "none"
 
 
 class Admitted:

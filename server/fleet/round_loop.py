@@ -203,10 +203,11 @@ class RoundLoop:
         except Exception as error:
             if isinstance(error, PrivacyError) and BEHIND in str(error):
                 raise
-            if not isinstance(error, FedboardError | OSError):
+            if not (known := isinstance(error, FedboardError | OSError)):
                 _log.exception("%s was interrupted", what)
             self._tell_rounds()
-            wait = tries.failed(_sentence(error), got_on=_published(run) > before)
+            problem = str(error) if known else f"{type(error).__name__}: {error}"
+            wait = tries.failed(problem, got_on=_published(run) > before)
             self._say(f"{what} was interrupted: {tries.problem}; it is tried again in {wait:g} s")
             self._wait(wait)
             return False
@@ -258,10 +259,6 @@ class RoundLoop:
 
 def _published(run: Path) -> int:
     return sum(1 for _ in (run / "boards").glob("board-*.board"))
-
-
-def _sentence(error: Exception) -> str:
-    return str(error) if isinstance(error, FedboardError | OSError) else f"{type(error).__name__}: {error}"
 
 
 def _told(line: Mapping[str, Any]) -> str:

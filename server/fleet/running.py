@@ -30,8 +30,8 @@ from fedboard.server.fleet.plan.job import (
 from fedboard.server.fleet.plan.state_folder import require_open
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Nodes
+from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.operating.run_fares import LOST, PLANNED, UNLOGGED
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
@@ -59,7 +59,7 @@ class RoundLog:
             "seconds": finished.seconds,
             "epsilon_spent": finished.spent.epsilon,
             "delta": finished.spent.delta,
-            "bytes_up_per_user": None if traffic is None else traffic.to_dict(),
+            "bytes_up_per_user": None if traffic is None else traffic.up,
             "bytes_down_per_client": None if traffic is None else traffic.down,
             **told,
         }
@@ -149,7 +149,12 @@ def run_job(
     folder = Path(job.folder)
     require_open(folder)
     (folder / "boards").mkdir(parents=True, exist_ok=True)
-    first = _first_board(Path(job.first_board))
+    first = Board.load(Path(job.first_board))
+    if first.version != 0:  # it may hold data that nobody has paid for
+        raise InputError(
+            f"{job.first_board}: a run begins with a board of version 0, which holds no data; this one is of "
+            f"version {first.version}"
+        )
     task = rebuild_any(first, backend=job.backend, features=features_of(job))
     log = _log(job)
     with ExitStack() as stack:
@@ -259,17 +264,6 @@ def training_in(
 
 def _log(job: Job) -> RoundLog:
     return RoundLog(Path(job.folder) / "rounds.jsonl")
-
-
-def _first_board(path: Path) -> Board:
-    """Board 0, which nobody has paid for: it may hold no data."""
-    board = Board.load(path)
-    if board.version != 0:
-        raise InputError(
-            f"{path}: a run begins with a board of version 0, which holds no data; this one is of version "
-            f"{board.version}"
-        )
-    return board
 
 
 def run_name(ledger: Ledger) -> str:

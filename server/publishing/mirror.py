@@ -367,7 +367,7 @@ class Publisher:
         self.problem: str | None = None
         """Why the last look failed; None where it did not."""
         self.waiting: str | None = None
-        """Which boards wait for which witnesses; None where none does. Nothing but the showing waits."""
+        """Which boards wait for which witnesses; None where none does. The next round waits too."""
         self._mirror, self._sign = mirror, sign
         self._poll_seconds = poll_seconds
         self._stop = threading.Event()

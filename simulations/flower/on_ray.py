@@ -188,7 +188,7 @@ def _finished(line: dict[str, Any], files: FleetFiles) -> FinishedRound:
     """A round as it is in the log, with the board that it ended with."""
     board = BoardStore(Path(files.job.folder) / "boards")
     sizes = line["bytes_up_per_user"]
-    traffic = None if sizes is None else Traffic.from_dict(sizes, line["bytes_down_per_client"])
+    traffic = None if sizes is None else Traffic(up=sizes, down=line["bytes_down_per_client"])
     return FinishedRound(
         board=board.load(line["round"] + 1),
         releases=tuple(line["releases"]),

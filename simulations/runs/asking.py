@@ -19,7 +19,6 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.questions.collection import Answer, Mechanism
 from fedboard.common.questions.statement import StatedQuestion
 from fedboard.common.questions.wording import Question, QuestionTask, Wording
-from fedboard.server.publication import sentences
 from fedboard.server.question import ASSUMPTIONS, Asked, ask_in_rounds, fitting_mechanism
 from fedboard.server.question import ask as ask_fleet
 from fedboard.simulations.datasets import Ratings
@@ -267,7 +266,7 @@ def _told(
     certificate = certify(
         ledger.events(),
         commitment=ledger.commitment,
-        trust=sentences(Trusted().trust),
+        trust=Trusted().trust.sentences,
         assumptions=ASSUMPTIONS,
         dataset=f"{ratings.name}: ratings from {low:g} to {high:g}",
         ledger_head=ledger.head,

@@ -17,7 +17,7 @@ from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.tasks.registry import variant_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import Training, calibrated_task
-from fedboard.server.publication import ASSUMPTIONS, sentences
+from fedboard.server.publication import ASSUMPTIONS
 from fedboard.server.run_spec import Promise
 from tests.common.privacy.commitments import planned
 
@@ -66,7 +66,7 @@ def certificate_of(
         events = [{**event, **source.describe()} for event in planned_events(algorithm)]
     options: dict[str, Any] = {
         "commitment": changes.pop("commitment", None) or planned(events, epsilon=5.0),
-        "trust": sentences(carried.trust),
+        "trust": carried.trust.sentences,
         "assumptions": ASSUMPTIONS,
         "dataset": "300 made-up films, ratings from 1 to 5",
         "board_digest": "cd" * 32,

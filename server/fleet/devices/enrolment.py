@@ -40,16 +40,13 @@ class Allowance:
         """Use up so many; False, and nothing is used, if the sender has no more than fewer left."""
         now = self._clock()
         if len(self._used) >= _MOST_SENDERS and now >= self._next_look:
-            self._forget(now)
+            self._next_look = now + 1.0
+            self._used = {who: (seen, used) for who, (seen, used) in self._used.items() if now - seen < 60.0}
         seen, used = self._used.get(sender, (now, 0.0))
         used = max(0.0, used - (now - seen) * self._most / 60.0)
         fits = used + amount <= self._most
         self._used[sender] = (now, used + amount * fits)
         return fits
-
-    def _forget(self, now: float) -> None:
-        self._next_look = now + 1.0
-        self._used = {who: (seen, used) for who, (seen, used) in self._used.items() if now - seen < 60.0}
 
 
 _ALL = "all"

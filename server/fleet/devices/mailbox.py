@@ -74,7 +74,8 @@ class Seen:
                 self._count = (self._count[0], self._count[1] + 1)
             device.between = now - device.last if device.last else 0.0
             device.last, device.pause = now, pause
-            device.version = _version_of(version)
+            fits = len(version) <= _LONGEST_VERSION and _VERSION_LETTERS.issuperset(version)
+            device.version = version if fits else ""
 
     def answers(self, key: str) -> None:
         """It has begun to hand in an answer; only who was asked does, and was here."""
@@ -129,10 +130,6 @@ class Seen:
             path, json.dumps({"written": self.clock(), "devices": devices, "under_way": under_way}).encode()
         )
         path.chmod(0o600)
-
-
-def _version_of(text: str) -> str:
-    return text if len(text) <= _LONGEST_VERSION and _VERSION_LETTERS.issuperset(text) else ""
 
 
 MOST_HELD_BYTES = 1 << 28

@@ -15,7 +15,6 @@ from fedboard.server.fleet.plan.settings import FleetSettings
 
 _GAP = re.compile(r"\{\{([a-z]+)\}\}")
 _HOMES = ("/home", "/root", "/run/user")
-_SERVER_MEMORY, _DEVICE_MEMORY = "4G", "512M"
 _PER_ADDRESS = 256
 """Connections."""
 
@@ -32,47 +31,23 @@ def server_kit(settings: FleetSettings, config: Path, *, user: str | None = None
         InputError: a path cannot be in a unit as it is.
     """
     config, state = config.absolute(), settings.state.absolute()
-    program = Path(sys.executable).with_name("fedboard")
+    command = (Path(sys.executable).with_name("fedboard"), "server", "--config", config)
+    at_home = any(str(place).startswith(_HOMES) for place in (command[0], config, state))
     values = {
+        "what": f"server ({settings.name})",
+        "user": user or getpass.getuser(),
+        "command": " ".join(_word(part) for part in command),
+        "home": "read-only" if at_home else "yes",  # they are hidden where nothing of the server is in one
         "config": str(config),
         "folder": str(config.parent),
-        "state": str(state),
+        "state": _word(state),
         "account": f"{os.getuid()}:{os.getgid()}",
-        "memory": _SERVER_MEMORY.lower(),
         "port": str(settings.network.listening.port),
         "connections": str(_PER_ADDRESS),
     }
+    unit = {"fedboard-server.service": filled("fedboard.service", values)}
     beside = {name: filled(name, values) for name in ("compose.yaml", "connections.nft")}
-    as_it_is = {name: _text(name) for name in ("alerts.yaml", "dashboard.json")}
-    unit = _unit(
-        what=f"server ({settings.name})",
-        command=(program, "server", "--config", config),
-        state=state,
-        memory=_SERVER_MEMORY,
-        user=user,
-    )
-    return {"fedboard-server.service": unit, **beside, **as_it_is}
-
-
-def device_kit(device: Path, *, user: str | None = None) -> dict[str, str]:
-    """The unit of a device that stays, such as a gateway.
-
-    Args:
-        device: its ``device.toml``.
-        user: account that runs it; yours if not given.
-
-    Raises:
-        InputError: a path cannot be in a unit as it is.
-    """
-    device = device.absolute()
-    unit = _unit(
-        what="device",
-        command=(Path(sys.executable).with_name("fedboard"), "client", "--config", device),
-        state=device.parent,
-        memory=_DEVICE_MEMORY,
-        user=user,
-    )
-    return {"fedboard-client.service": unit}
+    return {**unit, **beside, **{name: _text(name) for name in ("alerts.yaml", "dashboard.json")}}
 
 
 def write_kit(texts: Mapping[str, str], folder: Path, *, replace: bool = False) -> list[Path]:
@@ -102,21 +77,6 @@ def write_kit(texts: Mapping[str, str], folder: Path, *, replace: bool = False) 
     for path, text in changed.items():
         write_atomically(path, text.encode())
     return list(changed)
-
-
-def _unit(*, what: str, command: tuple[Path | str, ...], state: Path, memory: str, user: str | None) -> str:
-    """Homes are hidden from the process, where nothing of it is in one."""
-    places = [part for part in (*command, state) if isinstance(part, Path)]
-    at_home = any(str(place).startswith(_HOMES) for place in places)
-    values = {
-        "what": what,
-        "user": user or getpass.getuser(),
-        "command": " ".join(_word(part) for part in command),
-        "state": _word(state),
-        "memory": memory,
-        "home": "read-only" if at_home else "yes",
-    }
-    return filled("fedboard.service", values)
 
 
 def filled(name: str, values: Mapping[str, str]) -> str:

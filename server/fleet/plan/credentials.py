@@ -68,6 +68,13 @@ def introduction_of(settings: FleetSettings) -> bytes:
         InputError: a key or certificate cannot be read, or the authority's file is too large to be one.
     """
     keys, promise = KeysFolder.of(settings), settings.promise
+    chain = [] if keys.roots is None else RootFolder(keys.roots).chain()
+    try:
+        authority = keys.authority.read_text(encoding="ascii")
+    except (OSError, ValueError) as error:
+        raise InputError(
+            f"{keys.authority}: the authority's certificate cannot be read as PEM text"
+        ) from error
     content = Introduction(
         run=settings.name,
         task=settings.task.algorithm,
@@ -75,28 +82,16 @@ def introduction_of(settings: FleetSettings) -> bytes:
         epsilon=promise.epsilon,
         delta=promise.delta,
         adjacency=promise.adjacency,
-        authority=_text(keys.authority),
+        authority=authority,
         question_key=QuestionKey.read(keys.questions).public.hex,
         board_key=SigningKey.read(*keys.boards).public.raw.hex(),
-        root=_root(keys.roots),
+        root=chain[-1].content.decode("utf-8")
+        if chain and chain[-1].content
+        else None,  # the newest that counts
     ).to_bytes()
     if len(content) > LARGEST_INTRODUCTION:
         raise InputError(f"{keys.authority} is too large for a certificate")
     return content
-
-
-def _root(folder: Path | None) -> str | None:
-    """The newest root that counts."""
-    chain = [] if folder is None else RootFolder(folder).chain()
-    content = chain[-1].content if chain else None
-    return None if content is None else content.decode("utf-8")
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii")
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: the authority's certificate cannot be read as PEM text") from error
 
 
 def require_named(settings: FleetSettings) -> None:
@@ -147,8 +142,22 @@ def require_credentials(settings: FleetSettings) -> None:
             f"{keys.authority} does not vouch for {keys.certificate} at {_OWN_ADDRESS} ({_reason(error)}); make a "
             f"new certificate with: fedboard keys renew {keys.path}"
         ) from error
-    _require_question_key(keys)
-    _require_board_keys(keys)
+    _content(keys.questions, "fedboard keys new questions")
+    question_key = QuestionKey.read(keys.questions)
+    chain = [] if keys.roots is None else RootFolder(keys.roots).chain()
+    role = chain[-1].roles.get(QUESTIONS) if chain else None
+    if role is not None and bytes.fromhex(question_key.public.hex) not in role.keys:
+        raise InputError(
+            f"{keys.questions}: version {chain[-1].version} of the root does not name this key: it was replaced, "
+            "and devices refuse what it signs; give the key that took its place"
+        )
+    _content(keys.boards[0], "fedboard keys new boards")
+    board_key = SigningKey.read(*keys.boards)
+    try:
+        if keys.roots is not None:
+            Signer(key=board_key, run="", chain=chain_for(Mirror(keys.roots / "absent"), keys.roots))
+    except InputError as error:
+        raise InputError(f"{keys.roots}: {error}") from error
 
 
 def _server_side(keys: KeysFolder) -> ssl.SSLContext:
@@ -184,29 +193,6 @@ def _reason(error: ssl.SSLError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return error.verify_message.rstrip(".")
     return (error.reason or "refused by OpenSSL").replace("_", " ").lower()
-
-
-def _require_board_keys(keys: KeysFolder) -> None:
-    _content(keys.boards[0], "fedboard keys new boards")
-    key = SigningKey.read(*keys.boards)
-    if keys.roots is None:
-        return
-    try:
-        Signer(key=key, run="", chain=chain_for(Mirror(keys.roots / "absent"), keys.roots))
-    except InputError as error:
-        raise InputError(f"{keys.roots}: {error}") from error
-
-
-def _require_question_key(keys: KeysFolder) -> None:
-    _content(keys.questions, "fedboard keys new questions")
-    key = QuestionKey.read(keys.questions)
-    chain = [] if keys.roots is None else RootFolder(keys.roots).chain()
-    role = chain[-1].roles.get(QUESTIONS) if chain else None
-    if role is not None and bytes.fromhex(key.public.hex) not in role.keys:
-        raise InputError(
-            f"{keys.questions}: version {chain[-1].version} of the root does not name this key: it was replaced, "
-            "and devices refuse what it signs; give the key that took its place"
-        )
 
 
 def _content(path: Path, remedy: str) -> bytes:

@@ -1,7 +1,6 @@
 """From ``fleet.toml`` to what the server needs: board 0, which states the whole task, and the job."""
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -49,7 +48,9 @@ def prepare(settings: FleetSettings) -> Board:
     begun = state.ledger.exists() or any(state.boards.glob("*"))
     if settings.alone and begun:  # a training that was, and its catalogue
         return Board.load(state.first_board)
-    catalogue = _catalogue(settings.catalogue.file)
+    file = StoredFile(path=settings.catalogue.file)
+    titles = read_titles(file, layout_of(file, ColumnMapping()))
+    catalogue = Catalogue(item_ids=tuple(titles), titles=tuple(titles.values()))
     features = None
     if settings.catalogue.features is not None:
         known = load_item_features(settings.catalogue.features, catalogue.item_ids)
@@ -64,7 +65,13 @@ def prepare(settings: FleetSettings) -> Board:
             f"{state.path}: a training with another task, budget or catalogue is kept there; "
             "give the new one another state folder"
         )
-    job = _job(settings, state, features is not None)
+    job = Job(
+        **shared_by_jobs(settings, state),
+        privacy=settings.promise,
+        backend=_KERNELS,
+        features=None if features is None else str(state.features),
+        assumptions=(who_takes_part(settings),),
+    )
     require_carried(protocol_of(job), task, job)
     if not settings.alone:
         job.save(state.job)
@@ -96,10 +103,15 @@ def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
     """
     task = settings.task
     if not learns_from_examples(task.algorithm):
-        low, high = task.rating_range
-        return calibrated_task(
-            _training(settings), rating_range=(low, high), backend=_KERNELS, features=features
-        ).task
+        training = Training(
+            algorithm=variant_of(task.algorithm),
+            feedback=Feedback(task.feedback),
+            promise=settings.promise,
+            settings=task.settings,
+            shares=task.shares,
+        )
+        rating_range = task.rating_range
+        return calibrated_task(training, rating_range=rating_range, backend=_KERNELS, features=features).task
     if features is not None:
         raise InputError(
             f"{task.algorithm} learns from examples: its catalogue lists their features, and there are no items "
@@ -114,77 +126,41 @@ def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
     return calibrated_example_task(of_examples)
 
 
-def _training(settings: FleetSettings) -> Training:
-    task = settings.task
-    return Training(
-        algorithm=variant_of(task.algorithm),
-        feedback=Feedback(task.feedback),
-        promise=settings.promise,
-        settings=task.settings,
-        shares=task.shares,
-    )
+def shared_by_jobs(settings: FleetSettings, state: StateFolder) -> dict[str, Any]:
+    """Keys of ``Job`` for whatever the fleet is asked.
 
-
-def _catalogue(path: Path) -> Catalogue:
-    file = StoredFile(path=path)
-    titles = read_titles(file, layout_of(file, ColumnMapping()))
-    return Catalogue(item_ids=tuple(titles), titles=tuple(titles.values()))
-
-
-def _job(settings: FleetSettings, state: StateFolder, with_features: bool) -> Job:
-    return Job(
-        **shared_by_jobs(settings),
-        folder=str(state.run),
-        first_board=str(state.first_board),
-        privacy=settings.promise,
-        backend=_KERNELS,
-        features=str(state.features) if with_features else None,
-        assumptions=(who_takes_part(settings),),
-    )
-
-
-def shared_by_jobs(settings: FleetSettings) -> dict[str, Any]:
-    """What the jobs of the training and of each query have alike: whom they ask, how, and how long they wait.
+    Args:
+        settings: of the fleet.
+        state: of the training, or of a query.
 
     Raises:
         InputError: the second server's identity cannot be read.
     """
+    keys, chosen, helper = KeysFolder.of(settings), settings.protocol, None
+    if chosen.helper is not None:
+        try:
+            identity = keys.helper_identity.read_text(encoding="ascii").strip()
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{keys.helper_identity}: the identity of the second server cannot be read there; it is what "
+                "fedboard helper prints, 64 hexadecimal digits"
+            ) from error
+        helper = HelperServer(
+            address=chosen.helper,
+            authority=keys.helper_authority,
+            identity=identity,
+            token=keys.helper_token,
+        )
+    roster = keys.roster if chosen.settings.get("vouched_by") else None
     return {
-        "question_key": str(KeysFolder.of(settings).questions),
-        "protocol": _protocol(settings),
+        "folder": str(state.run),
+        "first_board": str(state.first_board),
+        "question_key": str(keys.questions),
+        "protocol": ProtocolChoice(name=chosen.name, settings=chosen.settings, helper=helper, roster=roster),
         "rounds": settings.rounds.pace,
         "dataset": settings.catalogue.statement,
         "enrolled": settings.capacity,
     }
-
-
-def _protocol(settings: FleetSettings) -> ProtocolChoice:
-    """With the files that it needs: of the second server, and the list of devices that are vouched for.
-
-    Raises:
-        InputError: the second server's identity cannot be read.
-    """
-    keys, chosen = KeysFolder.of(settings), settings.protocol
-    helper = None
-    if chosen.helper is not None:
-        helper = HelperServer(
-            address=chosen.helper,
-            authority=keys.helper_authority,
-            identity=_text(keys.helper_identity),
-            token=keys.helper_token,
-        )
-    roster = keys.roster if chosen.settings.get("vouched_by") else None
-    return ProtocolChoice(name=chosen.name, settings=chosen.settings, helper=helper, roster=roster)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii").strip()
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path}: the identity of the second server cannot be read there; it is what fedboard helper prints, "
-            "64 hexadecimal digits"
-        ) from error
 
 
 def who_takes_part(settings: FleetSettings) -> str:

@@ -18,7 +18,7 @@ from fedboard.common.tasks.registry import usual
 from fedboard.common.wire.addresses import Address, parse_address
 from fedboard.server.fleet.plan.job import MOST_USERS
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.run_spec import MOST_SECONDS, Promise, RoundPace, Section
+from fedboard.server.run_spec import MOST_SECONDS, Promise, RoundPace, Section, require
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -27,18 +27,6 @@ _LEAST_DEADLINE = 0.01
 _PATIENCE = 20.0
 """A round waits a twentieth of its deadline for whoever is late, and asks again after as long."""
 _ATTEMPTS = 3
-
-
-def _require(holds: bool, sentence: str) -> None:
-    if not holds:
-        raise SettingError(sentence)
-
-
-def _place(text: str, name: str) -> Address:
-    try:
-        return parse_address(text, name=name)
-    except InputError as error:
-        raise SettingError(str(error)) from None
 
 
 def is_name(text: str) -> bool:
@@ -68,7 +56,7 @@ class TaskSection(Section, frozen=True, kw_only=True):
         if not self.algorithm:
             msgspec.structs.force_setattr(self, "algorithm", usual(self.feedback))
         low, high = self.rating_range
-        _require(low < high, f"task.rating_range must be LOW < HIGH, got {low:g} and {high:g}")
+        require(low < high, f"task.rating_range must be LOW < HIGH, got {low:g} and {high:g}")
 
 
 class PrivacySection(Section, frozen=True, kw_only=True):
@@ -132,19 +120,19 @@ class RoundsSection(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: names the key.
         """
-        _require(self.devices >= 1, f"rounds.devices must be >= 1, got {self.devices}")
+        require(self.devices >= 1, f"rounds.devices must be >= 1, got {self.devices}")
         if self.quorum is None:
             msgspec.structs.force_setattr(self, "quorum", self.devices - self.devices // 3)
-        _require(
+        require(
             1 <= self.least <= self.devices,
             f"rounds.quorum must be in [1, rounds.devices] = [1, {self.devices}], got {self.quorum}",
         )
-        _require(
+        require(
             _LEAST_DEADLINE <= self.deadline_seconds <= MOST_SECONDS / 4,
             f"rounds.deadline_seconds must be in [{_LEAST_DEADLINE:g}, {MOST_SECONDS / 4:.0f}], got "
             f"{self.deadline_seconds:g}",
         )
-        _require(0 <= self.most_lost <= 1, f"rounds.most_lost must be in [0, 1], got {self.most_lost:g}")
+        require(0 <= self.most_lost <= 1, f"rounds.most_lost must be in [0, 1], got {self.most_lost:g}")
 
     @property
     def least(self) -> int:
@@ -180,14 +168,14 @@ class ProtocolSection(Section, frozen=True, kw_only=True):
         """Check that there is a second server where the protocol has one, and nowhere else.
 
         Raises:
-            SettingError: names the key.
+            InputError: names the key.
         """
-        _require(
+        require(
             (self.helper is not None) == says(self.name, has_second_server),
             f"protocol.helper is needed for {names_where(has_second_server)}, and for nothing else",
         )
         if self.helper is not None:
-            _place(self.helper, "protocol.helper")
+            parse_address(self.helper, name="protocol.helper")
 
 
 class NetworkSection(Section, frozen=True, kw_only=True):
@@ -205,11 +193,11 @@ class NetworkSection(Section, frozen=True, kw_only=True):
         """Check the addresses.
 
         Raises:
-            SettingError: names the key.
+            InputError: names the key.
         """
-        _place(self.address, "network.address")
-        listen, ops = self.listening, _place(self.ops, "network.ops")
-        _require(listen.port != ops.port, "network.ops must have another port than network.listen")
+        parse_address(self.address, name="network.address")
+        listen, ops = self.listening, parse_address(self.ops, name="network.ops")
+        require(listen.port != ops.port, "network.ops must have another port than network.listen")
 
     @property
     def reached(self) -> Address:
@@ -220,7 +208,7 @@ class NetworkSection(Section, frozen=True, kw_only=True):
     def listening(self) -> Address:
         """Where the server listens for them."""
         if self.listen is not None:
-            return _place(self.listen, "network.listen")
+            return parse_address(self.listen, name="network.listen")
         host, port = self.reached
         return Address("127.0.0.1" if host in ("127.0.0.1", "localhost") else "0.0.0.0", port)
 
@@ -249,7 +237,7 @@ class BoardsSection(Section, frozen=True, kw_only=True):
             SettingError: names the key.
         """
         for key in self.witnesses:
-            _require(
+            require(
                 _KEY.fullmatch(key) is not None,
                 f"boards.witnesses must be public keys of 64 hex digits in lower case, got {key!r}",
             )
@@ -276,7 +264,7 @@ class QueriesSection(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: names the key.
         """
-        _require(
+        require(
             0 < self.epsilon < math.inf, f"queries.epsilon must be a finite number > 0, got {self.epsilon}"
         )
 
@@ -306,26 +294,26 @@ class FleetSettings(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: names the key.
         """
-        _require(is_name(self.name), f"name must be {NAME_RULE}")
+        require(is_name(self.name), f"name must be {NAME_RULE}")
         trained, queries = self.privacy.epsilon, self.queries
-        _require(
+        require(
             trained is not None or queries is not None,
             "privacy.epsilon is missing: what the training may cost every user. Without a training, give "
             "queries.epsilon",
         )
         _ = self.promise
-        _require(
+        require(
             queries is None or trained is None or queries.epsilon > trained,
             "queries.epsilon is of the training too: it must be larger than privacy.epsilon; without a training, "
             "leave privacy.epsilon out",
         )
         most, users = self.members.most, self.members.users
-        _require(
+        require(
             most is None or most >= self.rounds.devices,
             f"members.most must be >= rounds.devices = {self.rounds.devices}, got {most}",
         )
         devices = self.capacity.devices
-        _require(
+        require(
             devices <= self.capacity.users <= MOST_USERS,
             f"members.users must be in [members.most, {MOST_USERS}] = [{devices}, {MOST_USERS}], got {users}",
         )
@@ -372,3 +360,5 @@ def read_settings(path: Path) -> FleetSettings:
         raise InputError(f"{path}: not valid TOML: {error}") from error
     except (msgspec.ValidationError, ValueError) as error:
         raise InputError(f"{path}: {sentence_of(error, FleetSettings)}") from error
+    except InputError as error:  # of an address
+        raise InputError(f"{path}: {error}") from error

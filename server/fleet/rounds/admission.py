@@ -163,7 +163,8 @@ class Intake:
         self.n_users += answer.n_users
         self.bytes_up += n_bytes
         self._sizes.append(_sizes(answer, n_bytes))
-        if self._everybody():
+        drawn = self.attendance  # who is left out is known to the aggregator alone, once all have answered
+        if drawn is None or drawn.participation.event_field(drawn.name) is None:
             self._sum(answer.message)
         else:
             self._held.append((answer.first_row, node, answer))
@@ -188,12 +189,6 @@ class Intake:
     def traffic(self, bytes_down: int) -> Traffic | None:
         """What users sent and got; a user of a cohort that sent sums has her part of them."""
         return Traffic.of(np.concatenate([np.zeros(0, dtype=np.int64), *self._sizes]), bytes_down)
-
-    def _everybody(self) -> bool:
-        """Whether nobody is left out; else only the aggregator ever knows who, since all of them have answered."""
-        return (
-            self.attendance is None or self.attendance.participation.event_field(self.attendance.name) is None
-        )
 
     def _sum(self, message: TrustedMessage) -> None:
         if isinstance(message, DenseMessage):

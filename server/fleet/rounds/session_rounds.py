@@ -179,7 +179,12 @@ class SessionRuntime(OverNodes):
             PrivacyError: the requests state who takes part, which a session cannot draw.
             TooFewAnswersError: too few nodes were there or stayed.
         """
-        _require_everybody(requests, attendance)
+        require_unsampled(requests)
+        if attendance is not None and attendance.participation.event_field(attendance.name) is not None:
+            raise PrivacyError(
+                "who takes part can only be drawn by an aggregator that sees rows; use protocol "
+                f"'{names_where(shows_rows)}'"
+            )
         self.shown(board)
         self.refused.clear()
         self.steps.clear()
@@ -222,7 +227,12 @@ class SessionRuntime(OverNodes):
                         self._marker_path.unlink()
                     raise TooFewAnswersError(all_refuse(len(step.asked)), asked=False)
                 self._round, self._gave = board.version, frozenset(step.taken)
-                self._require_quorum()
+                if self.n_answers < self.job.rounds.quorum:
+                    raise TooFewAnswersError(
+                        f"{self.n_answers} nodes gave their contribution in time and the quorum is "
+                        f"{self.job.rounds.quorum}; nothing was released",
+                        given=True,
+                    )
 
         sums = SessionLoop(session=session).run(carry)
         return Gathered(sums=sums, traffic=carrier.traffic)
@@ -232,9 +242,15 @@ class SessionRuntime(OverNodes):
         until the deadline.
         """
         began = time.monotonic()
-        largest = _largest_reply(requests, self.job.most_users)
+        # of all sums, and of what users send one by one under protocols that need it
+        most = _BYTES_PER_NUMBER * numbers_of(requests) + self.job.most_users * _BYTES_PER_USER + _OTHER_BYTES
+        largest = min(most, _MOST_BYTES)
         while True:
-            there = self._invited(self.roster.when_enough())
+            found = self.roster.when_enough()
+            willing = [name for name in found if name not in self._declined]
+            # by lot where more are there than the protocol was sized for
+            chosen = SystemRandom().sample(willing, min(len(willing), self.job.rounds.expected_nodes))
+            there = {name: found[name] for name in sorted(chosen)}
             carrier = Carrier(runtime=self, board=board, nodes=there, largest=largest)
             try:
                 return carrier, self.of_round(board).open(
@@ -244,21 +260,6 @@ class SessionRuntime(OverNodes):
                 if error.given or time.monotonic() - began >= self.job.rounds.deadline_seconds:
                     raise
             time.sleep(min(_TRY_AGAIN_SECONDS, self.job.rounds.grace_seconds))
-
-    def _invited(self, there: Mapping[str, int]) -> dict[str, int]:
-        """Whose policy does not refuse, by lot where more are there than the protocol was sized for."""
-        willing = [name for name in there if name not in self._declined]
-        chosen = SystemRandom().sample(willing, min(len(willing), self.job.rounds.expected_nodes))
-        return {name: there[name] for name in sorted(chosen)}
-
-    def _require_quorum(self) -> None:
-        quorum = self.job.rounds.quorum
-        if self.n_answers < quorum:
-            raise TooFewAnswersError(
-                f"{self.n_answers} nodes gave their contribution in time and the quorum is {quorum}; nothing was "
-                "released",
-                given=True,
-            )
 
     @property
     def _marker_path(self) -> Path:
@@ -273,18 +274,3 @@ class SessionRuntime(OverNodes):
 
     def _mark(self, board: Board) -> str:
         return json.dumps([self.run, board.version, board.digest])
-
-
-def _require_everybody(requests: Sequence[Request], attendance: Attendance | None) -> None:
-    require_unsampled(requests)
-    if attendance is not None and attendance.participation.event_field(attendance.name) is not None:
-        raise PrivacyError(
-            "who takes part can only be drawn by an aggregator that sees rows; use protocol "
-            f"'{names_where(shows_rows)}'"
-        )
-
-
-def _largest_reply(requests: Sequence[Request], most_users: int) -> int:
-    """Most bytes of a reply: of all sums, and of what users send one by one under protocols that need it."""
-    numbers = numbers_of(requests)
-    return min(_BYTES_PER_NUMBER * numbers + most_users * _BYTES_PER_USER + _OTHER_BYTES, _MOST_BYTES)

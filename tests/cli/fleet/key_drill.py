@@ -4,20 +4,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from click.testing import CliRunner, Result
-
-from fedboard.cli.main import commands
+from tests.commands import done
 from tests.common.boards.boards import another, chain, write_boards, write_ledger
-
-
-def command(*arguments: object) -> Result:
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
-
-
-def done(*arguments: object) -> str:
-    result = command(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 @dataclass(frozen=True)

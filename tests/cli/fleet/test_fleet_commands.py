@@ -11,19 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.keys.roots import RootFolder
 from fedboard.server.fleet.plan.settings import FleetSettings
 from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from tests.commands import fedboard
 from tests.ports import free_ports
 from tests.server.fleet.made import N_ITEMS, a_fleet
-
-
-def fedboard(*words: object) -> Result:
-    return CliRunner().invoke(commands, [str(word) for word in words])
 
 
 def on_free_ports(folder: Path, **sections: Any) -> FleetSettings:

@@ -5,9 +5,8 @@ import stat
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
 from fedboard.common.wire.devices import DeviceKey
 from fedboard.common.wire.enrolment import Invitation, digest_of_introduction
@@ -15,10 +14,7 @@ from fedboard.server.fleet.plan.credentials import introduction_of, require_cred
 from fedboard.server.fleet.plan.settings import read_settings
 from fedboard.server.fleet.plan.state_folder import StateFolder
 from fedboard.server.fleet.register import Register
-
-
-def fedboard(*words: object) -> Result:
-    return CliRunner().invoke(commands, [str(word) for word in words])
+from tests.commands import fedboard
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -21,14 +20,15 @@ from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_second
 from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
-from tests.cli.fleet.key_drill import Drill, command, done
+from tests.cli.fleet.key_drill import Drill
+from tests.commands import done, fedboard, until
 from tests.common.boards.boards import signed_by_hand
 from tests.server.publishing.running import Signing, serve_boards
 
 
 def fetch(mirror: Path | str, key: Path, to: Path) -> str:
     """The code of the refusal, or the version that was fetched."""
-    result = command("board", "fetch", mirror, "--key", key, "--to", to, "--json")
+    result = fedboard("board", "fetch", mirror, "--key", key, "--to", to, "--json")
     if result.exit_code:
         return json.loads(result.stdout)["error"]["sentence"].partition(":")[0]
     return str(json.loads(result.stdout)["version"])
@@ -81,8 +81,8 @@ def test_whoever_verifies_or_writes_a_page_refuses_the_stolen_key(
     drill: Drill, theft: Path, tmp_path: Path
 ) -> None:
     for mirror, refused in ((drill.mirror("second"), False), (theft, True)):
-        page = command("board", "page", mirror, "--key", drill.pinned, "--out", tmp_path / "page.html")
-        verify = command("certificate", "verify", mirror, "--key", drill.pinned)
+        page = fedboard("board", "page", mirror, "--key", drill.pinned, "--out", tmp_path / "page.html")
+        verify = fedboard("certificate", "verify", mirror, "--key", drill.pinned)
         assert (page.exit_code != 0, verify.exit_code != 0) == (refused, refused)
         assert ("bad-signature" in page.stderr, "bad-signature" in verify.stderr) == (refused, refused)
     data = (tmp_path / "page.html").read_text()
@@ -115,24 +115,15 @@ def test_a_running_service_takes_the_new_root_and_key_without_a_restart(drill: D
         assert not (cache / "roots").exists()
 
         shutil.copy(drill.folder / "roots" / "2.root.json", roots)
-        wait_until(lambda: service.problem is not None)
+        until(lambda: service.problem is not None)
         assert "does not name the signing key" in service.problem
         assert fetch(place, drill.pinned, cache) == "5", "what is published stays"
         shutil.copy(drill.key("second"), key)
-        wait_until(lambda: service.problem is None)
-        wait_until(
-            lambda: fetch(place, drill.pinned, cache) == "5" and (cache / "roots" / "2.root.json").exists()
-        )
+        until(lambda: service.problem is None)
+        until(lambda: fetch(place, drill.pinned, cache) == "5" and (cache / "roots" / "2.root.json").exists())
 
-        assert command("certificate", "verify", place, "--key", drill.pinned).exit_code == 0
+        assert fedboard("certificate", "verify", place, "--key", drill.pinned).exit_code == 0
         assert fetch(drill.mirror("theft"), drill.pinned, cache) == "bad-signature"
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    end = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_a_chain_with_a_gap_is_followed_to_the_gap(drill: Drill, tmp_path: Path) -> None:
@@ -247,7 +238,7 @@ def test_earlier_boards_are_vouched_for_by_the_new_key_and_may_not_pass_for_the_
 ) -> None:
     """What the old key signed counts as far as the chain of the new one names it, and no further."""
     mirror = drill.mirror("third")
-    assert command("certificate", "verify", mirror, "--key", drill.pinned).exit_code == 0
+    assert fedboard("certificate", "verify", mirror, "--key", drill.pinned).exit_code == 0
     feed = BoardFeed(FolderSource(mirror), PinnedKey.read(drill.pinned), BoardCache(tmp_path / "cache"))
     assert [feed.fetch(version).manifest.version for version in (2, 3, 4, 5)] == [2, 3, 4, 5]
 
@@ -260,9 +251,9 @@ def test_earlier_boards_are_vouched_for_by_the_new_key_and_may_not_pass_for_the_
 def test_the_publisher_refuses_a_key_that_was_replaced(drill: Drill, tmp_path: Path) -> None:
     mirror, run = copied(drill.mirror("second"), tmp_path / "mirror"), drill.folder / "summer"
 
-    export = command("board", "export", run, "--to", mirror, "--key", drill.key("first"))
-    renew = command("keys", "renew", mirror, "--key", drill.key("first"))
-    forgot = command(
+    export = fedboard("board", "export", run, "--to", mirror, "--key", drill.key("first"))
+    renew = fedboard("keys", "renew", mirror, "--key", drill.key("first"))
+    forgot = fedboard(
         *("board", "export", run, "--to", copied(drill.mirror("third"), tmp_path / "third")),
         *("--key", drill.key("second"), "--roots", _roots(drill, tmp_path, 2)),
     )
@@ -288,7 +279,7 @@ def test_a_board_that_two_keys_must_sign_is_signed_by_both(drill: Drill, tmp_pat
     done("keys", "rotate", roots, *two, "--board-threshold", 2, *signers)
     export = ("board", "export", drill.folder / "summer", "--to", mirror, "--roots", roots)
 
-    alone = command(*export, "--key", drill.key("first"))
+    alone = fedboard(*export, "--key", drill.key("first"))
     done(*export, "--key", drill.key("first"), "--key", drill.key("second"))
 
     assert "asks for the signatures of 2 keys, and 1 signs here" in alone.stderr
@@ -341,12 +332,12 @@ def test_what_expires_is_shown_and_a_timer_can_watch_it(drill: Drill, tmp_path: 
     keys = [read_private(drill.holder(name), signed="roots") for name in ("alice", "bob")]
     draft = drafted(Terms.of(root), version=1, days=1, clock=lambda: time.time() - 2 * DAY_SECONDS)
     (past / "1.root.json").write_bytes(signed_by(draft, keys, before=None))
-    gone = command("keys", "show", past)
+    gone = fedboard("keys", "show", past)
     assert gone.exit_code == ExitCode.FAILED
     assert "ended 1.0 days ago" in gone.stdout
     run = drill.folder / "summer"
     export = ("board", "export", run, "--to", tmp_path / "mirror", "--key", drill.key("first"))
-    refused = command(*export, "--roots", past)
+    refused = fedboard(*export, "--roots", past)
     assert "of the root has expired" in refused.stderr
     assert not (tmp_path / "mirror" / "latest.json").exists()
 
@@ -370,15 +361,15 @@ def test_mistakes_are_said(drill: Drill, tmp_path: Path) -> None:
         (("keys", "renew", tmp_path, "--key", drill.key("first")), "no signed boards there"),
         (("keys", "show", tmp_path), "neither a folder of roots, nor a mirror"),
     ):
-        result = command(*arguments)
+        result = fedboard(*arguments)
         assert (result.exit_code, told in result.stderr) == (ExitCode.INPUT, True), result.stderr
     done("keys", "rotate", roots)
-    assert "this draft waits for signatures" in command("keys", "rotate", roots).stderr
+    assert "this draft waits for signatures" in fedboard("keys", "rotate", roots).stderr
     alone = tmp_path / "alone"
     alone.mkdir()
     shutil.copy(roots / "2.root.json", alone)
     signed = done("keys", "sign", alone / "2.root.json", "--key", drill.holder("bob"))
     assert "not complete: the root of version 1 is not beside it" in signed
-    stranger = command("keys", "sign", roots / "2.root.json", "--key", drill.holder("dora"))
+    stranger = fedboard("keys", "sign", roots / "2.root.json", "--key", drill.holder("dora"))
     assert "is not for this key to sign" in stranger.stderr
     assert SignedRoot.from_bytes((roots / "2.root.json").read_bytes()).signatures == {}

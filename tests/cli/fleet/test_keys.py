@@ -4,28 +4,17 @@ import stat
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from cryptography import x509
 
-from fedboard.cli.main import commands
 from fedboard.common.keys.ed25519_keys import read_private, read_public
 from fedboard.common.keys.roots import WITNESSES, RootFolder
 from fedboard.common.keys.roster import Roster, public_key
 from fedboard.server.fleet.plan.credentials import require_credentials
 from fedboard.server.fleet.plan.state_folder import KeysFolder
 from fedboard.server.tls import names_of
+from tests.commands import done, fedboard
 from tests.server.fleet.made import a_fleet
-
-
-def fedboard(*words: object) -> Result:
-    return CliRunner().invoke(commands, [str(word) for word in words])
-
-
-def done(*words: object) -> str:
-    result = fedboard(*words)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
-
 
 KINDS = ("holder", "witness", "identity", "roster-authority", "boards", "questions")
 

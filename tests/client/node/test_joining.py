@@ -11,10 +11,8 @@ from typing import Any
 
 import grpc
 import pytest
-from click.testing import CliRunner, Result
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.cli.main import commands
 from fedboard.client.device.config import load_device
 from fedboard.client.node import joining
 from fedboard.client.node.joining import NotAdmittedError, join
@@ -30,6 +28,7 @@ from fedboard.common.wire.signing import PinnedServer, QuestionKey
 from fedboard.server.fleet.register import Register
 from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from fedboard.server.tls import make_authority, make_server_certificate
+from tests.commands import fedboard
 from tests.server.fleet.devices.open_devices import OpenDevices, open_devices, status_of
 from tests.server.vouched import vouched_pair
 
@@ -73,10 +72,6 @@ def fleet(opened: OpenDevices) -> Iterator[OpenDevices]:
         for member in register.admitted():
             register.remove(member.name)
         register.withdraw_all()
-
-
-def fedboard(*words: object) -> Result:
-    return CliRunner().invoke(commands, [str(word) for word in words])
 
 
 def invited(fleet: OpenDevices, name: str) -> Invitation:

@@ -19,6 +19,7 @@ from fedboard.server.fleet.plan.state_folder import close_training
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
 from fedboard.server.fleet.round_loop import HaltedError, RoundLoop
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
+from tests.commands import until
 from tests.server.fleet.asked_fleet import MEAN, Asked, asked_fleet
 from tests.server.fleet.deployed import Fleet
 
@@ -51,13 +52,6 @@ def looping(fleet: Fleet, told: list[str]) -> Iterator[RoundLoop]:
         yield loop
     finally:
         loop.stop(seconds=SECONDS)
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def jobs_by(monkeypatch: pytest.MonkeyPatch, run: Callable[[Any, Job], object]) -> None:

@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -34,6 +34,7 @@ from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.server import FleetServer, TrainingFailedError
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.run_spec import RoundPace
+from tests.commands import until
 from tests.ports import free_ports
 from tests.server.fleet.deployed import Fleet
 from tests.server.fleet.made import a_fleet
@@ -166,13 +167,6 @@ def cosign(settings: FleetSettings, key: Ed25519PrivateKey) -> None:
     mirror = Mirror(StateFolder.of(settings).mirror)
     (link,) = mirror.pending()
     assert mirror.cosign(link.digest, cosigned(key, link.signed.content.encode()))
-
-
-def until(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
 
 
 def test_nobody_is_asked_before_readers_have_the_board_of_the_round(

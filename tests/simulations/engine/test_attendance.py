@@ -56,7 +56,7 @@ def test_who_does_not_take_part_adds_nothing_to_any_sum(feedback: Feedback, form
                 np.testing.assert_array_equal(found[name], expected[name])
             assert gathered.sums.rejected_rows == 0
             if gathered.traffic is not None:
-                assert gathered.traffic.up_mean == factored_bytes(rows)[present].mean()
+                assert gathered.traffic.up["mean"] == factored_bytes(rows)[present].mean()
 
 
 def test_a_round_in_which_nobody_takes_part_is_a_round_of_noise(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def boards_of(
                 task, board, runtime=engine, ledger=ledger, noise=noise, participation=taking_part
             )
             board = result.board
-            found.append((board.digest, result.traffic and result.traffic.to_dict()))
+            found.append((board.digest, result.traffic and result.traffic.up))
     return found
 
 

@@ -13,6 +13,7 @@ from fedboard.client.node.connection import CallError, Trouble
 from fedboard.common.wire import devices as wire
 from fedboard.common.wire.devices import CHUNK_BYTES, Method
 from fedboard.common.wire.devices_pb2 import AnswerChunk, WorkRequest
+from tests.commands import until
 from tests.server.fleet.devices.open_devices import LARGEST, OpenDevices, open_devices, pairs, status_of
 
 MEMBERS = ("ann", "bob", "cid", "dan", "gone")
@@ -39,13 +40,6 @@ def trouble(act: Callable[[], object]) -> Trouble | None:
     except CallError as error:
         return error.trouble
     return None
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 20.0
-    while not holds():
-        assert time.monotonic() < ends, "it does not come about"
-        time.sleep(0.005)
 
 
 def stalling(*chunks: bytes) -> tuple[Iterator[bytes], threading.Event]:
@@ -309,7 +303,7 @@ def test_a_stalling_upload_holds_what_it_has_sent_and_keeps_nobody_waiting(serve
     metadata = server.signed("ann", Method.ANSWER, b"x" * 100, work=work["ann"])
     upload = threading.Thread(target=lambda: said.append(server.answer(metadata, messages)))
     upload.start()
-    eventually(lambda: server.mailbox.held == 1)
+    until(lambda: server.mailbox.held == 1)
 
     server.device("bob").send(work["bob"], b"from bob")
 
@@ -328,7 +322,7 @@ def test_a_newer_answer_of_a_device_ends_the_older(server: OpenDevices) -> None:
     metadata = server.signed("ann", Method.ANSWER, b"x" * LARGEST, work=work["ann"])
     upload = threading.Thread(target=lambda: said.append(server.answer(metadata, messages)))
     upload.start()
-    eventually(lambda: server.mailbox.held == CHUNK_BYTES)
+    until(lambda: server.mailbox.held == CHUNK_BYTES)
 
     server.device("ann").send(work["ann"], b"whole")
 
@@ -354,7 +348,7 @@ def test_37_uploads_of_one_byte_hold_37_bytes(tmp_path: Path) -> None:
         ]
         for upload in uploads:
             upload.start()
-        eventually(lambda: server.mailbox.held == 37)
+        until(lambda: server.mailbox.held == 37)
 
         server.device("ann").send(work["ann"], b"x" * LARGEST)
 
@@ -411,13 +405,13 @@ def test_a_device_that_takes_nothing_of_its_question_has_one_call(server: OpenDe
     call = server.channel().unary_stream(Method.WORK.path)
     before = server.service.counts["DEADLINE_EXCEEDED"]
     stuck = call(b"", metadata=pairs(server.signed("ann")), timeout=20.0)
-    eventually(lambda: len(server.service._handing) == 1)
+    until(lambda: len(server.service._handing) == 1)
 
     assert trouble(server.device("ann").receive) is None
 
-    eventually(lambda: server.service.counts["DEADLINE_EXCEEDED"] == before + 1)
+    until(lambda: server.service.counts["DEADLINE_EXCEEDED"] == before + 1)
     stuck.cancel()
-    eventually(lambda: not server.service._handing)
+    until(lambda: not server.service._handing)
 
 
 def test_one_who_was_removed_is_refused_at_once(server: OpenDevices) -> None:
@@ -482,11 +476,11 @@ def test_more_calls_than_are_taken_at_a_time_are_sent_away(tmp_path: Path) -> No
         for name, (messages, _) in zip(("ann", "bob"), stalled, strict=True):
             metadata = server.signed(name, Method.ANSWER, b"xy", work=work[name])
             threading.Thread(target=server.answer, args=(metadata, messages), daemon=True).start()
-        eventually(lambda: server.mailbox.held == 2)
+        until(lambda: server.mailbox.held == 2)
 
         assert trouble(server.device("cid").receive) is Trouble.UNREACHABLE
 
         server.mailbox.end()
         for _, go_on in stalled:
             go_on.set()
-        eventually(lambda: trouble(server.device("cid").receive) is None)
+        until(lambda: trouble(server.device("cid").receive) is None)

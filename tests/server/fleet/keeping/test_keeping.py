@@ -15,9 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fedboard.cli.main import commands
 from fedboard.client.answering.rounds import Asker, respond
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
@@ -35,6 +34,7 @@ from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.training import FinishedRound
+from tests.commands import fedboard
 from tests.server.fleet.local_fleet import Phone, StormyNodes, Weather
 from tests.server.fleet.made import N_ITEMS, a_fleet
 
@@ -84,10 +84,6 @@ def go_on(settings: FleetSettings, *, until: int | None = None) -> list[dict[str
 def booked(settings: FleetSettings) -> list[str]:
     with Ledger.open(StateFolder.of(settings).run / "ledger.sqlite", read_only=True) as ledger:
         return [str(event["name"]) for event in ledger.events()]
-
-
-def fedboard(*words: object) -> Result:
-    return CliRunner().invoke(commands, [str(word) for word in words])
 
 
 def config_of(settings: FleetSettings) -> Path:

@@ -9,18 +9,14 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
 from fedboard.server.fleet.plan.preparing import prepare
 from fedboard.server.fleet.plan.settings import FleetSettings
+from tests.commands import fedboard
 from tests.server.fleet.made import a_fleet
 
-SERVER, DEVICE = "fedboard-server.service", "fedboard-client.service"
-
-
-def fedboard(*words: object) -> Result:
-    return CliRunner().invoke(commands, [str(word) for word in words])
+SERVER = "fedboard-server.service"
 
 
 @pytest.fixture(scope="module")
@@ -37,13 +33,9 @@ def config(fleet: FleetSettings) -> Path:
 
 @pytest.fixture(scope="module")
 def kit(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Of a server, and of a device."""
-    folder, device = tmp_path_factory.mktemp("kit"), config.parent / "ann"
-    assert fedboard("ratings", "init", device).exit_code == 0
-    words = ("fleet", "kit", "--config", config, "--to", folder, "--user", "fedboard")
-    for more in ((), ("--device", device / "device.toml")):
-        made = fedboard(*words, *more)
-        assert made.exit_code == 0, made.stderr
+    folder = tmp_path_factory.mktemp("kit")
+    made = fedboard("fleet", "kit", "--config", config, "--to", folder, "--user", "fedboard")
+    assert made.exit_code == 0, made.stderr
     return folder
 
 
@@ -54,42 +46,40 @@ def service_of(path: Path) -> list[tuple[str, str]]:
     return [(key, value) for key, _, value in (line.partition("=") for line in lines)]
 
 
-def test_units_start_what_there_is_with_no_more_rights_than_they_need(
+def test_the_unit_starts_what_there_is_with_no_more_rights_than_it_needs(
     kit: Path, fleet: FleetSettings
 ) -> None:
-    for name, place in ((SERVER, fleet.state), (DEVICE, fleet.keys.parent / "ann")):
-        parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
-        parser.read_string((kit / name).read_text(encoding="utf-8"))
-        assert parser.sections() == ["Unit", "Service", "Install"]
-        lines = service_of(kit / name)
-        service = dict(lines)
-        program, *words = service["ExecStart"].split()
-        assert Path(program).name == "fedboard"
-        command: Any = commands
-        while words and words[0] in getattr(command, "commands", {}):
-            command = command.commands[words.pop(0)]
-        known = {option for parameter in command.params for option in parameter.opts}
-        assert {word for word in words if word.startswith("--")} <= known
-        assert service["ReadWritePaths"] == str(place)
-        for key in ("NoNewPrivileges", "MemoryDenyWriteExecute", "PrivateDevices", "RestrictNamespaces"):
-            assert service[key] == "yes"
-        assert (service["ProtectSystem"], service["CapabilityBoundingSet"]) == ("strict", "")
-        assert (service["Restart"], service["MemoryMax"][-1]) == ("always", "G" if name == SERVER else "M")
-        assert ("SystemCallFilter", "@system-service") in lines
-        assert ("SystemCallFilter", "~@privileged") in lines
+    parser = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
+    parser.read_string((kit / SERVER).read_text(encoding="utf-8"))
+    assert parser.sections() == ["Unit", "Service", "Install"]
+    lines = service_of(kit / SERVER)
+    service = dict(lines)
+    program, *words = service["ExecStart"].split()
+    assert Path(program).name == "fedboard"
+    command: Any = commands
+    while words and words[0] in getattr(command, "commands", {}):
+        command = command.commands[words.pop(0)]
+    known = {option for parameter in command.params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= known
+    assert service["ReadWritePaths"] == str(fleet.state)
+    for key in ("NoNewPrivileges", "MemoryDenyWriteExecute", "PrivateDevices", "RestrictNamespaces"):
+        assert service[key] == "yes"
+    assert (service["ProtectSystem"], service["CapabilityBoundingSet"]) == ("strict", "")
+    assert (service["Restart"], service["MemoryMax"]) == ("always", "4G")
+    assert ("SystemCallFilter", "@system-service") in lines
+    assert ("SystemCallFilter", "~@privileged") in lines
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="needs systemd-analyze")
-def test_systemd_takes_them_and_finds_them_confined(kit: Path) -> None:
-    for name in (SERVER, DEVICE):
-        verify = ["systemd-analyze", "verify", "--man=no", str(kit / name)]
-        done = subprocess.run(verify, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-        judge = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager"]
-        judged = subprocess.run([*judge, str(kit / name)], capture_output=True, text=True, check=False)
-        if "unrecognized option" in judged.stderr:
-            pytest.skip("needs a later systemd-analyze")
-        assert judged.returncode == 0, judged.stdout[-300:]
+def test_systemd_takes_it_and_finds_it_confined(kit: Path) -> None:
+    verify = ["systemd-analyze", "verify", "--man=no", str(kit / SERVER)]
+    done = subprocess.run(verify, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    judge = ["systemd-analyze", "security", "--offline=true", "--threshold=20", "--no-pager"]
+    judged = subprocess.run([*judge, str(kit / SERVER)], capture_output=True, text=True, check=False)
+    if "unrecognized option" in judged.stderr:
+        pytest.skip("needs a later systemd-analyze")
+    assert judged.returncode == 0, judged.stdout[-300:]
 
 
 NOTHING_WRITTEN_IS_EXECUTED = """

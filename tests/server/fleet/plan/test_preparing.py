@@ -1,5 +1,6 @@
-"""From ``fleet.toml`` to board 0, the job and the register: what devices will read, and who may join."""
+"""From fleet.toml to board 0, the job, the register and the folders: what devices will read, and who may join."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -61,14 +62,17 @@ def test_the_second_server_is_known_by_files_of_the_keys_folder(tmp_path: Path) 
     settings = a_fleet(tmp_path, protocol={"name": "two-server", "helper": "helper.example:1"})
     keys = KeysFolder.of(settings)
     with pytest.raises(InputError, match="identity of the second server cannot be read there"):
-        shared_by_jobs(settings)
+        shared_by_jobs(settings, StateFolder.of(settings))
 
     keys.helper_identity.write_text("ab" * 32 + "\n")
-    helper = shared_by_jobs(settings)["protocol"].helper
+    helper = shared_by_jobs(settings, StateFolder.of(settings))["protocol"].helper
     assert (helper.address, helper.identity) == ("helper.example:1", "ab" * 32)
     assert (helper.authority, helper.token) == (keys.helper_authority, None)
     (keys.path / "helper.token").touch()
-    assert shared_by_jobs(settings)["protocol"].helper.token == keys.path / "helper.token"
+    assert (
+        shared_by_jobs(settings, StateFolder.of(settings))["protocol"].helper.token
+        == keys.path / "helper.token"
+    )
 
 
 def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> None:
@@ -76,8 +80,10 @@ def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> N
     plain = a_fleet(tmp_path, protocol={"name": name})
     vouched = a_fleet(tmp_path, protocol={"name": name, "settings": {"vouched_by": "0" * 64}})
 
-    assert shared_by_jobs(plain)["protocol"].roster is None
-    assert shared_by_jobs(vouched)["protocol"].roster == KeysFolder.of(vouched).roster
+    assert shared_by_jobs(plain, StateFolder.of(plain))["protocol"].roster is None
+    assert (
+        shared_by_jobs(vouched, StateFolder.of(vouched))["protocol"].roster == KeysFolder.of(vouched).roster
+    )
 
 
 def test_devices_are_invited_to_a_name_that_the_certificate_is_for(tmp_path: Path) -> None:
@@ -85,3 +91,27 @@ def test_devices_are_invited_to_a_name_that_the_certificate_is_for(tmp_path: Pat
 
     with pytest.raises(InputError, match=r"not for films\.example.*keys renew .*--name films\.example"):
         require_named(a_fleet(tmp_path, network={"address": "films.example:8443"}))
+
+
+def test_folders_are_their_owners_only_even_if_they_were_there_before(tmp_path: Path) -> None:
+    state = StateFolder(tmp_path / "state", "trial")
+    before = os.umask(0o022)
+    try:
+        state.run.mkdir(parents=True)
+        assert state.path.stat().st_mode & 0o077  # as a hand-made folder usually is
+        state.make()
+    finally:
+        os.umask(before)
+
+    folders = [state.path, *(path for path in state.path.rglob("*") if path.is_dir())]
+    assert len(folders) == 3
+    assert {path.stat().st_mode & 0o777 for path in folders} == {0o700}
+
+
+def test_further_board_keys_sign_beside_the_first(tmp_path: Path) -> None:
+    for name in ("boards-b.key", "boards-a.key", "boards.pub", "other.key"):
+        (tmp_path / name).touch()
+
+    names = [path.name for path in KeysFolder(tmp_path).boards]
+
+    assert names == ["boards.key", "boards-a.key", "boards-b.key"]

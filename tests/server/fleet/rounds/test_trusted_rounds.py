@@ -17,7 +17,7 @@ from fedboard.common.rounds.question import Question, refusal
 from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
-from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
+from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.training import FinishedRound
 from tests.client.asking import SERVER
