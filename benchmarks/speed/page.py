@@ -4,7 +4,7 @@ usage: python benchmarks/speed/page.py [--json FILE] [--changes 60]
 
 Needs chromium, chromium-driver and the extra ``dev``. The boards are made up (their numbers say nothing), of the
 sizes of MovieLens 1M at rank 8 and of 20 000 items at rank 64. A change is all that follows a star: the own model,
-all scores, the list with its reasons, the map and the layout of the page, measured in it; the median is told.
+all scores, the list with its reasons and the layout of the page, measured in it; the median is told.
 On a busy machine ``update_cpu_ms``, the mean of the page's own CPU time, says more.
 """
 

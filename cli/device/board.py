@@ -88,11 +88,6 @@ _PATH = click.Path(path_type=Path)
     is_flag=True,
     help="Leave the boards on their web server: the page loads them from there, and from nowhere else.",
 )
-@click.option(
-    "--installable",
-    is_flag=True,
-    help="Also write a manifest and a worker beside it, so that who opens it on a web server can install it.",
-)
 @witness_options
 @click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
@@ -103,7 +98,6 @@ def page(
     key: Path | None,
     others: tuple[str, ...],
     fetch: bool,
-    installable: bool,
     witnesses: "Witnesses | None",
     authority: Path | None,
 ) -> None:
@@ -127,7 +121,7 @@ def page(
     boards = [held_board(place, key=pinned, authority=authority, fetch=fetch) for place in (source, *others)]
     shown = boards[0]
     boards.sort(key=lambda held: held.epsilon)
-    size = write_page(out, boards, chosen=boards.index(shown), key=pinned, installable=installable)
+    size = write_page(out, boards, chosen=boards.index(shown), key=pinned)
     for held in boards:
         mark(held.board)
     count = "1 board" if len(boards) == 1 else f"{len(boards)} boards"

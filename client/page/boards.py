@@ -5,7 +5,7 @@ what the page holds of each.
 import math
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
@@ -22,7 +22,6 @@ from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.open_board import board_file, open_board
 from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.client.boards.trust import Trust
-from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.chain import Link, back_from
@@ -44,10 +43,6 @@ def known_tasks() -> tuple[str, ...]:
     registry = script_folder().joinpath("models", "registry.js").read_text(encoding="utf-8")
     listed = registry.partition("export const MODELS = {")[2].partition("}")[0]
     return tuple(re.findall(r'^ {2}"?([\w-]+)"?: \w+,$', listed, re.MULTILINE))
-
-
-_MAP_SIDES = 2
-_MAP_DIGITS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +84,6 @@ class HeldBoard:
             "signed": None if self.signed is None else msgspec.to_builtins(self.signed),
             "earlier": [{"content": signed.content} for signed in self.earlier],
             "oldest": self._oldest(),
-            "projection": directions(self.board),
         }
 
     def _oldest(self) -> dict[str, Any] | None:
@@ -134,26 +128,6 @@ def require_alike(boards: list[HeldBoard]) -> None:
             )
         if _range(other.board) != _range(first.board):
             raise InputError(f"{other.label}: this board has another range of ratings than {first.label}")
-
-
-def directions(board: Board) -> Mapping[str, list[Any]]:
-    """The two directions along which the items that are learnt differ most, and their centre. Post-processing.
-
-    Args:
-        board: with ``item_factors``. Public.
-
-    Returns:
-        ``basis``, two rows of rank numbers with norm 1, and ``centre``, rank numbers.
-    """
-    factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
-    learnt = factors[np.asarray(board.arrays.get("learnt", np.ones(len(factors)))) != 0]
-    centre = learnt.mean(axis=0) if len(learnt) else np.zeros(factors.shape[1])
-    spread = (learnt - centre).T @ (learnt - centre)
-    vectors: FloatArray = np.linalg.eigh(spread)[1].T[::-1][:_MAP_SIDES]
-    signs = np.sign(vectors[np.arange(len(vectors)), np.abs(vectors).argmax(axis=1)])
-    basis = np.zeros((_MAP_SIDES, factors.shape[1]))
-    basis[: len(vectors)] = vectors * signs[:, None]
-    return {"basis": basis.round(_MAP_DIGITS).tolist(), "centre": centre.round(_MAP_DIGITS).tolist()}
 
 
 def _range(board: Board) -> tuple[Any, ...]:

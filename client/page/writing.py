@@ -4,7 +4,6 @@ What comes from others (titles, names, certificates) is data in it, never markup
 as base64, the rest as JSON without a ``<``.
 """
 
-import hashlib
 import html
 import re
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from fedboard.client.page.boards import HeldBoard, pins_of, require_alike, require_shown, script_folder
-from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
@@ -31,9 +29,6 @@ _FETCHES = (
     "Before it was ready the page fetched its board from {origin}, the only place that its policy allows. What it "
     "asks for is the same for everybody; your ratings are no part of any request."
 )
-_KEEPS = (
-    "Opened on a web server, your browser asks that server once for the files of this page, to keep them."
-)
 
 
 def write_page(
@@ -42,7 +37,6 @@ def write_page(
     *,
     chosen: int = 0,
     key: PinnedKey | None = None,
-    installable: bool = False,
 ) -> int:
     """Write the page of a board, or of several that can be compared.
 
@@ -51,7 +45,6 @@ def write_page(
         boards: at least one; shown in this order. Public.
         chosen: which of them is shown first.
         key: who signed and who cosigned, where somebody did; the page pins them.
-        installable: whether to write a manifest and a worker beside it, for a page on a web server.
 
     Returns:
         How many bytes the page has.
@@ -63,22 +56,13 @@ def write_page(
     for each in held:
         require_shown(each)
     require_alike(held)
-    beside = path if installable else None
-    page = page_of(held, chosen=chosen, key=key, beside=beside).encode("utf-8")
-    if installable:
-        write_beside(path, title=held[chosen].label, digest=hashlib.sha256(page).hexdigest())
+    page = page_of(held, chosen=chosen, key=key).encode("utf-8")
     write_atomically(path, page)
     return len(page)
 
 
-def page_of(
-    boards: Sequence[HeldBoard],
-    *,
-    chosen: int,
-    key: PinnedKey | None,
-    beside: Path | None = None,
-) -> str:
-    """The text of the page; ``beside`` is its own path where a manifest and a worker lie there too."""
+def page_of(boards: Sequence[HeldBoard], *, chosen: int, key: PinnedKey | None) -> str:
+    """The text of the page."""
     style, script = base_style() + _text("style.css"), joined_script(script_folder())
     shown = boards[chosen]
     origins = sorted({_origin(board.address) for board in boards if board.address is not None})
@@ -88,24 +72,22 @@ def page_of(
         "pins": pins_of(boards, key),
     }
     slots = {
-        "policy": _policy(script, style, origins, installable=beside is not None),
+        "policy": _policy(script, style, origins),
         "title": html.escape(shown.label),
-        "icon": f"data:image/svg+xml,{quote(_text(ICON))}",
+        "icon": f"data:image/svg+xml,{quote(_text('icon.svg'))}",
         "style": style,
-        "leaves": html.escape(_what_leaves(origins, installable=beside is not None)),
+        "leaves": html.escape(_FETCHES.format(origin=" and ".join(origins)) if origins else _NOTHING_LEAVES),
         "software": html.escape(f"fedboard {version('fedboard')}"),
         "written": ""
         if shown.published is None
         else html.escape(f"The board was published {shown.published}."),
-        "installed": "" if beside is None else _installed(beside),
         "data": as_data(data),
         "script": script,
     }
     return filled(_text("page.html"), slots)
 
 
-def _policy(script: str, style: str, origins: Sequence[str], *, installable: bool) -> str:
-    beside = ("manifest-src 'self'", "worker-src 'self'") if installable else ()
+def _policy(script: str, style: str, origins: Sequence[str]) -> str:
     return "; ".join(
         (
             "default-src 'none'",
@@ -113,22 +95,10 @@ def _policy(script: str, style: str, origins: Sequence[str], *, installable: boo
             f"style-src '{source_hash(style)}'",
             f"connect-src {' '.join(origins) or _NOWHERE}",
             "img-src data:",
-            *beside,
             "base-uri 'none'",
             "form-action 'none'",
         )
     )
-
-
-def _what_leaves(origins: Sequence[str], *, installable: bool) -> str:
-    told = _FETCHES.format(origin=" and ".join(origins)) if origins else _NOTHING_LEAVES
-    return f"{told} {_KEEPS}" if installable else told
-
-
-def _installed(page: Path) -> str:
-    """What names the files beside a page. As data: opened from a disk it has no use for them."""
-    manifest, worker = (html.escape(quote(name(page))) for name in (manifest_name, worker_name))
-    return f'<meta name="beside" data-manifest="{manifest}" data-worker="{worker}">\n'
 
 
 def _origin(address: str) -> str:

@@ -88,7 +88,7 @@ def test_a_device_recommends_verifies_and_answers_without_the_extras(finished: P
         "--help|0|",
         "recommend|0|",
         "explain|0|",
-        "neighbours|0|",
+        "explain|0|",
         "ratings|0|",
         "ratings|0|",
         "ratings|0|",

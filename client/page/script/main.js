@@ -11,7 +11,6 @@ import { ownList } from "./taste/own_list.js";
 import { titleSearch } from "./taste/search.js";
 import { button, chip, el, part } from "./shared/dom.js";
 import { finder } from "./view/finder.js";
-import { mapView } from "./view/map_view.js";
 import { showOdds } from "./view/odds_view.js";
 import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
@@ -76,15 +75,12 @@ async function start() {
   const name = toHex(await sha256(utf8(JSON.stringify(ids))));
   const own = ownRatings({ taste, titleOf, board: first.board, range: first.range, name, say });
   const list = recommendationList({ titleOf, taste, pick: own.pick, say });
-  const map = mapView({ titleOf, pick: own.pick });
   finder(titleSearch(titles ?? ids, ids, counts), titleOf, own.pick);
   suggestions(counts, titleOf, taste, own.pick);
   function show() {
     const made = ownList(current.board, current.model, current.range, taste.ratings);
-    const entries = list.show({ ...current, list: made });
+    list.show({ ...current, list: made });
     tellPrice(made);
-    const listed = entries.map(({ item }) => item);
-    map.draw(Array.from(made.taste), listed, [...taste.ratings.keys()]);
   }
 
   /** How much of the list is there with the least noise too. */
@@ -103,7 +99,6 @@ async function start() {
 
   function use(n) {
     [at, current] = [n, held[n]];
-    map.useBoard(current.board, current.projection);
     show();
   }
 
@@ -112,7 +107,6 @@ async function start() {
     return seal.check();
   };
 
-  install();
   compared(held, chosen, choose);
   taste.onChange(show);
   own.recall();
@@ -123,15 +117,6 @@ async function start() {
   part("change").disabled = false;
   performance.mark("first-recommendation");
   globalThis.fedboard = Object.freeze({ held, taste, choose, seal });
-}
-
-/** Keep the page for when there is no network, where it lies on a web server and brought a worker. */
-function install() {
-  const beside = document.querySelector("meta[name=beside]");
-  // What is sandboxed, as in a WebView, has no origin to keep anything for.
-  if (beside === null || origin === "null" || !location.protocol.startsWith("http")) return;
-  document.head.append(el("link", { rel: "manifest", href: beside.dataset.manifest }));
-  navigator.serviceWorker?.register(beside.dataset.worker).catch(() => {});
 }
 
 function epsilonWords({ board }) {

@@ -4,7 +4,6 @@ import base64
 import functools
 import http.server
 import math
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -321,59 +320,6 @@ def test_a_page_without_its_board_fetches_that_and_nothing_else(
     page.console()
 
 
-def test_an_installed_page_works_when_its_server_is_gone(page: Page, folder: Path, signed: Signed) -> None:
-    place = folder / "installed"
-    place.mkdir()
-    held = held_board(str(signed.mirror.folder), key=signed.key.public)
-    write_page(place / "films.html", [held], key=signed.key.public, installable=True)
-    with served(place) as address:
-        page.visit(f"{address}/films.html")
-        page.awaited("await navigator.serviceWorker.ready")
-        found = page.driver.execute_cdp_cmd("Page.getAppManifest", {})
-        problems = page.driver.execute_cdp_cmd("Page.getInstallabilityErrors", {})["installabilityErrors"]
-
-    page.visit(f"{address}/films.html")
-
-    assert page.seal() == ("passed", PASSED)
-    assert found["url"] == f"{address}/films.webmanifest"
-    assert found["errors"] == []
-    assert [problem["errorId"] for problem in problems] in ([], ["in-incognito"])
-
-
-def test_an_installed_page_renews_itself_when_it_is_opened_twice_with_the_network_on(
-    page: Page, folder: Path, signed: Signed
-) -> None:
-    """Also where the browser would take the page that it had for a good one."""
-    place = folder / "renewed"
-    place.mkdir()
-    held = held_board(str(signed.mirror.folder), key=signed.key.public)
-
-    def published(label: str, time: float) -> None:
-        write_page(
-            place / "films.html", [replace(held, label=label)], key=signed.key.public, installable=True
-        )
-        for file in place.iterdir():
-            os.utime(file, (time, time))  # so old that it may be kept for long
-
-    with served(place) as address:
-        published("First", 1.0e9)
-        page.visit(f"{address}/films.html")
-        page.awaited("await navigator.serviceWorker.ready")
-        kept = page.awaited("return (await caches.keys()).join()")
-        published("Second", 1.1e9)
-        page.visit(f"{address}/films.html")
-        first = page.text(".eyebrow")
-        page.awaited(
-            "await (await navigator.serviceWorker.getRegistration()).update();"
-            "while ((await caches.keys()).join() === given[0] || (await caches.keys()).length > 1)"
-            " await new Promise((resolve) => setTimeout(resolve, 20));",
-            kept,
-        )
-        page.visit(f"{address}/films.html")
-
-        assert (first, page.text(".eyebrow")) == ("First", "Second")
-
-
 def test_titles_are_found_whatever_their_accents_and_the_order_of_words(page: Page, signed: Signed) -> None:
     page.open(signed.page)
     titles = [
@@ -581,18 +527,3 @@ def test_the_slider_shows_the_list_and_the_seal_of_each_board(page: Page, folder
     assert page.text("#compare-told").startswith(
         f"{alike} of the first 10 are also among the first 10 at epsilon "
     )
-
-
-def test_the_own_point_moves_on_the_map_as_one_rates(page: Page, signed: Signed) -> None:
-    page.open(signed.page)
-    drawn = "return document.querySelector('#map').toDataURL()"
-    before, told = page.js(drawn), page.text("#map-told")
-
-    page.js("fedboard.taste.rate(3, 5); fedboard.taste.rate(8, 1)")
-    first, near = page.js(drawn), page.text("#map-near")
-    page.js("fedboard.taste.rate(3, 1); fedboard.taste.rate(8, 5)")
-
-    assert told.startswith("Your point is in the middle")
-    assert page.text("#map-told") == "Nearest to your point:"
-    assert len({before, first, page.js(drawn)}) == 3
-    assert page.text("#map-near") != near

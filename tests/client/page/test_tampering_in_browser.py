@@ -263,7 +263,7 @@ return {
   seal: document.documentElement.dataset.seal,
   steps: Object.fromEntries(rows.map((row) => [row.dataset.step, row.dataset.state])),
   shown: !document.querySelector("#app").hidden,
-  listed: document.querySelectorAll("#list li, #known li, #map-near li").length,
+  listed: document.querySelectorAll("#list li, #known li").length,
 };
 """
 

@@ -24,7 +24,6 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     part("list-told").textContent = taste.ratings.size
       ? `From ${counted(taste.ratings.size, range === null ? "title" : "rating")} of yours and this board, on this page.`
       : "Nothing of yours yet: this is what the board says to anybody. Rate a few titles.";
-    return entries;
   }
 
   function row({ item, score, reason }, range) {
