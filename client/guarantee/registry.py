@@ -12,10 +12,8 @@ from fedboard.client.guarantee.evidence import Evidence
 from fedboard.client.guarantee.facts import as_line, is_by_curve, least_shares, mechanisms_of
 from fedboard.client.guarantee.verification import require_holds
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.guarantee import in_hundred, right_bets
 from fedboard.common.privacy.adjacency import parse_adjacency
-from fedboard.common.privacy.releases.noise import Protection, protection_of
 from fedboard.common.privacy.shown import shown_number, shown_sentence
 
 _PARAGRAPHS = re.compile(r"^( *)\{\{(\w+)\}\}$", re.MULTILINE)
@@ -47,16 +45,7 @@ def registry_record(evidence: Evidence) -> str:
 
 
 def record_of(certificate: Certificate) -> str:
-    """The same of a certificate that was verified.
-
-    Raises:
-        PrivacyError: it is a simulation's.
-    """
-    if protection_of(certificate.releases) is not Protection.PRIVATE:
-        raise PrivacyError(
-            "no record is made of a simulation: its noise can be reproduced from a seed, so nobody was "
-            'protected; run it with secure noise (privacy.noise = "secure")'
-        )
+    """The same of a certificate that was verified."""
     template = files(__package__).joinpath("registry.yaml").read_text(encoding="utf-8")
     texts, words = _texts(certificate), _words(certificate)
     parts = _PARAGRAPHS.split(

@@ -162,6 +162,7 @@ def require_holds(evidence: Evidence, otherwise: str) -> None:
     Raises:
         FedboardError: a check fails.
         InputError: nothing was released yet.
+        PrivacyError: the noise is a simulation's: nobody was protected, so there is nothing to promise.
     """
     verdict = verify_evidence(evidence)
     if verdict.failed:
@@ -172,6 +173,11 @@ def require_holds(evidence: Evidence, otherwise: str) -> None:
         )
     if not evidence.certificate.releases:
         raise InputError(f"{otherwise}: nothing was released yet, so there is nothing to promise")
+    if verdict.revealed:
+        raise PrivacyError(
+            f"{otherwise} of a simulation: its noise can be reproduced from a seed, so nobody was protected; run "
+            'it with secure noise (privacy.noise = "secure")'
+        )
 
 
 def _plan_of(path: Path | None) -> Plan | None:

@@ -9,7 +9,7 @@ from fedboard.client.guarantee.facts import as_line, cut
 from fedboard.client.guarantee.label import label_of
 from fedboard.common.privacy.accounting.exact import delta_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.rounds_made import RoundsMade
 from tests.common.certificates import ACCOUNT, certificate_of, planned_events, questions
 from tests.common.privacy.commitments import planned
@@ -18,7 +18,7 @@ from tests.common.privacy.commitments import planned
 def text_of(certificate: object) -> str:
     label = label_of(certificate)
     cards = (f"{card.heading}: {' '.join(card.lines)} {card.said}" for card in label.cards)
-    return " ".join((label.verdict, label.odds.sentence, *cards))
+    return " ".join((label.odds.sentence, *cards))
 
 
 def test_a_private_run_says_who_against_whom_how_often_what_not_and_how_long() -> None:
@@ -37,29 +37,11 @@ def test_a_private_run_says_who_against_whom_how_often_what_not_and_how_long() -
         "What is not protected",
         "For how long",
     ]
-    assert (label.name, label.simulation) == (certificate.dataset, False)
+    assert label.name == certificate.dataset
     assert [name for name, _ in label.facts][:2] == ["mu", "epsilon, delta"]
     assert [card.said for card in label.cards if card.said] == [f"What was used: {certificate.dataset}"], (
         "nobody's word is shown as a fact"
     )
-    assert "Simulation" not in text_of(certificate)
-
-
-def test_nothing_in_a_simulation_reads_like_a_promise() -> None:
-    label = label_of(certificate_of(noise=SeededNoise(1)))
-
-    assert label.simulation
-    assert label.verdict.startswith("Simulation")
-    for card in label.cards:
-        assert "would" in card.heading
-        assert card.lines[0].startswith(("By this run no", "This run protects for no time"))
-    assert [name for name, _ in label.facts][:2] == [
-        "mu, with secret noise",
-        "epsilon, delta, with secret noise",
-    ]
-    assert "would be right" in label.odds.sentence
-    assert "it would be at most" in label.odds.household
-    assert label.odds.sentence.endswith("As it is, no odds hold.")
 
 
 def test_what_a_certificate_cannot_know_is_said_to_be_unknown() -> None:

@@ -7,7 +7,6 @@ import pytest
 
 from fedboard.client.guarantee.evidence import Evidence
 from fedboard.client.guarantee.label import label_page, verified_label
-from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page
 from tests.common.certificates import certificate_of
 
@@ -24,7 +23,6 @@ HOSTILE = (
 )
 KINDS = {
     "private": certificate_of(),
-    "simulation": certificate_of(noise=SeededNoise(1)),
     "hostile": certificate_of(
         dataset=f"{MARKUP}{'W' * 90}\u202e{{{{cards}}}}" + "y" * 3000, trust=(*HOSTILE, *("z" * 5000,) * 40)
     ),
@@ -65,39 +63,9 @@ def test_the_page_runs_nothing_asks_for_nothing_and_is_no_wider_than_a_small_scr
     )
 
 
-@pytest.mark.parametrize("name", ["private", "simulation"])
-def test_a_simulation_is_red_from_head_to_foot_and_nothing_else_is(
-    page: Page, labels: Path, name: str
-) -> None:
-    page.look(375, "light")
-    page.driver.get((labels / f"{name}.html").as_uri())
-
-    bands = page.js(
-        "return [...document.querySelectorAll('main > .band')].map((one) => [one.textContent.slice(0, 10),"
-        "getComputedStyle(one).backgroundColor, one === one.parentElement.firstElementChild])"
-    )
-    headings = page.js(
-        "return [...document.querySelectorAll('.cards h2, .odds h2')].map((one) => one.textContent)"
-    )
-    if name == "private":
-        assert bands == []
-        assert not any("would" in heading for heading in headings)
-    else:
-        assert [band[:2] for band in bands] == [["SIMULATION", "rgb(179, 20, 10)"]] * 2
-        assert bands[0][2], "before anything else"
-        assert all("would" in heading for heading in headings)
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-        printed = page.js(
-            "const style = getComputedStyle(document.querySelector('.band'));"
-            "return [style.backgroundColor, style.color, style.borderTopStyle]"
-        )
-        page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-        assert printed == ["rgb(255, 255, 255)", "rgb(0, 0, 0)", "double"], "told without colour"
-
-
 @pytest.mark.skipif(not AXE.is_file(), reason="FEDBOARD_AXE does not name axe.min.js (npm pack axe-core)")
 @pytest.mark.parametrize("width", [375, 1280])
-@pytest.mark.parametrize("name", ["private", "simulation"])
+@pytest.mark.parametrize("name", ["private"])
 def test_no_barrier_is_found(page: Page, labels: Path, name: str, width: int) -> None:
     page.look(width, "light")
     page.driver.get((labels / f"{name}.html").as_uri())

@@ -13,9 +13,8 @@ from fedboard.client.guarantee.facts import accounting_of
 from fedboard.client.guarantee.label import label_of
 from fedboard.client.guarantee.registry import record_of
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from tests.client.page.certificates import release, sound
 from tests.common.certificates import ACCOUNT, certificate_of, planned_events, questions
@@ -216,11 +215,6 @@ def test_an_account_of_other_runs_is_told() -> None:
     assert "allows epsilon 8.0001 at delta 1e-05 in all" in at(
         record, "deployment.deployment_model.release_type_details"
     )
-
-
-def test_a_simulation_gets_no_record() -> None:
-    with pytest.raises(PrivacyError, match="no record is made of a simulation"):
-        record_of(certificate_of(noise=SeededNoise(1)))
 
 
 def test_small_numbers_stay_numbers() -> None:
