@@ -148,8 +148,8 @@ def _texts(certificate: Certificate) -> dict[str, str]:
         f"{shown_number(held.epsilon_rdp)}, from zCDP as {shown_number(held.epsilon_zcdp)}.",
         "mechanisms": f"- Releases: {mechanisms_of(certificate)}; what one user adds to each is bounded "
         "beforehand.\n- Floating point: contributions lie on an integer grid, sums are exact integers, and what is "
-        f"added to them are whole numbers.\n- Randomness: {certificate.noise}.\n- Software: {certificate.software}. "
-        "Each release is booked in a hash-chained ledger before its noise is drawn."
+        f"added to them are whole numbers.\n- Randomness: {certificate.noise}.\n- Software: "
+        f"{certificate.software}. Each release is booked in a hash-chained ledger before its noise is drawn."
         + (f"\n\nTaken for granted:\n\n{assumed}" if assumed else ""),
         "evidence": f"Every number here follows from the certificate with SHA-256 {certificate.digest}.{board} "
         "`fedboard certificate verify` recomputes the certificate, `fedboard certificate show --as registry` "
