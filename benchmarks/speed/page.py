@@ -103,7 +103,7 @@ def features(n_items: int, rng: np.random.Generator) -> CatalogueFeatures:
 
 def measured(page: Page, path: Path, board: Board, *, changes: int) -> dict[str, Any]:
     """Size, time to the first list, time of a change, and requests after the page was ready."""
-    size = write_page(path, [HeldBoard(board=board, label="made up", file=board.to_bytes())])
+    size = write_page(path, HeldBoard(board=board, label="made up", file=board.to_bytes()))
     page.open(path)
     first = page.js("return performance.getEntriesByName('first-recommendation')[0].startTime")
     page.requests()

@@ -2,10 +2,8 @@
 what the page holds of each.
 """
 
-import math
 import re
 import tempfile
-from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files
@@ -67,16 +65,9 @@ class HeldBoard:
     signers: PinnedKey | None = None
     """Who may sign and who must cosign, after the roots that its source has; None: as was pinned."""
 
-    @property
-    def epsilon(self) -> float:
-        """As its certificate claims it; infinite where it has none."""
-        claim = (self.board.certificate or {}).get("claim", {})
-        return float(claim.get("epsilon", math.inf))
-
     def entry(self) -> dict[str, Any]:
         """As the page reads it, JSON-able; ``file`` is bytes, to be written as base64."""
         return {
-            "label": self.label,
             "form": self.form.value,
             "size": len(self.file),
             "file": _packed(self) if self.address is None else None,
@@ -113,58 +104,25 @@ def require_shown(held: HeldBoard) -> None:
         raise InputError(f"{held.label}: this board has no vectors of items that can be used; fetch it again")
 
 
-def require_alike(boards: list[HeldBoard]) -> None:
-    """Refuse boards that one list of ratings cannot be held against.
-
-    Raises:
-        InputError: another catalogue, or another range of ratings.
-    """
-    first = boards[0]
-    for other in boards[1:]:
-        if other.board.catalogue.item_ids != first.board.catalogue.item_ids:
-            raise InputError(
-                f"{other.label}: this board has another catalogue than {first.label}; compare boards of one "
-                "set of items"
-            )
-        if _range(other.board) != _range(first.board):
-            raise InputError(f"{other.label}: this board has another range of ratings than {first.label}")
-
-
-def _range(board: Board) -> tuple[Any, ...]:
-    return tuple(board.config.get(name) for name in ("feedback", "rating_low", "rating_high"))
-
-
 def _packed(held: HeldBoard) -> bytes:
     content = np.frombuffer(held.file, dtype=np.uint8)
     return pack(content, Encoding.PACKED, approximates=held.board.digest).content
 
 
-def pins_of(boards: Sequence[HeldBoard], key: PinnedKey | None) -> dict[str, Any]:
+def pins_of(held: HeldBoard, key: PinnedKey | None) -> dict[str, Any]:
     """What the page pins: whose signatures and cosignatures count.
 
     Args:
-        boards: of one page.
+        held: of the page.
         key: as it was pinned.
 
     Returns:
         ``keys``, none where nothing is signed, of which ``threshold`` must have signed; ``witnesses``, of whom
         ``cosignatures`` must have cosigned.
-
-    Raises:
-        InputError: they are of mirrors with different roots.
     """
-    signers = next((held.signers for held in boards if held.signers), key)
-    if any(held.signers and signers and _pinned(held.signers) != _pinned(signers) for held in boards):
-        raise InputError(
-            "these mirrors have different root documents, so that other keys may sign; publish the newest roots "
-            "into all of them, or write a page for each"
-        )
+    signers = held.signers or key
     if signers is None:
         return {"keys": [], "threshold": 1, "witnesses": [], "cosignatures": 0}
-    return _pinned(signers)
-
-
-def _pinned(signers: PinnedKey) -> dict[str, Any]:
     witnesses = signers.witnesses
     return {
         "keys": [key.hex() for key in signers.keys],

@@ -6,13 +6,12 @@ as base64, the rest as JSON without a ``<``.
 
 import html
 import re
-from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fedboard.client.page.boards import HeldBoard, pins_of, require_alike, require_shown, script_folder
+from fedboard.client.page.boards import HeldBoard, pins_of, require_shown, script_folder
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
@@ -33,67 +32,57 @@ _FETCHES = (
 
 def write_page(
     path: Path,
-    boards: Sequence[HeldBoard],
+    held: HeldBoard,
     *,
-    chosen: int = 0,
     key: PinnedKey | None = None,
 ) -> int:
-    """Write the page of a board, or of several that can be compared.
+    """Write the page of a board.
 
     Args:
         path: the HTML file, replaced where it is there.
-        boards: at least one; shown in this order. Public.
-        chosen: which of them is shown first.
+        held: the board. Public.
         key: who signed and who cosigned, where somebody did; the page pins them.
 
     Returns:
         How many bytes the page has.
 
     Raises:
-        InputError: a board that the page cannot show, or several that cannot be compared.
+        InputError: a board that the page cannot show.
     """
-    held = list(boards)
-    for each in held:
-        require_shown(each)
-    require_alike(held)
-    page = page_of(held, chosen=chosen, key=key).encode("utf-8")
+    require_shown(held)
+    page = page_of(held, key=key).encode("utf-8")
     write_atomically(path, page)
     return len(page)
 
 
-def page_of(boards: Sequence[HeldBoard], *, chosen: int, key: PinnedKey | None) -> str:
+def page_of(held: HeldBoard, *, key: PinnedKey | None) -> str:
     """The text of the page."""
     style, script = base_style() + _text("style.css"), joined_script(script_folder())
-    shown = boards[chosen]
-    origins = sorted({_origin(board.address) for board in boards if board.address is not None})
-    data = {
-        "boards": [board.entry() for board in boards],
-        "chosen": chosen,
-        "pins": pins_of(boards, key),
-    }
+    origin = None if held.address is None else _origin(held.address)
+    data = {"board": held.entry(), "pins": pins_of(held, key)}
     slots = {
-        "policy": _policy(script, style, origins),
-        "title": html.escape(shown.label),
+        "policy": _policy(script, style, origin),
+        "title": html.escape(held.label),
         "icon": f"data:image/svg+xml,{quote(_text('icon.svg'))}",
         "style": style,
-        "leaves": html.escape(_FETCHES.format(origin=" and ".join(origins)) if origins else _NOTHING_LEAVES),
+        "leaves": html.escape(_NOTHING_LEAVES if origin is None else _FETCHES.format(origin=origin)),
         "software": html.escape(f"fedboard {version('fedboard')}"),
         "written": ""
-        if shown.published is None
-        else html.escape(f"The board was published {shown.published}."),
+        if held.published is None
+        else html.escape(f"The board was published {held.published}."),
         "data": as_data(data),
         "script": script,
     }
     return filled(_text("page.html"), slots)
 
 
-def _policy(script: str, style: str, origins: Sequence[str]) -> str:
+def _policy(script: str, style: str, origin: str | None) -> str:
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src '{source_hash(script)}'",
             f"style-src '{source_hash(style)}'",
-            f"connect-src {' '.join(origins) or _NOWHERE}",
+            f"connect-src {origin or _NOWHERE}",
             "img-src data:",
             "base-uri 'none'",
             "form-action 'none'",

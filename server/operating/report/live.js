@@ -61,8 +61,11 @@ function listen() {
 
 // The browser asks again by itself, but not after an answer that is none, nor where the line is dead and open.
 setInterval(() => {
+  if (document.hidden) return;
   if (source.readyState !== EventSource.CLOSED && Date.now() - heard <= SILENCE_MILLISECONDS) return;
   link(ended ? "ended" : "away");
   listen();
 }, AGAIN_MILLISECONDS);
+// A page that nobody sees asks for nothing, so that nothing is written for it.
+document.addEventListener("visibilitychange", () => (document.hidden ? source.close() : listen()));
 listen();

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.client.page.boards import HeldBoard, held_board
+from fedboard.client.page.boards import held_board
 from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.own_file import read_own_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
@@ -23,7 +23,6 @@ from fedboard.client.recommending.explain import explain, reasons
 from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.privacy.shown import shown_number
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.langevin.config import LangevinConfig
@@ -189,7 +188,7 @@ def test_neighbours_are_those_of_the_command(page: Page, signed: Signed) -> None
     page.open(signed.page)
 
     found = page.js(
-        "const { values, shape } = fedboard.held[0].board.arrays.item_factors;"
+        "const { values, shape } = fedboard.board.arrays.item_factors;"
         "return inside.neighbours(values, shape[1], 5, 6)"
     )
 
@@ -202,8 +201,8 @@ def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Sig
     other = certified(replace(signed.newest, task="somebodys-own", certificate=None, _digest=[]))
 
     def unsigned(data: dict[str, Any]) -> None:
-        data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
-        carrying(data["boards"][0], other.to_bytes())
+        data["board"] |= {"signed": None, "earlier": [], "oldest": None}
+        carrying(data["board"], other.to_bytes())
 
     page.open(edited(signed.page, unsigned, "unknown"))
 
@@ -241,7 +240,7 @@ def test_nothing_is_asked_of_the_network_and_nothing_is_logged(page: Page, signe
         "document.querySelector('.entry .actions button:nth-child(3)').click();"
         "document.querySelector('#erase').click()"
     )
-    page.awaited("await fedboard.choose(0)")
+    page.awaited("await fedboard.seal.check()")
 
     assert page.requests() == []
     assert page.text(".requests") == "0"
@@ -298,7 +297,7 @@ def test_a_page_without_its_board_fetches_that_and_nothing_else(
     own = folder / "fetching.html"
     with served(signed.mirror.folder) as address:
         held = held_board(address, key=signed.key.public, fetch=True)
-        write_page(own, [held], key=signed.key.public)
+        write_page(own, held, key=signed.key.public)
         page.requests()
 
         page.open(own)
@@ -365,7 +364,7 @@ def test_ratings_go_out_and_in_as_the_commands_read_and_write_them(
     given = {3: 5.0, 7: 2.5, 11: 1.0}
 
     written = page.js(
-        "const { ids, titles } = fedboard.held[0].board;"
+        "const { ids, titles } = fedboard.board;"
         "return inside.writtenRatings(new Map(arguments[0]), ids, titles)",
         list(given.items()),
     )
@@ -381,7 +380,7 @@ def test_ratings_go_out_and_in_as_the_commands_read_and_write_them(
     write_ratings(text, board_ratings, board=signed.newest)
     more = f'{text.getvalue()}"Title of item 20 (1920)",4\nnot there,3\n30,9\n'
     found = page.js(
-        "const { ids, titles } = fedboard.held[0].board;"
+        "const { ids, titles } = fedboard.board;"
         "const { ratings, left } = inside.readRatings(arguments[0], ids, titles, [1, 5]);"
         "return [[...ratings], left]",
         more,
@@ -445,9 +444,7 @@ def test_no_barrier_is_found_at_either_width(page: Page, signed: Signed, width: 
     page.open(signed.page)
     page.js("fedboard.taste.rate(2, 4); fedboard.taste.wait(5); fedboard.taste.hide(9)")
     page.js("document.querySelector('.entry .actions button:nth-child(3)').click()")
-    page.js(
-        "document.querySelector('details').open = true; document.querySelector('#compare').hidden = false"
-    )
+    page.js("document.querySelector('details').open = true")
     page.look(width, scheme)
 
     found, passed = page.barriers()
@@ -497,33 +494,3 @@ def test_presence_is_told_and_not_rated(page: Page, folder: Path) -> None:
     assert page.js("return document.querySelectorAll('#own li').length") == 1
     assert page.text(".entry .why").startswith("because you liked Title of item ")
     assert page.console() == []
-
-
-def test_the_slider_shows_the_list_and_the_seal_of_each_board(page: Page, folder: Path) -> None:
-    less, more = chain(1)[0], certified(first_board(version=3))
-    held = [HeldBoard(board=board, label="one", file=board.to_bytes()) for board in (less, more)]
-    own = folder / "compared.html"
-    write_page(own, held, chosen=1)
-    page.open(own)
-    page.js("fedboard.taste.rate(3, 5)")
-    shown = "return [...document.querySelectorAll('.entry')].map((entry) => Number(entry.dataset.item))"
-    lists, told = [], []
-
-    for place in (1, 0):
-        page.js(
-            "const slider = document.querySelector('#epsilon'); slider.value = arguments[0];"
-            "slider.dispatchEvent(new Event('input'))",
-            place,
-        )
-        page.until("return document.documentElement.dataset.seal === 'open'")
-        lists.append(page.js(shown))
-        told.append(page.text("#epsilon-now"))
-
-    alike = len(set(lists[0]) & set(lists[1]))
-    assert lists[0] != lists[1]
-    claimed = [board.certificate["claim"]["epsilon"] for board in (more, less)]
-    assert told == [f"epsilon {shown_number(epsilon)}" for epsilon in claimed]
-    assert "who sees several boards of the same people knows more" in page.text("#odds-more")
-    assert page.text("#compare-told").startswith(
-        f"{alike} of the first 10 are also among the first 10 at epsilon "
-    )

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedboard.client.page.boards import HeldBoard, held_board
+from fedboard.client.page.boards import held_board
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
 from fedboard.common.boards.manifest import Encoding
@@ -22,7 +22,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.client.page.test_page_in_browser import served
-from tests.common.boards.boards import certified, chain, first_board
+from tests.common.boards.boards import certified, chain
 from tests.common.certificates import questions
 
 pytestmark = pytest.mark.slow
@@ -62,24 +62,24 @@ def signed_again(signed: Signed, /, **stated: Any) -> Callable[[dict[str, Any]],
 
     def change(data: dict[str, Any]) -> None:
         content = msgspec.structs.replace(signed.link(4).manifest, **stated).to_bytes().decode()
-        data["boards"][0]["signed"] = msgspec.to_builtins(signed.cosigned(content))
+        data["board"]["signed"] = msgspec.to_builtins(signed.cosigned(content))
 
     return change
 
 
 def forged_board(data: dict[str, Any], signed: Signed) -> None:
-    carrying(data["boards"][0], forged(signed.newest).to_bytes())
+    carrying(data["board"], forged(signed.newest).to_bytes())
 
 
 def forged_and_certified(data: dict[str, Any], signed: Signed) -> None:
     """Its certificate is for this very board; what was signed is not."""
     board = forged(signed.newest)
-    carrying(data["boards"][0], certified(board).to_bytes())
+    carrying(data["board"], certified(board).to_bytes())
 
 
 def forged_signature(data: dict[str, Any], signed: Signed) -> None:
     forged_and_certified(data, signed)
-    data["boards"][0]["signed"]["signatures"] = ["0" * 128]
+    data["board"]["signed"]["signatures"] = ["0" * 128]
 
 
 def forged_certificate(data: dict[str, Any], signed: Signed) -> None:
@@ -88,8 +88,8 @@ def forged_certificate(data: dict[str, Any], signed: Signed) -> None:
     plain = json.loads(json.dumps(board.certificate))
     plain["claim"]["epsilon"] = 0.1
     plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
-    data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
-    carrying(data["boards"][0], board.with_certificate(plain).to_bytes())
+    data["board"] |= {"signed": None, "earlier": [], "oldest": None}
+    carrying(data["board"], board.with_certificate(plain).to_bytes())
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_a_mirror_that_lies_to_a_page_that_fetches_is_refused(
     own = folder / "lied-to.html"
     with served(signed.mirror.folder) as address:
         held = held_board(address, key=signed.key.public, fetch=True)
-        write_page(own, [held], key=signed.key.public)
+        write_page(own, held, key=signed.key.public)
         file = signed.mirror.folder / "files" / Path(str(held.address)).name
         before = file.read_bytes()
         content = np.frombuffer(forged(signed.newest).to_bytes(), dtype=np.uint8)
@@ -159,21 +159,6 @@ def test_a_mirror_that_lies_to_a_page_that_fetches_is_refused(
     assert page.js("return shown") == []
     assert page.text("#trouble-head").startswith("Refused")
     page.console()
-
-
-def test_one_board_that_fails_is_enough_where_several_are_compared(page: Page, folder: Path) -> None:
-    sound, other = chain(1)[0], certified(first_board(version=3))
-    held = [HeldBoard(board=board, label="one", file=board.to_bytes()) for board in (sound, other)]
-    path = folder / "two.html"
-    write_page(path, held, chosen=0)
-    lie = forged(other)  # its certificate is for another board
-    changed = edited(path, lambda data: carrying(data["boards"][1], lie.to_bytes()), "two-forged")
-
-    with before_the_page(page, WATCH):
-        page.open(changed)
-
-    assert page.js("return shown") == []
-    assert "certificate is for another board" in page.text("#trouble-words")
 
 
 @pytest.mark.parametrize(
@@ -232,9 +217,9 @@ def signed_beyond_the_page(folder: Path) -> Path:
     )
 
     def change(data: dict[str, Any]) -> None:
-        carrying(data["boards"][0], content)
+        carrying(data["board"], content)
         again(data)
-        data["boards"][0]["earlier"] = []  # whose ledger this one does not continue
+        data["board"]["earlier"] = []  # whose ledger this one does not continue
 
     return edited(signed.page, change, "signed-not-recomputed")
 

@@ -54,7 +54,7 @@ def test_the_seal_of_a_signed_board_turns_green_and_a_changed_byte_turns_it_red(
 def flipped(data: dict[str, Any], signed: Signed) -> None:
     content = bytearray(signed.newest.to_bytes())
     content[len(content) // 2] ^= 1
-    carrying(data["boards"][0], bytes(content))
+    carrying(data["board"], bytes(content))
 
 
 def other_key(data: dict[str, Any], _: Signed) -> None:
@@ -62,30 +62,30 @@ def other_key(data: dict[str, Any], _: Signed) -> None:
 
 
 def other_signature(data: dict[str, Any], _: Signed) -> None:
-    held = data["boards"][0]["signed"]
+    held = data["board"]["signed"]
     (own,) = held["signatures"]
     held["signatures"] = [own[:-2] + format(int(own[-2:], 16) ^ 1, "02x")]
 
 
 def other_manifest(data: dict[str, Any], _: Signed) -> None:
-    held = data["boards"][0]["signed"]
+    held = data["board"]["signed"]
     held["content"] = held["content"].replace('"version":4', '"version":5')
 
 
 def older_board(data: dict[str, Any], signed: Signed) -> None:
-    carrying(data["boards"][0], chain(3)[1].to_bytes())
+    carrying(data["board"], chain(3)[1].to_bytes())
 
 
 def broken_chain(data: dict[str, Any], signed: Signed) -> None:
     """The holder of the key signed two stories."""
     other = msgspec.structs.replace(signed.link(3).manifest, board_digest="0" * 64)
-    data["boards"][0]["earlier"][0] = {"content": other.to_bytes().decode()}
+    data["board"]["earlier"][0] = {"content": other.to_bytes().decode()}
 
 
 def less_claimed(data: dict[str, Any], signed: Signed) -> None:
     """Whoever signs nothing and writes a smaller epsilon, digests and all."""
-    data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
-    carrying(data["boards"][0], claiming(signed.newest, 0.1).to_bytes())
+    data["board"] |= {"signed": None, "earlier": [], "oldest": None}
+    carrying(data["board"], claiming(signed.newest, 0.1).to_bytes())
 
 
 @pytest.mark.parametrize(
@@ -126,8 +126,8 @@ def test_a_page_counts_the_keys_that_a_root_asks_for(page: Page, signed: Signed)
         def change(data: dict[str, Any]) -> None:
             data["pins"]["keys"].append(second.public_key().public_bytes_raw().hex())
             data["pins"]["threshold"] = 2
-            data["boards"][0]["signed"]["signatures"] = [own, *more]
-            data["boards"][0]["earlier"] = []
+            data["board"]["signed"]["signatures"] = [own, *more]
+            data["board"]["earlier"] = []
 
         return change
 
@@ -251,7 +251,7 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     assert page.js(check, wrong) == [False] * len(wrong)
     # The board's own signature, and hashes of every padding.
     data = page.awaited(
-        "const { evidence } = fedboard.held[0];"
+        "const { evidence } = fedboard;"
         "const message = new TextEncoder().encode(`fedboard-manifest-4\\0${evidence.signed.content}`);"
         "const [own] = evidence.signed.signatures;"
         "const signature = Uint8Array.from(own.match(/../g), (pair) => parseInt(pair, 16));"
@@ -342,7 +342,7 @@ def test_how_the_page_holds_the_board_is_its_own_affair(page: Page, signed: Sign
     """Signed are the board's bytes; another zlib packs them into others."""
 
     def unpacked(data: dict[str, Any]) -> None:
-        data["boards"][0] |= {"form": "exact", "file": base64.b64encode(signed.newest.to_bytes()).decode()}
+        data["board"] |= {"form": "exact", "file": base64.b64encode(signed.newest.to_bytes()).decode()}
 
     page.open(edited(signed.page, unpacked, "unpacked"))
 

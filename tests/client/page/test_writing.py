@@ -25,7 +25,7 @@ def test_an_address_cannot_widen_the_policy(place: str) -> None:
     held = HeldBoard(board=chain(1)[0], label="films", file=b"", address=f"{place}/files/0")
 
     with pytest.raises(InputError, match="a host and a port alone"):
-        page_of([held], chosen=0, key=None)
+        page_of(held, key=None)
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ def test_an_address_cannot_widen_the_policy(place: str) -> None:
 def test_a_page_that_fetches_may_connect_to_that_origin_alone(place: str) -> None:
     held = HeldBoard(board=chain(1)[0], label="films", file=b"", address=f"{place}/there/files/0")
 
-    assert f"connect-src {place}; img-src data:; base-uri 'none'" in page_of([held], chosen=0, key=None)
+    assert f"connect-src {place}; img-src data:; base-uri 'none'" in page_of(held, key=None)
 
 
 def test_a_name_is_no_slot_and_no_markup() -> None:
     board = chain(1)[0]
     held = HeldBoard(board=board, label="{{script}}<b>&", file=board.to_bytes())
 
-    page = page_of([held], chosen=0, key=None)
+    page = page_of(held, key=None)
 
     assert page.count("{{script}}&lt;b&gt;&amp;") == 2
     assert "<b>&" not in page

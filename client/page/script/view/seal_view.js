@@ -14,14 +14,14 @@ const STEP_NAMES = {
 const SIGNS = { [PASSED]: "✓", [FAILED]: "✕", [OPEN]: "–" };
 const SPOKEN = { [PASSED]: "passed", [FAILED]: "failed", [OPEN]: "not shown" };
 
-/** Make the seal work: `evidence()` is what the board at hand has; `checked` is told each seal. */
+/** Make the seal work: `evidence` is what the board has; `checked` is told each seal. */
 export function sealView(evidence, checked) {
   let turn = 0;
   let changedAt = null;
 
   async function check() {
     const mine = ++turn;
-    const { bytes, ...rest } = evidence();
+    const { bytes, ...rest } = evidence;
     const rows = new Map(stepsOf(rest).map((step) => [step, stepRow(step)]));
     part("seal-steps").replaceChildren(...rows.values());
     verdict("checking", "Checking …");
@@ -55,7 +55,7 @@ export function sealView(evidence, checked) {
 
   function changeByte() {
     if (changedAt !== null) return afresh();
-    const { bytes } = evidence();
+    const { bytes } = evidence;
     changedAt = Math.floor(bytes.length * (0.5 + Math.random() / 4));
     const [before, after] = [bytes[changedAt], bytes[changedAt] ^ 1];
     tell(`Byte ${changedAt} of ${bytes.length} is ${after} in place of ${before}: one bit of it.`);
