@@ -9,7 +9,7 @@ import re
 from importlib.resources import files
 
 from fedboard.client.guarantee.evidence import Evidence
-from fedboard.client.guarantee.facts import as_line, is_by_curve, least_shares, mechanisms_of
+from fedboard.client.guarantee.label import as_line, is_by_curve, least_shares, mechanisms_of
 from fedboard.client.guarantee.verification import require_holds
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.client.guarantee.evidence import Evidence
-from fedboard.client.guarantee.facts import as_line, cut
-from fedboard.client.guarantee.label import label_of, label_page, verified_label
+from fedboard.client.guarantee.label import as_line, cut, label_of, label_page, verified_label
 from fedboard.common.privacy.accounting.exact import delta_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SecureNoise

@@ -10,8 +10,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from fedboard.client.guarantee.evidence import Evidence
-from fedboard.client.guarantee.facts import accounting_of
-from fedboard.client.guarantee.label import label_of
+from fedboard.client.guarantee.label import accounting_of, label_of
 from fedboard.client.guarantee.registry import record_of, registry_record
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError

@@ -17,7 +17,7 @@ import pytest
 
 from fedboard.client.answering.rounds import RatingSource
 from fedboard.client.answering.steps import SessionGate
-from fedboard.client.device.sections import Server as ServerSection
+from fedboard.client.device.policy import Server as ServerSection
 from fedboard.client.node.connection import ServerConnection, Trouble
 from fedboard.client.node.node import Node, Waits, pause_after
 from fedboard.common.errors import InputError

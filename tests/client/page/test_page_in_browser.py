@@ -19,8 +19,7 @@ from fedboard.client.page.boards import held_board
 from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.own_file import read_own_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
-from fedboard.client.recommending.explain import explain, reasons
-from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
+from fedboard.client.recommending.recommend import explain, nearest_items, rating_range_of, reasons, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig

@@ -1,5 +1,5 @@
 // The list for one person: what comes from her ratings and a board, and why (the same rule as
-// client/recommending/explain.py).
+// client/recommending/recommend.py).
 
 import { best } from "./ranking.js";
 
