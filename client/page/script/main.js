@@ -14,7 +14,7 @@ import { finder } from "./view/finder.js";
 import { showOdds } from "./view/odds_view.js";
 import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
-import { refuse, sealView } from "./view/seal_view.js";
+import { refuse, shownSeal } from "./view/seal_view.js";
 import { makeTaste } from "./view/taste.js";
 
 const SUGGESTED = 6;
@@ -39,13 +39,10 @@ async function start() {
   const data = JSON.parse(part("data").textContent);
   const [keys, witnesses] = [data.pins.keys, data.pins.witnesses].map((all) => all.map(fromHex));
   const evidence = await evidenceOf(data.board, { ...data.pins, keys, witnesses });
-  let built = false;
-  const seal = sealView(evidence, (found) => {
-    showOdds(found);
-    part("app").hidden = !built || !isUsable(found);
-  });
   // Nothing is made of the board before it was checked.
-  if (!isUsable(await seal.check())) return;
+  const seal = await shownSeal(evidence);
+  showOdds(seal);
+  if (!isUsable(seal)) return;
 
   const board = readBoard(evidence.bytes);
   const { config } = board.description;
@@ -69,8 +66,6 @@ async function start() {
   countRequests();
   part("app").hidden = false;
   show();
-  built = true;
-  part("change").disabled = false;
   performance.mark("first-recommendation");
   globalThis.fedboard = Object.freeze({ board, evidence, taste, seal });
 }

@@ -278,38 +278,6 @@ def test_a_sound_board_has_no_banner_and_the_page_does_not_vouch_for_its_own_scr
     assert "cannot vouch for its own scripts" in page.text("#seal")
 
 
-def test_a_changed_byte_takes_the_board_away_and_brings_it_back(page: Page, signed: Signed) -> None:
-    page.open(signed.page)
-
-    page.awaited("await fedboard.seal.changeByte()")
-    away = page.js("return document.querySelector('#app').hidden"), page.text("#trouble-head")
-    page.awaited("await fedboard.seal.changeByte()")
-
-    assert away == (True, "Refused: nothing of this board is shown")
-    assert not page.js("return document.querySelector('#app').hidden")
-    assert page.js("return document.querySelector('#trouble').hidden")
-
-
-def test_no_byte_can_be_changed_before_the_page_is_built(page: Page, signed: Signed) -> None:
-    pressed = """
-    const early = () => {
-      const row = document.querySelector("#seal-steps li");
-      if (row === null) return;
-      watch.disconnect();
-      document.querySelector("#change").click();
-    };
-    const watch = new MutationObserver(early);
-    watch.observe(document, { subtree: true, childList: true });
-    """
-    with before_the_page(page, pressed):
-        page.open(signed.page)
-
-    assert page.text("#changed") == ""
-    assert not page.js("return document.querySelector('#app').hidden")
-    page.js("document.querySelector('#change').click()")
-    page.until("return document.querySelector('#app').hidden")
-
-
 def cut_in_the_data(text: str) -> str:
     return text[: text.index('id="data">') + 200]
 

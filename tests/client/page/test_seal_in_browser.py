@@ -27,52 +27,15 @@ pytestmark = pytest.mark.slow
 PASSED = dict.fromkeys(("signature", "bytes", "chain", "promise", "noise"), "passed")
 
 
-def test_the_seal_of_a_signed_board_turns_green_and_a_changed_byte_turns_it_red(
-    page: Page, signed: Signed
-) -> None:
+def test_the_seal_of_a_signed_board_turns_green(page: Page, signed: Signed) -> None:
     page.open(signed.page)
     assert page.seal() == ("passed", PASSED)
     assert page.text(".badge.verdict .verdict-words") == "Sealed and private"
     assert "and it continues the 2 signed before it" in page.text("#seal-steps")
 
-    page.awaited("await fedboard.seal.changeByte()")
-    state, steps = page.seal()
-    assert (state, steps["signature"], steps["bytes"], steps["chain"]) == (
-        "failed",
-        "passed",
-        "failed",
-        "failed",
-    )
-    assert "one bit of it" in page.text("#changed")
-    assert page.js("return document.querySelector('#odds').hidden")
-
-    page.awaited("await fedboard.seal.changeByte()")
-    assert page.seal() == ("passed", PASSED)
-
-
-def flipped(data: dict[str, Any], signed: Signed) -> None:
-    content = bytearray(signed.newest.to_bytes())
-    content[len(content) // 2] ^= 1
-    carrying(data["board"], bytes(content))
-
 
 def other_key(data: dict[str, Any], _: Signed) -> None:
     data["pins"]["keys"] = ["d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"]
-
-
-def other_signature(data: dict[str, Any], _: Signed) -> None:
-    held = data["board"]["signed"]
-    (own,) = held["signatures"]
-    held["signatures"] = [own[:-2] + format(int(own[-2:], 16) ^ 1, "02x")]
-
-
-def other_manifest(data: dict[str, Any], _: Signed) -> None:
-    held = data["board"]["signed"]
-    held["content"] = held["content"].replace('"version":4', '"version":5')
-
-
-def older_board(data: dict[str, Any], signed: Signed) -> None:
-    carrying(data["board"], chain(3)[1].to_bytes())
 
 
 def broken_chain(data: dict[str, Any], signed: Signed) -> None:
@@ -90,11 +53,7 @@ def less_claimed(data: dict[str, Any], signed: Signed) -> None:
 @pytest.mark.parametrize(
     ("change", "broken"),
     [
-        (flipped, "bytes"),
         (other_key, "signature"),
-        (other_signature, "signature"),
-        (other_manifest, "signature"),
-        (older_board, "bytes"),
         (broken_chain, "chain"),
         (less_claimed, "promise"),
     ],
@@ -318,14 +277,3 @@ def test_how_the_page_holds_the_board_is_its_own_affair(page: Page, signed: Sign
     page.open(edited(signed.page, unpacked, "unpacked"))
 
     assert page.seal() == ("passed", PASSED)
-
-
-def test_without_the_browsers_cryptography_the_seal_is_the_same(page: Page, signed: Signed) -> None:
-    """As over plain HTTP."""
-    page.open(signed.page)
-    page.js("Object.defineProperty(crypto, 'subtle', { value: undefined, configurable: true })")
-
-    page.awaited("await fedboard.seal.check()")
-    assert page.seal() == ("passed", PASSED)
-    page.awaited("await fedboard.seal.changeByte()")
-    assert page.seal()[0] == "failed"
