@@ -5,10 +5,11 @@ from pathlib import Path
 
 from fedboard.client.guarantee.accounts import (
     epsilon_answer,
+    equal_account,
     noise_answer,
     plan_account,
-    planned,
     read_account,
+    release_names,
 )
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
@@ -40,9 +41,8 @@ def noise_multiplier(
         InputError: a number out of its range.
         PrivacyError: a budget that cannot be met.
     """
-    if releases < 1:
-        raise InputError(f"releases must be a whole number >= 1, got {releases}")
-    answer = noise_answer(epsilon, delta, dict.fromkeys(_names(releases), 1.0 / releases), poisson=poisson)
+    shares = dict.fromkeys(release_names(releases), 1.0 / max(releases, 1))
+    answer = noise_answer(epsilon, delta, shares, poisson=poisson)
     found: float = answer["noise_multipliers"]["release-1"]
     return found
 
@@ -77,15 +77,10 @@ def epsilon(
         raise InputError("poisson goes with noise_multiplier")
     at = Adjacency(adjacency)
     if source is None:
-        equal = dict.fromkeys(_names(releases), float(noise_multiplier or 0))
-        taken = plan_account(planned(equal, poisson), at, label="this plan")
+        taken = equal_account(noise_multiplier or 0, releases, poisson=poisson, adjacency=at)
     elif isinstance(source, Mapping):
         taken = plan_account(source, at, label="this plan")
     else:
         taken = read_account(Path(source), at)
     cost: float = epsilon_answer(taken, delta or taken.delta or DELTA)["epsilon"]
     return cost
-
-
-def _names(releases: int) -> list[str]:
-    return [f"release-{number}" for number in range(1, releases + 1)]

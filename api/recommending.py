@@ -7,7 +7,6 @@ from typing import NamedTuple, TypeAlias
 from fedboard.client.boards.open_board import open_board
 from fedboard.client.device.own_ratings import OwnView, open_own
 from fedboard.client.ratings.own_file import own_ratings
-from fedboard.client.recommending import explain as explaining
 from fedboard.client.recommending import recommend as recommending
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
 from fedboard.common.board import Board
@@ -119,7 +118,7 @@ def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list
     view = _view(ratings, board)
     catalogue = view.board.catalogue
     best = recommending.recommend(view.own, view.board, k=k)
-    why = explaining.reasons(view.own, view.board, [found.item for found in best])
+    why = recommending.reasons(view.own, view.board, [found.item for found in best])
     rated = [catalogue.item_ids[item] for item in view.own.items]
     return [
         Recommended(
@@ -146,7 +145,7 @@ def explain(item: str | int, ratings: OwnRatings, board: Board | Place) -> Expla
     view = _view(ratings, board)
     catalogue = view.board.catalogue
     number = ItemIndex(catalogue).find_part(str(item))
-    found = explaining.explain(view.own, view.board, number)
+    found = recommending.explain(view.own, view.board, number)
     rated = [catalogue.item_ids[part.item] for part in found.influences]
     return Explained(
         item_id=catalogue.item_ids[number],
@@ -185,7 +184,7 @@ def neighbours(item: str | int, board: Board | Place, *, k: int = 10) -> list[Ne
     ]
 
 
-def _named(reason: explaining.Reason, rated: Sequence[str]) -> Reason:
+def _named(reason: recommending.Reason, rated: Sequence[str]) -> Reason:
     return Reason(str(reason.effect), reason.net, None if reason.rated is None else rated[reason.rated])
 
 

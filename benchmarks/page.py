@@ -4,7 +4,7 @@ usage: python benchmarks/page.py [--json FILE] [--changes 60]
 
 Needs chromium, chromium-driver and the extra ``dev``. The boards are made up (their numbers say nothing), of the
 sizes of MovieLens 1M at rank 8 and of 20 000 items at rank 64. A change is all that follows a star: the own model,
-all scores, the list with its reasons, the map and the layout of the page, measured in it; the median is told.
+all scores, the list with its reasons and the layout of the page, measured in it; the median is told.
 On a busy machine ``update_cpu_ms``, the mean of the page's own CPU time, says more.
 """
 
@@ -92,7 +92,7 @@ def features(n_items: int, rng: np.random.Generator) -> CatalogueFeatures:
 
 def measured(page: Page, path: Path, board: Board, *, changes: int) -> dict[str, Any]:
     """Size, time to the first list, time of a change, and requests after the page was ready."""
-    size = write_page(path, [HeldBoard(board=board, label="made up", file=board.to_bytes())])
+    size = write_page(path, HeldBoard(board=board, label="made up", file=board.to_bytes()))
     page.open(path)
     first = page.js("return performance.getEntriesByName('first-recommendation')[0].startTime")
     page.requests()

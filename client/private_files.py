@@ -4,9 +4,11 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
-from fedboard.common.files import write_atomically
+from fedboard.common.errors import InputError
+from fedboard.common.files import open_file, write_atomically
 
 _OTHERS = 0o077
+_SQLITE = b"SQLite format 3\0"
 
 
 def make_private_folder(folder: Path) -> None:
@@ -18,6 +20,19 @@ def make_private_folder(folder: Path) -> None:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_mode & _OTHERS:
         folder.chmod(0o700)
+
+
+def is_database(path: Path) -> bool:
+    """Whether a file is a database, of ratings or of releases; nothing else is asked of it here.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    try:
+        with open_file(path, largest=None) as stream:
+            return stream.read(len(_SQLITE)) == _SQLITE
+    except OSError as error:
+        raise InputError(f"{path}: nothing can be read there ({error.strerror})") from error
 
 
 def open_private(path: Path) -> BinaryIO:

@@ -68,7 +68,6 @@ workers = 1
 rank = 4
 """
 _PLAN = b'[round-1]\nlinear = 8.0\n[round-2]\nlinear = { noise_multiplier = 9.0 }\n["shared"]\nitems = 7\n'
-_PLAN_JSON = b'{"round-1": 8.0, "round-2": {"noise_multiplier": 9.0, "mechanism": "laplace"}}'
 _FLEET = Path(__file__).parents[2] / "examples" / "fleet" / "fleet.toml"
 _RANGE = (1.0, 5.0)
 _ROWS = (FedboardError, sqlite3.Error)
@@ -112,7 +111,6 @@ def _configurations() -> dict[str, Target]:
             "run.toml", lambda place: parse_config(read_config(place)), _SIMULATION.encode()
         ),
         "file/plan": _file("plan.toml", account, _PLAN),
-        "file/plan-json": _file("plan.json", account, _PLAN_JSON, form="json"),
     }
 
 

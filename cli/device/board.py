@@ -55,22 +55,9 @@ _PATH = click.Path(path_type=Path)
 @click.option("--out", type=_PATH, required=True, help="The HTML file to write.")
 @click.option("--key", type=_PATH, help="The public key that signs the boards of a mirror (boards.pub).")
 @click.option(
-    "--compare",
-    "others",
-    metavar="RUN|MIRROR",
-    multiple=True,
-    help="A board of another epsilon, for a slider between them; may be given several times. Boards of the same "
-    "people add up: publish several of simulations alone.",
-)
-@click.option(
     "--fetch",
     is_flag=True,
     help="Leave the boards on their web server: the page loads them from there, and from nowhere else.",
-)
-@click.option(
-    "--installable",
-    is_flag=True,
-    help="Also write a manifest and a worker beside it, so that who opens it on a web server can install it.",
 )
 @witness_options
 @click.option(
@@ -80,9 +67,7 @@ def page(
     source: str,
     out: Path,
     key: Path | None,
-    others: tuple[str, ...],
     fetch: bool,
-    installable: bool,
     witnesses: "Witnesses | None",
     authority: Path | None,
 ) -> None:
@@ -103,15 +88,11 @@ def page(
     if key is None and witnesses is not None:
         raise InputError("--witness goes with --key, the public key that signs the boards of a mirror")
     pinned = None if key is None else PinnedKey.read(key, witnesses=witnesses)
-    boards = [held_board(place, key=pinned, authority=authority, fetch=fetch) for place in (source, *others)]
-    shown = boards[0]
-    boards.sort(key=lambda held: held.epsilon)
-    size = write_page(out, boards, chosen=boards.index(shown), key=pinned, installable=installable)
-    for held in boards:
-        mark(held.board)
-    count = "1 board" if len(boards) == 1 else f"{len(boards)} boards"
-    where = "fetched from their mirror" if fetch else "inside"
-    click.echo(f"{out}: {size / 1000:.0f} kB, {count} {where}; open it in a browser")
+    held = held_board(source, key=pinned, authority=authority, fetch=fetch)
+    size = write_page(out, held, key=pinned)
+    mark(held.board)
+    where = "on its mirror" if fetch else "inside"
+    click.echo(f"{out}: {size / 1000:.0f} kB, the board {where}; open it in a browser")
 
 
 _LARGEST = 1 << 30

@@ -15,8 +15,7 @@ from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.client.device.own_ratings import OwnView
-    from fedboard.client.recommending.explain import Explanation, Reason
-    from fedboard.client.recommending.recommend import Recommendation
+    from fedboard.client.recommending.recommend import Explanation, Reason, Recommendation
     from fedboard.common.board import Board
     from fedboard.common.boards.witnesses import Witnesses
 
@@ -49,7 +48,7 @@ def recommend(
     """
     from fedboard.client.device.own_ratings import open_own
     from fedboard.client.recommending import recommend as device
-    from fedboard.client.recommending.explain import reasons
+    from fedboard.client.recommending.recommend import reasons
 
     if board is None and ratings.suffix == ".toml":
         fetch_first(ratings)
@@ -160,7 +159,7 @@ def explain(
         return
     from fedboard.client.device.own_ratings import open_own
     from fedboard.client.recommending.catalogue_search import ItemIndex
-    from fedboard.client.recommending.explain import explain as take_apart
+    from fedboard.client.recommending.recommend import explain as take_apart
 
     view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
     number = ItemIndex(view.board.catalogue).find_part(item)

@@ -1,6 +1,5 @@
 """``fedboard account``: what noise for this epsilon, what epsilon for this plan."""
 
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -77,7 +76,6 @@ def noise(
     from fedboard.client.guarantee.accounts import noise_answer, plan_account, planned
     from fedboard.common.privacy.adjacency import Adjacency
 
-    _require_in_range(None, poisson)
     divided = _shares(releases, shares)
     answer = noise_answer(epsilon, delta, divided, poisson=poisson)
     plan = planned(answer["noise_multipliers"], poisson)
@@ -97,13 +95,6 @@ def noise(
 @_DELTA
 @_ADJACENCY
 @click.option("--group", type=PEOPLE, metavar="K", help="Say what holds for K users together, too.")
-@click.option(
-    "--trimmed",
-    type=PEOPLE,
-    metavar="TAU",
-    help="Say what holds for one rating where a user's contribution is a sum of at most TAU terms with the "
-    "constant weight 1/sqrt(TAU), one a rating and independent of the others.",
-)
 @_PLOT
 @JSON
 def epsilon(
@@ -114,49 +105,41 @@ def epsilon(
     delta: float | None,
     adjacency: str,
     group: int | None,
-    trimmed: int | None,
     plot: Path | None,
     as_json: bool,
 ) -> None:
     """Print what releases cost together: exactly, by loss distributions, by Renyi orders and by zCDP.
 
-    SOURCE is a run directory, a ledger, a board, a certificate, or a plan: a TOML or JSON file that maps release
+    SOURCE is a run directory, a ledger, a board, a certificate, or a plan: a TOML file that maps release
     names to noise multipliers, or to tables with noise_multiplier and, if needed, mechanism ("gaussian" or
     "laplace") and participation.
     """
-    from fedboard.client.guarantee.accounts import epsilon_answer, plan_account, planned, read_account
+    from fedboard.client.guarantee.accounts import epsilon_answer, equal_account, read_account
     from fedboard.common.privacy.adjacency import Adjacency
 
     if (source is None) == (noise_multiplier is None):
         raise InputError("give either SOURCE or --noise-multiplier Z with --releases N")
-    _require_in_range(noise_multiplier, poisson)
     if source is not None and poisson is not None:
         raise InputError("--poisson goes with --noise-multiplier; a plan states participation by release")
     if source is not None:
         taken = read_account(source, Adjacency(adjacency))
     else:
-        equal = {f"release-{number}": float(noise_multiplier or 0) for number in range(1, releases + 1)}
-        taken = plan_account(planned(equal, poisson), Adjacency(adjacency), label="this plan")
+        taken = equal_account(
+            noise_multiplier or 0, releases, poisson=poisson, adjacency=Adjacency(adjacency)
+        )
     at = delta or taken.delta or _DEFAULT_DELTA
-    answer = epsilon_answer(taken, at, group=group, trimmed=trimmed)
+    answer = epsilon_answer(taken, at, group=group)
     _draw(taken, plot, delta=at)
     _tell(answer, _epsilon_text, as_json=as_json)
 
 
-def _require_in_range(noise_multiplier: float | None, poisson: float | None) -> None:
-    if noise_multiplier is not None and not 0 < noise_multiplier < math.inf:
-        raise InputError(f"--noise-multiplier must be a finite number > 0, got {noise_multiplier:g}")
-    if poisson is not None and not 0 < poisson < 1:
-        raise InputError(
-            f"--poisson must be in (0, 1), got {poisson:g}; leave it out where everybody takes part"
-        )
-
-
 def _shares(releases: int | None, shares: str | None) -> dict[str, float]:
+    from fedboard.client.guarantee.accounts import release_names
+
     if (releases is None) == (shares is None):
         raise InputError("give either --releases N or --shares NAME=PART,...")
     if releases is not None:
-        return {f"release-{number}": 1.0 / releases for number in range(1, releases + 1)}
+        return dict.fromkeys(release_names(releases), 1.0 / releases)
     divided: dict[str, float] = {}
     for part in str(shares).split(","):
         name, _, value = (text.strip() for text in part.rpartition("="))
@@ -233,13 +216,6 @@ def _epsilon_text(answer: dict[str, Any]) -> str:
     ]
     if "group" in answer:
         lines.append(f"{answer['group']['users']} users together: epsilon {answer['group']['epsilon']:.6g}.")
-    if "trimmed" in answer:
-        tau = answer["trimmed"]["ratings_per_user"]
-        lines.append(
-            f"Presence of one of at most {tau} ratings, if each is a term of its own with the constant weight "
-            f"1/sqrt({tau}): epsilon {answer['trimmed']['epsilon']:.6g} (and not {answer['epsilon']:.6g}/{tau}). "
-            "Not for boards learnt from users' own models."
-        )
     return "\n".join(lines)
 
 

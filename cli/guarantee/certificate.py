@@ -50,9 +50,8 @@ def certificate() -> None:
     type=_PATH,
     help="Of a label or a record: the file, replaced where it is there.  [default: stdout]",
 )
-@_SIMULATION
 @JSON
-def show(target: Path, form: str, out: Path | None, simulation: bool, as_json: bool) -> ExitCode:
+def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
     """Print the certificate in TARGET: a run directory, a board file or a certificate.json.
 
     The first line says whether it is private at all, the next what is promised, mu before epsilon. Numbers are
@@ -62,8 +61,7 @@ def show(target: Path, form: str, out: Path | None, simulation: bool, as_json: b
     A label says who is protected, against whom, the odds of a bet, what is not protected, for how long; then mu,
     epsilon and the rest for experts. It loads nothing and is legible in black and white. In a record what follows
     from the certificate is filled in; what only people can say is marked TO SAY. For both everything is verified
-    first: one that does not hold gets none. With seeded noise a label is red and says so throughout, exit code 5,
-    and there is no record, exit code 3.
+    first: one that does not hold gets none, and neither does a simulation, exit code 3.
     """
     from fedboard.client.guarantee.evidence import read_evidence
     from fedboard.common.certificate.record import DOES_NOT_HOLD
@@ -72,7 +70,8 @@ def show(target: Path, form: str, out: Path | None, simulation: bool, as_json: b
     if form != "text":
         if as_json:
             raise InputError("--json prints the certificate; leave out --as")
-        return _write(evidence, form, out, simulation=simulation)
+        _write(evidence, form, out)
+        return ExitCode.DONE
     if out is not None:
         raise InputError("--out is for --as label and --as registry; the certificate is printed")
     held = evidence.certificate
@@ -84,24 +83,24 @@ def show(target: Path, form: str, out: Path | None, simulation: bool, as_json: b
     return ExitCode.FAILED if failed else ExitCode.DONE
 
 
-def _write(evidence: "Evidence", form: str, out: Path | None, *, simulation: bool) -> ExitCode:
+def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
     from fedboard.client.guarantee.label import label_page, verified_label
     from fedboard.client.guarantee.registry import registry_record
     from fedboard.common.files import write_atomically
 
-    code, told = ExitCode.DONE, f"A draft for the registry of deployments: {out}; say what is marked TO SAY"
     if form == "registry":
-        text = registry_record(evidence)
+        text, told = (
+            registry_record(evidence),
+            f"A draft for the registry of deployments: {out}; say what is marked TO SAY",
+        )
     else:
         made = verified_label(evidence)
-        text, told = label_page(made), f"{made.verdict}. {made.odds.sentence}\n{out}"
-        code = ExitCode.NOT_PRIVATE if made.simulation and not simulation else ExitCode.DONE
+        text, told = label_page(made), f"{made.odds.sentence}\n{out}"
     if out is None:
         click.echo(text, nl=False)
     else:
         write_atomically(out, text.encode("utf-8"))
         click.echo(told)
-    return code
 
 
 @certificate.command(

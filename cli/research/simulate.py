@@ -236,7 +236,7 @@ def _run_beside(
         result = run_private(config, place, listener=listener, problem=problem, report=False, pool=pool)
         others = run_beside(beside, config, place, problem=problem, pool=pool, on_progress=listener.progress)
     if page is not None:
-        write_page(page, [held_board(str(place), key=None)])
+        write_page(page, held_board(str(place), key=None))
     return replace(result, report=write_report(place)), others
 
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from fedboard.client.boards.cache import BoardCache
-from fedboard.client.device.policy import Policy
-from fedboard.client.device.sections import Boards, Ratings, Section, Server
+from fedboard.client.device.policy import Boards, Policy, Ratings, Section, Server
 from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.store import RatingStore
 from fedboard.common.checks import key_sentence

@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fedboard.client.boards.open_board import open_board
+from fedboard.client.private_files import is_database
 from fedboard.client.ratings.own_file import read_own_ratings
 from fedboard.client.ratings.store import RatingStore
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.files import open_file
 from fedboard.common.protection import Protection, protection_of_board
 
 if TYPE_CHECKING:
     from fedboard.client.device.config import DeviceConfig
     from fedboard.common.boards.witnesses import Witnesses
-
-_SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,7 +57,7 @@ def open_own(
     if ratings.is_dir() or ratings.suffix == ".board":
         raise InputError(f"ratings come first, then the board: fedboard recommend {place} {ratings}")
     board = _opened(place, witnesses)
-    if is_store(ratings):
+    if is_database(ratings):
         return _from_store(ratings, board)
     skipped: list[str] = []
     own = read_own_ratings(
@@ -74,15 +72,6 @@ def open_own(
 
 def _opened(place: Path | Board, witnesses: "Witnesses | None") -> Board:
     return place if isinstance(place, Board) else open_board(place, witnesses=witnesses)
-
-
-def is_store(path: Path) -> bool:
-    """Whether a file is a database; nothing else is asked of it here."""
-    try:
-        with open_file(path, largest=None) as stream:
-            return stream.read(len(_SQLITE)) == _SQLITE
-    except OSError:
-        return False
 
 
 def _board_of(config: "DeviceConfig") -> Board:

@@ -2,7 +2,6 @@
 ``fedboard account`` prints of it.
 """
 
-import json
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.client.guarantee.evidence import read_evidence
+from fedboard.client.private_files import is_database
 from fedboard.common.errors import InputError
-from fedboard.common.files import open_file, read_file
+from fedboard.common.files import read_file
 from fedboard.common.privacy.accounting.budget import (
     Budget,
     PlannedRelease,
@@ -39,7 +39,7 @@ from fedboard.common.privacy.accounting.exact import (
     rho_through,
 )
 from fedboard.common.privacy.accounting.grouping import is_installed
-from fedboard.common.privacy.accounting.rating_level import group_epsilon, rating_mu, trimmed_share
+from fedboard.common.privacy.accounting.rating_level import group_epsilon
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.commitment import Commitment, Numbers, numbers_of
 from fedboard.common.privacy.events import Event, is_pure, pure_epsilon, require_sound
@@ -48,7 +48,6 @@ from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 
-_SQLITE = b"SQLite format 3\x00"
 _LAPLACE = "laplace"
 _LARGEST_MULTIPLIER = 1e100
 """Beyond it, what follows from it is no number any more."""
@@ -96,16 +95,16 @@ def read_account(place: Path, adjacency: Adjacency) -> Account:
     """Read whatever is there.
 
     Args:
-        place: a run directory, a ledger file, a board, a certificate, or a plan in TOML or JSON.
+        place: a run directory, a ledger file, a board, a certificate, or a plan in TOML.
         adjacency: of a plan; everything else states its own.
 
     Raises:
         InputError: none of these.
         PrivacyError: a ledger that was tampered with, or a release that is not sound.
     """
-    if place.is_dir() or _starts_with(place, _SQLITE):
+    if place.is_dir() or is_database(place):
         return ledger_account(place)
-    if place.suffix == ".toml" or _is_json_plan(place):
+    if place.suffix == ".toml":
         return plan_account(_read_plan(place), adjacency, label=f"the plan {place}")
     certificate = read_evidence(place).certificate
     return Account(
@@ -165,6 +164,38 @@ def plan_account(plan: Mapping[str, Any], adjacency: Adjacency, *, label: str) -
     return Account(label=label, adjacency=adjacency, events=events)
 
 
+def equal_account(
+    noise_multiplier: float, releases: int, *, poisson: float | None, adjacency: Adjacency
+) -> Account:
+    """Take equal Gaussian releases.
+
+    Args:
+        noise_multiplier: of each.
+        releases: how many; >= 1.
+        poisson: where each user takes part in a release by a secret coin, its probability.
+        adjacency: of all.
+
+    Raises:
+        InputError: a number out of its range.
+        PrivacyError: sampled releases under another adjacency than add-remove.
+    """
+    if not 0 < noise_multiplier < math.inf:
+        raise InputError(f"the noise multiplier must be a finite number > 0, got {noise_multiplier:g}")
+    plan = planned(dict.fromkeys(release_names(releases), float(noise_multiplier)), poisson)
+    return plan_account(plan, adjacency, label="this plan")
+
+
+def release_names(releases: int) -> list[str]:
+    """Of equal releases.
+
+    Raises:
+        InputError: there are none.
+    """
+    if releases < 1:
+        raise InputError(f"releases must be a whole number >= 1, got {releases}")
+    return [f"release-{number}" for number in range(1, releases + 1)]
+
+
 def _entries(plan: Mapping[str, Any], under: str = "") -> Iterator[tuple[str, Any]]:
     for name, entry in plan.items():
         if isinstance(entry, Mapping) and "noise_multiplier" not in entry:
@@ -200,43 +231,20 @@ def _event(name: str, entry: Any, adjacency: Adjacency) -> Event:
     return event if participation is None else {**event, "participation": participation}
 
 
-def _starts_with(place: Path, magic: bytes) -> bool:
-    try:
-        with open_file(place, largest=None) as stream:
-            return stream.read(len(magic)) == magic
-    except OSError as error:
-        raise InputError(f"{place}: nothing can be read there ({error.strerror})") from error
-
-
-def _is_json_plan(place: Path) -> bool:
-    """A JSON object that is not a certificate."""
-    if place.suffix != ".json":
-        return False
-    plain = _read_plan(place)
-    return not {"claim", "releases"} <= set(plain)
-
-
 def _read_plan(place: Path) -> dict[str, Any]:
-    text = read_file(place, largest=_LARGEST_PLAN)
     try:
-        plain = json.loads(text) if place.suffix == ".json" else tomllib.loads(text.decode())
+        return tomllib.loads(read_file(place, largest=_LARGEST_PLAN).decode())
     except (ValueError, RecursionError) as error:
         raise InputError(f"{place}: not a plan: {error}") from None
-    if not isinstance(plain, dict):
-        raise InputError(f"{place}: a plan maps release names to noise multipliers")
-    return plain
 
 
-def epsilon_answer(
-    account: Account, delta: float, *, group: int | None = None, trimmed: int | None = None
-) -> dict[str, Any]:
+def epsilon_answer(account: Account, delta: float, *, group: int | None = None) -> dict[str, Any]:
     """What the releases cost together, by each way of accounting, and what follows from it.
 
     Args:
         account: whose booked or planned releases count.
         delta: where epsilon is stated.
         group: number of users who belong together.
-        trimmed: largest number of ratings of a user, where each is a term of its own with constant weight.
     """
     numbers = account.numbers(delta)
     composed, implied = numbers.composition, numbers.implied
@@ -261,8 +269,6 @@ def epsilon_answer(
         answer["claimed"] = "plan" if account.planned else "budget"
     if group is not None:
         answer["group"] = {"users": group, "epsilon": _of_group(account, delta, group)}
-    if trimmed is not None:
-        answer["trimmed"] = _of_term(account, delta, trimmed)
     return answer
 
 
@@ -270,14 +276,6 @@ def _of_group(account: Account, delta: float, n_users: int) -> float:
     if account.planned or account.commitment is None:
         return group_epsilon(account.fixed, delta, n_users=n_users)
     return budget_epsilon(account.commitment.budget, delta, n_users=n_users)
-
-
-def _of_term(account: Account, delta: float, ratings_per_user: int) -> dict[str, Any]:
-    if not account.planned:
-        raise InputError("--trimmed is about releases that a plan fixed, and these had none; leave it out")
-    share = trimmed_share(ratings_per_user)
-    mu = rating_mu(account.numbers(delta).composition.mu, largest_share=share)
-    return {"ratings_per_user": ratings_per_user, "share": share, "epsilon": epsilon_of(delta, mu=mu)}
 
 
 def library_epsilon(events: Sequence[Event], delta: float) -> float | None:
@@ -315,6 +313,10 @@ def poisson_rounds(names: Mapping[str, float], poisson: float | None) -> Partici
     """Which releases share a coin: those of one round of a run, by their names; another name has its own."""
     if poisson is None:
         return lambda name: None
+    if not 0 < poisson < 1:
+        raise InputError(
+            f"poisson must be in (0, 1), got {poisson:g}; leave it out where everybody takes part"
+        )
 
     def stated(name: str) -> dict[str, Any]:
         return {"kind": "poisson", "probability": poisson, "round": round_of_release(name)}

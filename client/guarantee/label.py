@@ -1,4 +1,5 @@
-"""A privacy label: what a certificate promises, in words for everybody, as one HTML file.
+"""A privacy label: what a certificate promises, in words for everybody, as one HTML file; and what releases say of
+themselves, in words of experts.
 
 What it says and in which order follows "We Need a Standard": Toward an Expert-Informed Privacy Label for
 Differential Privacy (Dibia et al. 2025, arXiv:2507.15997): the promise and whom it protects first, in plain words,
@@ -6,15 +7,17 @@ then the parameters that experts ask for. The file is ``label.html`` beside this
 alone: no script, nothing that is fetched, all text of others escaped and kept to itself.
 """
 
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 
 from fedboard.client.guarantee.evidence import Evidence
-from fedboard.client.guarantee.facts import accounting_of, cut, least_shares, mechanisms_of
 from fedboard.client.guarantee.verification import require_holds
 from fedboard.common.certificate import Certificate
+from fedboard.common.privacy.accounting.grouping import mechanisms_of as grouped
 from fedboard.common.privacy.accounting.guarantee import (
     in_hundred,
     right_bets,
@@ -23,32 +26,80 @@ from fedboard.common.privacy.accounting.guarantee import (
 )
 from fedboard.common.privacy.accounting.rating_level import PAIR
 from fedboard.common.privacy.adjacency import parse_adjacency
-from fedboard.common.privacy.releases.noise import Protection, protection_of
+from fedboard.common.privacy.events import is_amplified
 from fedboard.common.privacy.shown import shown_number
 from fedboard.common.wire.pages.filling import filled, source_hash
 
+_SPACE = re.compile(r"\s+")
+_JOINERS = "\u200c\u200d"
+"""Signs without width that scripts of India and Iran need."""
+_HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn")
+_MOST_MARKS = 4
+"""Combining marks in a row; real scripts need no more, and a pile of them leaves its line."""
+_MECHANISMS = {"gaussian": "Gaussian", "laplace": "Laplace", "exponential": "exponential"}
+
+
+def mechanisms_of(certificate: Certificate) -> str:
+    """Which mechanisms made the releases, how many are made and planned, and whether coins draw who takes part.
+
+    Args:
+        certificate: one that was verified. Public.
+    """
+    kinds = [str(event["mechanism"]) for event in certificate.releases]
+    made = ", ".join(
+        f"{kinds.count(kind)} by the {_MECHANISMS[kind]} mechanism" for kind in sorted(set(kinds))
+    )
+    held = certificate.commitment
+    planned = "" if held.plan is None else f"; {len(held.plan)} planned in all"
+    sampled = (
+        "; who takes part is drawn by secret coins" if any(map(is_amplified, certificate.releases)) else ""
+    )
+    return f"{made}{planned}{sampled}"
+
+
+def accounting_of(certificate: Certificate) -> str:
+    """How the cost was counted."""
+    if not certificate.planned:
+        return "a budget that is checked before each release (privacy filter)"
+    if certificate.composition.exact:
+        return "exact curve of Gaussian mechanisms (Gaussian differential privacy), whole plan"
+    if is_by_curve(certificate):
+        return (
+            "curve of Gaussian mechanisms, everybody counted in every round, whole plan; mu is an upper bound"
+        )
+    return "privacy loss distributions, whole plan; mu is an upper bound"
+
+
+def is_by_curve(certificate: Certificate) -> bool:
+    """Whether epsilon of a plan follows from the curve of one Gaussian mechanism, if only as a bound."""
+    return grouped(certificate.releases).is_gaussian
+
+
+def least_shares(certificate: Certificate) -> int:
+    """Of how many honest devices the noise must come at least; 0 where a server adds it to any release."""
+    return min(int(event["shares"]["least"]) if "shares" in event else 0 for event in certificate.releases)
+
+
+def as_line(text: str) -> str:
+    """The text as one line, without control characters, without those that change the direction of others."""
+    kept, marks = [], 0
+    for sign in _SPACE.sub(" ", text).strip():
+        marks = marks + 1 if unicodedata.combining(sign) else 0
+        if (unicodedata.category(sign) in _HIDDEN and sign not in _JOINERS) or marks > _MOST_MARKS:
+            continue
+        kept.append(sign)
+    return "".join(kept)
+
+
+def cut(text: str, most: int) -> str:
+    """The line, at most so many signs long, with an ellipsis where something was left out."""
+    line = as_line(text)
+    return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
+
+
 MOST_NAME, MOST_SAID, MOST_FACT, MOST_SENTENCES = 120, 400, 160, 12
 """What a label has room for: signs of a name, of a sentence, of a fact; sentences."""
-PRIVATE = "Protected by noise that nobody can reproduce"
-SIMULATION = "Simulation – not a deployment"
-NOBODY = "Nobody is protected: the noise follows from a known number, so anybody can take it out again."
 _WHO, _AGAINST, _NOT, _LONG = "Who is protected", "Against whom", "What is not protected", "For how long"
-_WOULD = {
-    _WHO: ("Who would be protected", "By this run nobody is. With secret noise it would be:"),
-    _AGAINST: (
-        "Against whom it would be",
-        "By this run nobody is protected. With secret noise it would be against:",
-    ),
-    _NOT: (
-        "What would not be protected",
-        "By this run nothing is protected. Even with secret noise these would not be:",
-    ),
-    _LONG: (
-        "For how long it would be",
-        "This run protects for no time at all. With secret noise it would be:",
-    ),
-}
-"""Heading -> heading and first sentence of a simulation."""
 _PROTECTED = {
     "add-remove": "Each person whose ratings were used: whether they took part at all, and every one of their "
     "ratings.",
@@ -77,10 +128,7 @@ class Odds:
 
     hundred: int
     """Right bets in a hundred, rounded up."""
-    heading: str
     sentence: str
-    coin: str
-    """What it compares with."""
     household: str
     """The same for two people together."""
 
@@ -100,7 +148,6 @@ class Label:
     """All of a label. Every field is public, and plain text that may come from anybody: escape it."""
 
     name: str
-    simulation: bool
     odds: Odds
     cards: tuple[Card, ...]
     """In plain words: who, against whom, what is not, for how long."""
@@ -109,11 +156,6 @@ class Label:
     trust: tuple[str, ...]
     """Who could see what and who must be trusted, in the words of the run."""
 
-    @property
-    def verdict(self) -> str:
-        """The first thing to read."""
-        return SIMULATION if self.simulation else PRIVATE
-
 
 def verified_label(evidence: Evidence) -> Label:
     """Verify, and make the label: of a certificate that holds, and of nothing else.
@@ -121,6 +163,7 @@ def verified_label(evidence: Evidence) -> Label:
     Raises:
         FedboardError: it does not hold.
         InputError: nothing was released yet.
+        PrivacyError: the noise is a simulation's: nobody was protected, so there is nothing to promise.
     """
     require_holds(evidence, "no label is written")
     return label_of(evidence.certificate)
@@ -132,20 +175,17 @@ def label_of(certificate: Certificate) -> Label:
     Args:
         certificate: one that was verified; what it says is not checked again. Public.
     """
-    simulation = protection_of(certificate.releases) is not Protection.PRIVATE
-    cards = (_who(certificate), _against(certificate), _unprotected(certificate), _how_long(certificate))
     return Label(
         name=cut(certificate.dataset, MOST_NAME),
-        simulation=simulation,
         odds=odds_of(certificate),
-        cards=tuple(map(_supposed, cards)) if simulation else cards,
+        cards=(_who(certificate), _against(certificate), _unprotected(certificate), _how_long(certificate)),
         facts=tuple((name, cut(value, MOST_FACT)) for name, value in _facts(certificate)),
         trust=tuple(cut(sentence, MOST_SAID) for sentence in certificate.trust[:MOST_SENTENCES]),
     )
 
 
 def odds_of(certificate: Certificate) -> Odds:
-    """The odds of a certificate that holds; those of a simulation are what they would be with secret noise."""
+    """The odds of a certificate that holds."""
     claim, held = certificate.claim, certificate.composition
     hundred = in_hundred(right_bets(claim, held))
     pair = in_hundred(
@@ -153,18 +193,11 @@ def odds_of(certificate: Certificate) -> Odds:
         if held.exact
         else right_bets_of_epsilon(certificate.implied.pair_epsilon, claim.delta)
     )
-    real = protection_of(certificate.releases) is Protection.PRIVATE
-    bet = _BETS[claim.adjacency]
-    told = f"who bets {bet}{' is' if real else ' would be'} right at most {hundred} times in 100"
     of_two = _PAIR_BETS.get(claim.adjacency, _OF_TWO)
     return Odds(
         hundred=hundred,
-        heading="The odds" if real else "The odds that there would be",
-        sentence=f"Someone {told}."
-        if real
-        else f"With secret noise, someone {told}. As it is, no odds hold.",
-        coin=f"Tossing a coin is right {COIN} times.",
-        household=f"Who bets {of_two}: {'at' if real else 'it would be at'} most {pair} times.",
+        sentence=f"Someone who bets {_BETS[claim.adjacency]} is right at most {hundred} times in 100.",
+        household=f"Who bets {of_two}: at most {pair} times.",
     )
 
 
@@ -172,17 +205,10 @@ def label_page(label: Label) -> str:
     """The text of the file."""
     template = files(__package__).joinpath("label.html").read_text(encoding="utf-8")
     style = template.partition("<style>")[2].partition("</style>")[0]
-    band = f'<p class="band">{escape(SIMULATION.upper())}<span>{escape(NOBODY)}</span></p>\n'
     slots = {
         "policy": f"default-src 'none'; style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'",
-        "title": escape(f"{'SIMULATION: ' if label.simulation else ''}privacy label: {label.name}"),
-        "kind": "simulation" if label.simulation else "private",
-        "band": band if label.simulation else "",
         "name": escape(label.name),
-        "verdict": "" if label.simulation else f'<p class="verdict">{escape(label.verdict)}</p>\n',
-        "odds_heading": escape(label.odds.heading),
         "odds": escape(label.odds.sentence),
-        "coin": escape(label.odds.coin),
         "household": escape(label.odds.household),
         "figures": _figures(label.odds.hundred),
         "cards": "".join(map(_card, label.cards)),
@@ -221,12 +247,6 @@ def _figure(n: int, kind: str) -> str:
     x, y = (n % COLUMNS) * WIDTH, (n // COLUMNS) * HEIGHT
     shape = f'<circle cx="8" cy="5" r="3.6"/><path d="{_BODY}"/>'
     return f'<g class="{kind}" transform="translate({x} {y})">{shape}</g>'
-
-
-def _supposed(card: Card) -> Card:
-    """A card of a simulation: it tells what would hold, in its heading and before anything else."""
-    heading, first = _WOULD[card.heading]
-    return Card(heading=heading, lines=(first, *card.lines), said=card.said)
 
 
 def _who(certificate: Certificate) -> Card:
@@ -305,11 +325,9 @@ def _covered(certificate: Certificate) -> str:
 
 def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
     claim, held = certificate.claim, certificate.composition
-    private = protection_of(certificate.releases) is Protection.PRIVATE
-    would = "" if private else ", with secret noise"
     if certificate.planned:
-        yield f"mu{would}", ("" if held.exact else "at most ") + shown_number(held.mu)
-    yield f"epsilon, delta{would}", f"{shown_number(claim.epsilon)}, {shown_number(claim.delta)}"
+        yield "mu", ("" if held.exact else "at most ") + shown_number(held.mu)
+    yield "epsilon, delta", f"{shown_number(claim.epsilon)}, {shown_number(claim.delta)}"
     yield "Unit", "one user with all her ratings"
     yield "Neighbours", f"{claim.adjacency}: {parse_adjacency(claim.adjacency).sentence}"
     yield "Mechanisms", mechanisms_of(certificate)

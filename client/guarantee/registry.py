@@ -9,13 +9,12 @@ import re
 from importlib.resources import files
 
 from fedboard.client.guarantee.evidence import Evidence
-from fedboard.client.guarantee.facts import as_line, is_by_curve, least_shares, mechanisms_of
+from fedboard.client.guarantee.label import as_line, is_by_curve, least_shares, mechanisms_of
 from fedboard.client.guarantee.verification import require_holds
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.guarantee import in_hundred, right_bets
 from fedboard.common.privacy.adjacency import parse_adjacency
-from fedboard.common.privacy.releases.noise import Protection, protection_of
 from fedboard.common.privacy.shown import shown_number, shown_sentence
 
 _PARAGRAPHS = re.compile(r"^( *)\{\{(\w+)\}\}$", re.MULTILINE)
@@ -29,6 +28,13 @@ _UNIT_DISTANCE = {
     "many others.",
     "replace-labels": "Data sets are adjacent if they differ by the labels of one user, exchanged for any others.",
 }
+_MODELS = {
+    "Local": "Each device adds all the noise that the guarantee counts before it sends anything.",
+    "Federated": "Devices keep their ratings and add noise in shares; a server adds up what they send.",
+    "Central": "A server adds the noise to sums over users before anything is published; what it sees of one "
+    "user is among the actors.",
+}
+"""Where the noise is drawn."""
 
 
 def registry_record(evidence: Evidence) -> str:
@@ -39,29 +45,22 @@ def registry_record(evidence: Evidence) -> str:
 
     Raises:
         FedboardError: it does not hold.
-        InputError: nothing was released yet.
+        InputError: nothing was released yet, or questions are answered within a budget and nothing is planned.
         PrivacyError: the noise is a simulation's: nobody was protected, so there is nothing to register.
     """
     require_holds(evidence, "no record is written")
+    if not evidence.certificate.planned:
+        raise InputError(
+            "no record is written of questions: they are no deployment; it is for a training's boards"
+        )
     return record_of(evidence.certificate)
 
 
 def record_of(certificate: Certificate) -> str:
-    """The same of a certificate that was verified.
-
-    Raises:
-        PrivacyError: it is a simulation's.
-    """
-    if protection_of(certificate.releases) is not Protection.PRIVATE:
-        raise PrivacyError(
-            "no record is made of a simulation: its noise can be reproduced from a seed, so nobody was "
-            'protected; run it with secure noise (privacy.noise = "secure")'
-        )
+    """The same of a training's certificate that was verified."""
     template = files(__package__).joinpath("registry.yaml").read_text(encoding="utf-8")
     texts, words = _texts(certificate), _words(certificate)
-    parts = _PARAGRAPHS.split(
-        template
-    )  # text, indent, slot, text, ...: nothing that is filled in is a slot itself
+    parts = _PARAGRAPHS.split(template)  # text, indent, slot, text, ...: what is filled in is no slot itself
     told = [_WORD.sub(lambda slot: words[slot.group(1)], part) for part in parts[::3]]
     slots = [_indented(texts[name], by) for by, name in zip(parts[1::3], parts[2::3], strict=True)]
     return "".join(part + slot for part, slot in zip(told, [*slots, ""], strict=True))
@@ -75,14 +74,11 @@ def _indented(text: str, by: str) -> str:
 
 def _words(certificate: Certificate) -> dict[str, str]:
     """What stands in one of a few words or numbers, none of which is anybody's text."""
-    asked, claim = _is_interactive(certificate), certificate.claim
     return {
-        "product": "Summary statistics" if asked else "Machine learning model",
-        "epsilon": _number(claim.epsilon),
-        "delta": _number(claim.delta),
+        "epsilon": _number(certificate.claim.epsilon),
+        "delta": _number(certificate.claim.delta),
         "model_name": _model_name(certificate),
         "release_type": "Many releases" if _publications(certificate) > 1 else "One release",
-        "access_type": "Interactive" if asked else "Non-interactive",
     }
 
 
@@ -92,34 +88,11 @@ def _number(value: float) -> str:
     return text if "." in text else text.replace("e", ".0e")
 
 
-def _texts(certificate: Certificate) -> dict[str, str]:
-    return {
-        "data_domain": _data_domain(certificate),
-        "unprotected": _unprotected(certificate),
-        "unit_details": _unit_details(certificate),
-        "parameters_details": _parameters_details(certificate),
-        "model_details": _model_details(certificate),
-        "trust": _trust(certificate),
-        "releases_details": _releases_details(certificate),
-        "access_details": _access_details(certificate),
-        "post_processing": _post_processing(certificate),
-        "composition": _composition(certificate),
-        "mechanisms": _mechanisms(certificate),
-        "evidence": _evidence(certificate),
-    }
-
-
-def _is_interactive(certificate: Certificate) -> bool:
-    """Whether questions are asked one after another, within a budget, rather than as planned."""
-    return not certificate.planned
-
-
 def _publications(certificate: Certificate) -> int:
-    """How many times something is published at most, as far as is planned; of questions, so far."""
+    """How many times something is published at most, as far as is planned."""
     if certificate.rounds is not None:
         return max(certificate.rounds.planned, 1)
-    held = certificate.commitment
-    return len(certificate.releases if held.plan is None else held.plan)
+    return len(certificate.commitment.plan or {})
 
 
 def _model_name(certificate: Certificate) -> str:
@@ -132,160 +105,68 @@ def _model_name(certificate: Certificate) -> str:
     return "Local" if least == 1 else "Federated" if least else "Central"
 
 
-def _data_domain(certificate: Certificate) -> str:
-    """What data sets there could be."""
-    of_items = "" if _is_interactive(certificate) else " of any items of the public catalogue"
-    return (
-        f"{certificate.dataset}. A data set is any number of users, each with any values in the public "
-        f"range{of_items}."
-    )
-
-
-def _unprotected(certificate: Certificate) -> str:
-    """What the boards hold that is not noised."""
-    public = (
-        "The catalogue of items, the range of ratings, and all settings of the algorithm and of its noise."
-    )
-    hidden = (
-        "" if certificate.claim.adjacency == "add-remove" else " That a user takes part is not protected."
-    )
-    return f"Published as they are: {public}{hidden}"
-
-
-def _unit_details(certificate: Certificate) -> str:
-    """Which data sets are adjacent."""
-    adjacency = certificate.claim.adjacency
-    meant = parse_adjacency(adjacency).sentence
-    return (
-        f"One user with all her ratings. {_UNIT_DISTANCE[adjacency]} ({adjacency}: {meant}.) Distance is the "
-        "number of such changes; adjacent is a distance of at most 1."
-    )
-
-
-def _parameters_details(certificate: Certificate) -> str:
-    """Mu, what it is worth at this delta and at others, and what a bet is."""
-    claim, held = certificate.claim, certificate.composition
-    bets = in_hundred(right_bets(claim, held))
+def _texts(certificate: Certificate) -> dict[str, str]:
+    """What follows from the certificate, in sentences; text of others among them."""
+    adjacency, held, claim = certificate.claim.adjacency, certificate.composition, certificate.claim
+    hidden = "" if adjacency == "add-remove" else " That a user takes part is not protected."
+    exact = "exactly" if held.exact else "at most"
     points = ", ".join(
         f"{shown_number(point.epsilon)} at delta {shown_number(point.delta)}" for point in certificate.curve
     )
-    mu = ""
-    if certificate.planned:
-        exact = "exactly" if held.exact else "at most"
-        mu = (
-            f"mu {shown_number(held.mu)}: {exact} {shown_number(held.mu)}-Gaussian differential privacy (and "
-            f"{exact} {shown_number(held.rho)}-zCDP). "
-        )
-    return (
-        f"{mu}epsilon {shown_number(claim.epsilon)} at delta {shown_number(claim.delta)}; on the same curve "
-        f"epsilon {points}. Who bets on one user is right at most {bets} times in 100, 50 by tossing a coin. "
-        "All numbers are rounded up to five digits."
-    )
-
-
-def _trust(certificate: Certificate) -> str:
-    """Who could see what, in the words of the protocol that ran."""
-    return "\n".join(f"- {sentence}" for sentence in certificate.trust) or "Not stated by the run."
-
-
-def _model_details(certificate: Certificate) -> str:
-    """Where the noise is drawn."""
-    return {
-        "Local": "Each device adds all the noise that the guarantee counts before it sends anything.",
-        "Federated": "Devices keep their ratings and add noise in shares; a server adds up what they send.",
-        "Central": "A server adds the noise to sums over users before anything is published; what it sees of one "
-        "user is among the actors.",
-    }[_model_name(certificate)]
-
-
-def _releases_details(certificate: Certificate) -> str:
-    """What is counted, and whether it ends."""
-    if _is_interactive(certificate):
-        return (
-            f"Questions are answered one after another, {len(certificate.releases)} releases so far; the "
-            "whole budget is stated, and a ledger refuses what it does not cover."
-        )
-    rounds = certificate.rounds
+    rounds, total, digest = certificate.rounds, certificate.population, certificate.board_digest
     made = (
         ""
         if rounds is None
         else f" {rounds.made} rounds are made so far, {rounds.lost} lost with their budget."
     )
-    total = certificate.population
     account = (
         "No account of other runs on the same users is stated."
         if total is None
         else f"An account of all runs on the same users allows epsilon {shown_number(total.budget)} at delta "
         f"{shown_number(total.delta)} in all, and refuses more."
     )
-    return (
-        f"{_publications(certificate)} publications are planned, one after each round; the privacy loss "
-        f"stated is that of the whole plan, whether it was made or not.{made} {account}"
-    )
+    assumed = "\n".join(f"- {shown_sentence(sentence)}" for sentence in certificate.assumptions)
+    board = "" if digest is None else f" The board it came with has the digest {digest}."
+    return {
+        "data_domain": f"{certificate.dataset}. A data set is any number of users, each with any values in the "
+        "public range of any items of the public catalogue.",
+        "unprotected": "Published as they are: The catalogue of items, the range of ratings, and all settings of "
+        f"the algorithm and of its noise.{hidden}",
+        "unit_details": f"One user with all her ratings. {_UNIT_DISTANCE[adjacency]} ({adjacency}: "
+        f"{parse_adjacency(adjacency).sentence}.) Distance is the number of such changes; adjacent is a distance "
+        "of at most 1.",
+        "parameters_details": f"mu {shown_number(held.mu)}: {exact} {shown_number(held.mu)}-Gaussian differential "
+        f"privacy (and {exact} {shown_number(held.rho)}-zCDP). epsilon {shown_number(claim.epsilon)} at delta "
+        f"{shown_number(claim.delta)}; on the same curve epsilon {points}. Who bets on one user is right at most "
+        f"{in_hundred(right_bets(claim, held))} times in 100, 50 by tossing a coin. All numbers are rounded up to "
+        "five digits.",
+        "model_details": _MODELS[_model_name(certificate)],
+        "trust": "\n".join(f"- {sentence}" for sentence in certificate.trust) or "Not stated by the run.",
+        "releases_details": f"{_publications(certificate)} publications are planned, one after each round; the "
+        f"privacy loss stated is that of the whole plan, whether it was made or not.{made} {account}",
+        "composition": f"{_counted(certificate)} Converted from Renyi orders the same would be stated as epsilon "
+        f"{shown_number(held.epsilon_rdp)}, from zCDP as {shown_number(held.epsilon_zcdp)}.",
+        "mechanisms": f"- Releases: {mechanisms_of(certificate)}; what one user adds to each is bounded "
+        "beforehand.\n- Floating point: contributions lie on an integer grid, sums are exact integers, and what is "
+        f"added to them are whole numbers.\n- Randomness: {certificate.noise}.\n- Software: "
+        f"{certificate.software}. Each release is booked in a hash-chained ledger before its noise is drawn."
+        + (f"\n\nTaken for granted:\n\n{assumed}" if assumed else ""),
+        "evidence": f"Every number here follows from the certificate with SHA-256 {certificate.digest}.{board} "
+        "`fedboard certificate verify` recomputes the certificate, `fedboard certificate show --as registry` "
+        "writes this record anew.",
+    }
 
 
-def _access_details(certificate: Certificate) -> str:
-    """What people can do with the data product."""
-    if _is_interactive(certificate):
-        return "The curator asks; each answer is noised and booked before it is seen. There is one budget for all."
-    return "Boards are published as files; nobody can query the data."
-
-
-def _post_processing(certificate: Certificate) -> str:
-    """What is done after the noise."""
-    if _is_interactive(certificate):
-        return "Answers are computed from released numbers alone."
-    return (
-        "Item factors are computed from released sums alone, as the published algorithm says. "
-        "Recommendations are made on people's own devices from a board and their own ratings."
-    )
-
-
-def _composition(certificate: Certificate) -> str:
+def _counted(certificate: Certificate) -> str:
     """How the cost of all releases adds up."""
-    held = certificate.composition
-    if _is_interactive(certificate):
-        how = "Adaptive composition within a budget that is checked before each release (a privacy filter)."
-    elif held.exact:
-        how = (
+    if certificate.composition.exact:
+        return (
             "Gaussian mechanisms compose exactly: mu is the root of the sum of their squared mu, and epsilon "
             "follows from the exact privacy curve. The whole plan is counted."
         )
-    elif is_by_curve(certificate):
-        how = (
+    if is_by_curve(certificate):
+        return (
             "Gaussian mechanisms compose to the root of the sum of their squared mu, everybody counted in "
             "every round although not all take part: an upper bound. The whole plan is counted."
         )
-    else:
-        how = "Adaptive composition of the whole plan by privacy loss distributions (dp-accounting)."
-    return (
-        f"{how} Converted from Renyi orders the same would be stated as epsilon {shown_number(held.epsilon_rdp)}, "
-        f"from zCDP as {shown_number(held.epsilon_zcdp)}."
-    )
-
-
-def _mechanisms(certificate: Certificate) -> str:
-    """Which mechanisms, from which randomness, by which software, and what is taken for granted."""
-    assumed = "\n".join(f"- {shown_sentence(sentence)}" for sentence in certificate.assumptions)
-    return (
-        f"- Releases: {mechanisms_of(certificate)}; what one user adds to each is bounded beforehand.\n"
-        "- Floating point: contributions lie on an integer grid, sums are exact integers, and what is added "
-        "to them are whole numbers.\n"
-        f"- Randomness: {certificate.noise}.\n"
-        f"- Software: {certificate.software}. Each release is booked in a hash-chained ledger before its "
-        "noise is drawn." + (f"\n\nTaken for granted:\n\n{assumed}" if assumed else "")
-    )
-
-
-def _evidence(certificate: Certificate) -> str:
-    """By what anybody can recompute the record."""
-    board = (
-        ""
-        if certificate.board_digest is None
-        else f" The board it came with has the digest {certificate.board_digest}."
-    )
-    return (
-        f"Every number here follows from the certificate with SHA-256 {certificate.digest}.{board} `fedboard "
-        "certificate verify` recomputes the certificate, `fedboard certificate show --as registry` writes this "
-        "record anew."
-    )
+    return "Adaptive composition of the whole plan by privacy loss distributions (dp-accounting)."

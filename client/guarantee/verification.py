@@ -12,11 +12,11 @@ from typing import Any
 from fedboard.client.boards.mirror_check import check_source, protection_of_source
 from fedboard.client.boards.sources import open_source
 from fedboard.client.guarantee.evidence import Evidence, read_evidence
+from fedboard.client.private_files import is_database
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import FedboardError, InputError, PrivacyError, StorageError
-from fedboard.common.files import open_file
 from fedboard.common.privacy.accounting.budget import Budget, Plan, planned_events, require_planned
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE, canonical_json
@@ -27,8 +27,6 @@ from fedboard.common.privacy.ledger.membership import Seat
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import Protection, protection_of
 
-SQLITE = b"SQLite format 3\x00"
-"""How the file of a ledger begins."""
 LIMITS = (
     "Rows cut off at the end show only against a published head (in a board's certificate, or given by --head).",
     "An owner who rewrites the whole file and every head that was ever published cannot be caught.",
@@ -80,17 +78,9 @@ def verify_place(target: Path, heads: Sequence[str] = ()) -> Verdict:
         InputError: nothing of the kind is there, or heads are given where there is no ledger.
         StorageError: a ledger cannot be read.
     """
-    if _is_ledger(target):
+    if target.is_file() and is_database(target):
         return _verify_ledger(target, heads)
     return verify_evidence(read_evidence(target), heads)
-
-
-def _is_ledger(target: Path) -> bool:
-    try:
-        with open_file(target, largest=None) as stream:
-            return stream.read(len(SQLITE)) == SQLITE
-    except OSError:
-        return False
 
 
 def verify_mirror(place: str, key: PinnedKey, *, authority: Path | None = None, max_bytes: int) -> Verdict:
@@ -172,6 +162,7 @@ def require_holds(evidence: Evidence, otherwise: str) -> None:
     Raises:
         FedboardError: a check fails.
         InputError: nothing was released yet.
+        PrivacyError: the noise is a simulation's: nobody was protected, so there is nothing to promise.
     """
     verdict = verify_evidence(evidence)
     if verdict.failed:
@@ -182,6 +173,11 @@ def require_holds(evidence: Evidence, otherwise: str) -> None:
         )
     if not evidence.certificate.releases:
         raise InputError(f"{otherwise}: nothing was released yet, so there is nothing to promise")
+    if verdict.revealed:
+        raise PrivacyError(
+            f"{otherwise} of a simulation: its noise can be reproduced from a seed, so nobody was protected; run "
+            'it with secure noise (privacy.noise = "secure")'
+        )
 
 
 def _plan_of(path: Path | None) -> Plan | None:

@@ -55,14 +55,6 @@ class NotAdmittedError(FedboardError):
     """The server did not admit the device; the message says why and what to do."""
 
 
-class _CallFailedError(Exception):
-    """The server did not answer; why, in the words of gRPC."""
-
-    def __init__(self, error: grpc.RpcError) -> None:
-        super().__init__(error.code().name)
-        self.code, self.details = error.code(), (error.details() or "").lower()
-
-
 def introduced(invitation: Invitation) -> Introduction:
     """The server's introduction, which is the one that the invitation names.
 
@@ -72,8 +64,8 @@ def introduced(invitation: Invitation) -> Introduction:
     shown, name = _shown(invitation)  # what comes is believed by its digest alone, and nothing is told
     try:
         reply = _asked(invitation, shown, Method.INTRODUCE, IntroduceRequest(), IntroduceReply, known_as=name)
-    except _CallFailedError as error:
-        if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
+    except grpc.RpcError as error:
+        if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
             raise InputError(f"{invitation.url}: {_SENTENCES[JoinRefusal.TOO_OFTEN]}") from error
         raise _nobody(invitation, error) from error
     return Introduction.open(reply.content, digest=invitation.introduction)
@@ -89,16 +81,15 @@ def ask_to_join(invitation: Invitation, introduction: Introduction, request: Joi
     authority = introduction.authority.encode("ascii")
     try:
         reply = _asked(invitation, authority, Method.JOIN, request, JoinReply)
-    except _CallFailedError as error:
-        if any(sign in error.details for sign in NOT_VOUCHED_FOR):
+    except grpc.RpcError as error:
+        if any(sign in (error.details() or "").lower() for sign in NOT_VOUCHED_FOR):
             raise InputError(
                 f"{invitation.url}: the authority of the invitation does not vouch for this server, for this name "
                 "and on this day; nothing was told to it"
             ) from error
-        if error.code is grpc.StatusCode.RESOURCE_EXHAUSTED:
-            raise NotAdmittedError(
-                f"{invitation.url}: not admitted: {_SENTENCES[JoinRefusal.TOO_OFTEN]}"
-            ) from error
+        if error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED:
+            told = _SENTENCES[JoinRefusal.TOO_OFTEN]
+            raise NotAdmittedError(f"{invitation.url}: not admitted: {told}") from error
         raise _nobody(invitation, error) from error
     if reply.name:
         return reply
@@ -128,7 +119,7 @@ def _shown(invitation: Invitation) -> tuple[bytes, str]:
 
 
 def _nobody(invitation: Invitation, error: Exception) -> InputError:
-    why = error.code.name if isinstance(error, _CallFailedError) else type(error).__name__
+    why = error.code().name if isinstance(error, grpc.RpcError) else type(error).__name__
     return InputError(f"{invitation.url}: no answer ({why}); is the server running, and is this its address?")
 
 
@@ -155,19 +146,11 @@ def _asked(
         call = channel.unary_unary(
             method.path, type(request).SerializeToString, response_deserializer=reply.FromString
         )
-        try:
-            found: _Reply = call(request, timeout=_SECONDS)
-        except grpc.RpcError as error:
-            raise _CallFailedError(error) from error
+        found: _Reply = call(request, timeout=_SECONDS)
     return found
 
 
-AUTHORITY, QUESTIONS, BOARDS, ROOT = (
-    "authority.pem",
-    "question-signing.pub",
-    "board-signing.pub",
-    "root.json",
-)
+AUTHORITY, QUESTIONS, BOARDS, ROOT = "authority.pem", "question-signing.pub", "board-signing.pub", "root.json"
 _Key = TypeVar("_Key", bound=KeyPair)
 MOST_UNASKED = 10.0
 """A limit above this is nobody's to propose: its owner has to say it."""

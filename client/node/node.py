@@ -13,14 +13,8 @@ from threading import Event
 from typing import Final
 
 from fedboard.client.answering.rounds import RatingSource
-from fedboard.client.answering.steps import (
-    Client,
-    MemoryVault,
-    SessionGate,
-    is_asking,
-    respond_to,
-)
-from fedboard.client.device.sections import Server
+from fedboard.client.answering.steps import Client, MemoryVault, SessionGate, is_asking, respond_to
+from fedboard.client.device.policy import Server
 from fedboard.client.node.connection import CallError, Received, ServerConnection, Tally, Trouble
 from fedboard.common.rounds.question import refusal
 from fedboard.common.wire.certificate_dates import read_authority

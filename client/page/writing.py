@@ -4,17 +4,14 @@ What comes from others (titles, names, certificates) is data in it, never markup
 as base64, the rest as JSON without a ``<``.
 """
 
-import hashlib
 import html
 import re
-from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import quote, urlsplit
 
-from fedboard.client.page.boards import HeldBoard, pins_of, require_alike, require_shown, script_folder
-from fedboard.client.page.installing import ICON, manifest_name, worker_name, write_beside
+from fedboard.client.page.boards import HeldBoard, pins_of, require_shown, script_folder
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
@@ -30,104 +27,66 @@ _FETCHES = (
     "Before it was ready the page fetched its board from {origin}, the only place that its policy allows. What it "
     "asks for is the same for everybody; your ratings are no part of any request."
 )
-_KEEPS = (
-    "Opened on a web server, your browser asks that server once for the files of this page, to keep them."
-)
 
 
 def write_page(
     path: Path,
-    boards: Sequence[HeldBoard],
+    held: HeldBoard,
     *,
-    chosen: int = 0,
     key: PinnedKey | None = None,
-    installable: bool = False,
 ) -> int:
-    """Write the page of a board, or of several that can be compared.
+    """Write the page of a board.
 
     Args:
         path: the HTML file, replaced where it is there.
-        boards: at least one; shown in this order. Public.
-        chosen: which of them is shown first.
+        held: the board. Public.
         key: who signed and who cosigned, where somebody did; the page pins them.
-        installable: whether to write a manifest and a worker beside it, for a page on a web server.
 
     Returns:
         How many bytes the page has.
 
     Raises:
-        InputError: a board that the page cannot show, or several that cannot be compared.
+        InputError: a board that the page cannot show.
     """
-    held = list(boards)
-    for each in held:
-        require_shown(each)
-    require_alike(held)
-    beside = path if installable else None
-    page = page_of(held, chosen=chosen, key=key, beside=beside).encode("utf-8")
-    if installable:
-        write_beside(path, title=held[chosen].label, digest=hashlib.sha256(page).hexdigest())
+    require_shown(held)
+    page = page_of(held, key=key).encode("utf-8")
     write_atomically(path, page)
     return len(page)
 
 
-def page_of(
-    boards: Sequence[HeldBoard],
-    *,
-    chosen: int,
-    key: PinnedKey | None,
-    beside: Path | None = None,
-) -> str:
-    """The text of the page; ``beside`` is its own path where a manifest and a worker lie there too."""
+def page_of(held: HeldBoard, *, key: PinnedKey | None) -> str:
+    """The text of the page."""
     style, script = base_style() + _text("style.css"), joined_script(script_folder())
-    shown = boards[chosen]
-    origins = sorted({_origin(board.address) for board in boards if board.address is not None})
-    data = {
-        "boards": [board.entry() for board in boards],
-        "chosen": chosen,
-        "pins": pins_of(boards, key),
-    }
+    origin = None if held.address is None else _origin(held.address)
+    data = {"board": held.entry(), "pins": pins_of(held, key)}
     slots = {
-        "policy": _policy(script, style, origins, installable=beside is not None),
-        "title": html.escape(shown.label),
-        "icon": f"data:image/svg+xml,{quote(_text(ICON))}",
+        "policy": _policy(script, style, origin),
+        "title": html.escape(held.label),
+        "icon": f"data:image/svg+xml,{quote(_text('icon.svg'))}",
         "style": style,
-        "leaves": html.escape(_what_leaves(origins, installable=beside is not None)),
+        "leaves": html.escape(_NOTHING_LEAVES if origin is None else _FETCHES.format(origin=origin)),
         "software": html.escape(f"fedboard {version('fedboard')}"),
         "written": ""
-        if shown.published is None
-        else html.escape(f"The board was published {shown.published}."),
-        "installed": "" if beside is None else _installed(beside),
+        if held.published is None
+        else html.escape(f"The board was published {held.published}."),
         "data": as_data(data),
         "script": script,
     }
     return filled(_text("page.html"), slots)
 
 
-def _policy(script: str, style: str, origins: Sequence[str], *, installable: bool) -> str:
-    beside = ("manifest-src 'self'", "worker-src 'self'") if installable else ()
+def _policy(script: str, style: str, origin: str | None) -> str:
     return "; ".join(
         (
             "default-src 'none'",
             f"script-src '{source_hash(script)}'",
             f"style-src '{source_hash(style)}'",
-            f"connect-src {' '.join(origins) or _NOWHERE}",
+            f"connect-src {origin or _NOWHERE}",
             "img-src data:",
-            *beside,
             "base-uri 'none'",
             "form-action 'none'",
         )
     )
-
-
-def _what_leaves(origins: Sequence[str], *, installable: bool) -> str:
-    told = _FETCHES.format(origin=" and ".join(origins)) if origins else _NOTHING_LEAVES
-    return f"{told} {_KEEPS}" if installable else told
-
-
-def _installed(page: Path) -> str:
-    """What names the files beside a page. As data: opened from a disk it has no use for them."""
-    manifest, worker = (html.escape(quote(name(page))) for name in (manifest_name, worker_name))
-    return f'<meta name="beside" data-manifest="{manifest}" data-worker="{worker}">\n'
 
 
 def _origin(address: str) -> str:

@@ -22,8 +22,7 @@ from cases import cases
 from making import CONFIGURATIONS, KEY, SIMULATION, boards, packed_file, plain, signed_chain
 
 from fedboard.client.ratings.own_file import own_ratings
-from fedboard.client.recommending.explain import reason_of
-from fedboard.client.recommending.recommend import rating_range_of, recommend
+from fedboard.client.recommending.recommend import rating_range_of, reason_of, recommend
 from fedboard.common.board import Board
 from fedboard.common.tasks.registry import rebuild_task
 

@@ -93,6 +93,6 @@ def test_where_own_models_cannot_be_taken_apart_there_are_items_without_reasons(
     board: fedboard.Board, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     without = SimpleNamespace(regression=None)
-    monkeypatch.setattr("fedboard.client.recommending.explain.algorithm_of", lambda _: without)
+    monkeypatch.setattr("fedboard.client.recommending.recommend.algorithm_of", lambda _: without)
 
     assert [one.reason for one in fedboard.recommend({"1": 5.0}, board, k=3)] == [None] * 3

@@ -4,24 +4,22 @@ import { fromBase64, fromHex, toHex, unpacked, utf8 } from "./board/bytes.js";
 import { readBoard } from "./board/board_file.js";
 import { modelOf } from "./models/registry.js";
 import { isExplicit, setting } from "./models/settings.js";
-import { isUsable, shortNumber } from "./seal/seal.js";
+import { isUsable } from "./seal/seal.js";
 import { sha256 } from "./seal/sha2.js";
 import { ownList } from "./taste/own_list.js";
 import { titleSearch } from "./taste/search.js";
 import { button, chip, el, part } from "./shared/dom.js";
 import { finder } from "./view/finder.js";
-import { mapView } from "./view/map_view.js";
 import { showOdds } from "./view/odds_view.js";
 import { ownRatings } from "./view/own_ratings.js";
 import { recommendationList } from "./view/recommendations.js";
-import { refuse, sealView } from "./view/seal_view.js";
+import { refuse, shownSeal } from "./view/seal_view.js";
 import { makeTaste } from "./view/taste.js";
 
 const SUGGESTED = 6;
-const COMPARED = 10;
 const TOAST_MILLISECONDS = 9000;
 
-/** The boards that the page carries, or names: `label`, `size`, `file` or `address`, and what was signed. */
+/** The board that the page carries, or names: `size`, `file` or `address`, and what was signed. */
 async function evidenceOf({ address, file, size, signed, earlier, oldest }, pins) {
   const transported = address === null ? fromBase64(file) : await fetched(address);
   const bytes = await unpacked(transported, size);
@@ -36,124 +34,39 @@ async function fetched(address) {
   return new Uint8Array(await answer.arrayBuffer());
 }
 
-/** A board that is ready to recommend. */
-function prepared(evidence, entry) {
-  const board = readBoard(evidence.bytes);
-  const { config } = board.description;
-  const range = isExplicit(config) ? [setting(config, "rating_low"), setting(config, "rating_high")] : null;
-  return { ...entry, evidence, board, range, model: modelOf(board) };
-}
-
 async function start() {
   const data = JSON.parse(part("data").textContent);
   const [keys, witnesses] = [data.pins.keys, data.pins.witnesses].map((all) => all.map(fromHex));
-  const pins = { ...data.pins, keys, witnesses };
-  const evidence = await Promise.all(data.boards.map((entry) => evidenceOf(entry, pins)));
-  const chosen = data.boards[data.chosen] === undefined ? 0 : data.chosen;
-  let [at, built] = [0, false];
-  const seal = sealView(
-    () => evidence[at],
-    (found) => {
-      showOdds(found, evidence.length);
-      part("app").hidden = !built || !isUsable(found);
-    },
-  );
-  // Nothing is made of any board before all of them were checked.
-  for (at of [...evidence.keys()].sort((one, other) => (one === chosen) - (other === chosen))) {
-    if (!isUsable(await seal.check())) return;
-  }
+  const evidence = await evidenceOf(data.board, { ...data.pins, keys, witnesses });
+  // Nothing is made of the board before it was checked.
+  const seal = await shownSeal(evidence);
+  showOdds(seal);
+  if (!isUsable(seal)) return;
 
-  const held = data.boards.map((entry, n) => prepared(evidence[n], entry));
-  const [first] = held;
-  const { ids, titles } = first.board;
+  const board = readBoard(evidence.bytes);
+  const { config } = board.description;
+  const range = isExplicit(config) ? [setting(config, "rating_low"), setting(config, "rating_high")] : null;
+  const model = modelOf(board);
+  const { ids, titles } = board;
   const titleOf = (item) => titles?.[item] ?? ids[item];
   const taste = makeTaste();
   const say = toasts();
-  let current = held[chosen];
 
-  const counts = current.board.arrays.item_counts?.values ?? new Float64Array(ids.length);
+  const counts = board.arrays.item_counts?.values ?? new Float64Array(ids.length);
   const name = toHex(await sha256(utf8(JSON.stringify(ids))));
-  const own = ownRatings({ taste, titleOf, board: first.board, range: first.range, name, say });
-  const list = recommendationList({ titleOf, taste, pick: own.pick, say });
-  const map = mapView({ titleOf, pick: own.pick });
+  const own = ownRatings({ taste, titleOf, board, range, name, say });
+  const list = recommendationList({ titleOf, taste, board, range, pick: own.pick, say });
   finder(titleSearch(titles ?? ids, ids, counts), titleOf, own.pick);
   suggestions(counts, titleOf, taste, own.pick);
-  function show() {
-    const made = ownList(current.board, current.model, current.range, taste.ratings);
-    const entries = list.show({ ...current, list: made });
-    tellPrice(made);
-    const listed = entries.map(({ item }) => item);
-    map.draw(Array.from(made.taste), listed, [...taste.ratings.keys()]);
-  }
+  const show = () => list.show(ownList(board, model, range, taste.ratings));
 
-  /** How much of the list is there with the least noise too. */
-  function tellPrice(made) {
-    const least = held.at(-1);
-    if (held.length < 2) return;
-    const ranked = (list) => list.entries(COMPARED, taste.hidden).map(({ item }) => item);
-    const other = ranked(least === current ? made : ownList(least.board, least.model, least.range, taste.ratings));
-    const alike = ranked(made).filter((item) => other.includes(item)).length;
-    const name = epsilonWords(least);
-    part("compare-told").textContent =
-      least === current
-        ? "This is the board with the least noise here."
-        : `${alike} of the first ${other.length} are also among the first ${other.length} at ${name}.`;
-  }
-
-  function use(n) {
-    [at, current] = [n, held[n]];
-    map.useBoard(current.board, current.projection);
-    show();
-  }
-
-  const choose = (n) => {
-    use(n);
-    return seal.check();
-  };
-
-  install();
-  compared(held, chosen, choose);
   taste.onChange(show);
   own.recall();
   countRequests();
   part("app").hidden = false;
-  use(chosen);
-  built = true;
-  part("change").disabled = false;
+  show();
   performance.mark("first-recommendation");
-  globalThis.fedboard = Object.freeze({ held, taste, choose, seal });
-}
-
-/** Keep the page for when there is no network, where it lies on a web server and brought a worker. */
-function install() {
-  const beside = document.querySelector("meta[name=beside]");
-  // What is sandboxed, as in a WebView, has no origin to keep anything for.
-  if (beside === null || origin === "null" || !location.protocol.startsWith("http")) return;
-  document.head.append(el("link", { rel: "manifest", href: beside.dataset.manifest }));
-  navigator.serviceWorker?.register(beside.dataset.worker).catch(() => {});
-}
-
-function epsilonWords({ board }) {
-  return `epsilon ${shortNumber(board.description.certificate?.claim?.epsilon)}`;
-}
-
-/** A slider over boards of several epsilon. */
-function compared(held, chosen, choose) {
-  part("compare").hidden = held.length < 2;
-  const slider = part("epsilon");
-  const words = (n) => epsilonWords(held[n]);
-  slider.max = String(held.length - 1);
-  slider.value = String(chosen);
-  const tell = () => {
-    slider.setAttribute("aria-valuetext", words(Number(slider.value)));
-    part("epsilon-now").textContent = words(Number(slider.value));
-  };
-  part("epsilon-ticks").replaceChildren(...held.map((_, n) => el("span", {}, words(n).replace("epsilon ", ""))));
-  slider.addEventListener("input", () => {
-    tell();
-    choose(Number(slider.value));
-  });
-  tell();
+  globalThis.fedboard = Object.freeze({ board, evidence, taste, seal });
 }
 
 /** A few titles that many know, to begin with. */

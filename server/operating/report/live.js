@@ -44,8 +44,9 @@ function link(state) {
   document.getElementById("link-words").textContent = WORDS[state];
 }
 
-// The page as it is now, or nothing where it is the one that is here.
+// The page as it is now, or nothing where it is the one that is here. A page that nobody sees asks for nothing.
 async function ask() {
+  if (document.hidden) return document.addEventListener("visibilitychange", ask, { once: true });
   try {
     const headers = tag === null ? {} : { "If-None-Match": tag };
     const answer = await fetch("", { cache: "no-store", headers, signal: AbortSignal.timeout(SILENCE_MILLISECONDS) });

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from fedboard.common.board import Catalogue
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.signing import SigningKey
 from tests.cli.conftest import Command
-from tests.common.boards.boards import certified, chain, first_board, keys, signed_mirror, write_boards
+from tests.common.boards.boards import chain, first_board, keys, signed_mirror, write_boards
 
 
 @pytest.fixture
@@ -34,15 +33,13 @@ def test_a_run_becomes_one_file_that_names_no_other(fedboard: Command, run: Path
     result = fedboard("board", "page", run, "--out", page)
 
     assert result.exit_code == 0, result.output
-    assert "1 board inside; open it in a browser" in result.output
+    assert "the board inside; open it in a browser" in result.output
     text, data = page.read_text(encoding="utf-8"), data_of(page)
     assert "<title>films: your own recommendations</title>" in text
     assert "default-src 'none'" in text
     assert "connect-src 'none'" in text
     assert not re.search(r'<(?:script|link|img|iframe)[^>]*\b(?:src|href)="(?!data:)', text)
-    assert [(board["label"], board["signed"], board["address"]) for board in data["boards"]] == [
-        ("films", None, None)
-    ]
+    assert (data["board"]["signed"], data["board"]["address"]) == (None, None)
     assert data["pins"] == {"keys": [], "threshold": 1, "witnesses": [], "cosignatures": 0}
 
 
@@ -55,23 +52,10 @@ def test_of_a_mirror_the_page_has_what_was_signed(fedboard: Command, tmp_path: P
 
     assert result.exit_code == 0, result.output
     data = data_of(page)
-    entry = data["boards"][0]
+    entry = data["board"]
     assert entry["signed"]["content"] == mirror.published()[-1].signed.content
     assert [json.loads(signed["content"])["version"] for signed in entry["earlier"]] == [3, 2]
     assert data["pins"]["keys"] == [SigningKey.read(private).public.raw.hex()]
-
-
-def test_boards_to_compare_stand_in_the_order_of_their_epsilon(fedboard: Command, tmp_path: Path) -> None:
-    more = write_boards(tmp_path / "more", [certified(first_board(version=3))])
-    less = write_boards(tmp_path / "less", [certified(first_board(version=2))])
-    page = tmp_path / "page.html"
-
-    result = fedboard("board", "page", more, "--compare", less, "--out", page)
-
-    assert result.exit_code == 0, result.output
-    data = data_of(page)
-    assert [board["label"] for board in data["boards"]] == ["less", "more"]
-    assert data["chosen"] == 1
 
 
 def test_a_simulation_says_so_where_its_page_is_written(fedboard: Command, tmp_path: Path) -> None:
@@ -90,8 +74,6 @@ def test_what_cannot_be_a_page_is_refused_and_nothing_is_written(
     _, other = keys(tmp_path / "other")
     mirror = signed_mirror(tmp_path / "signed", chain(2), key=SigningKey.read(private)).folder
     board = first_board()
-    names = Catalogue(item_ids=tuple(f"other-{n}" for n in range(board.catalogue.n_items)))
-    elsewhere = write_boards(tmp_path / "elsewhere", [certified(replace(board, catalogue=names))])
     own = write_boards(tmp_path / "own", [replace(board, task="somebodys-own")])
     page = tmp_path / "page.html"
     refused = {
@@ -100,7 +82,6 @@ def test_what_cannot_be_a_page_is_refused_and_nothing_is_written(
         (run, "--witness", "ab" * 32): "--witness goes with --key",
         (run, "--key", other, "--witness", "ab" * 32): "--witness goes with boards of a mirror",
         (run, "--fetch"): "a page can fetch its board from a web server alone",
-        (run, "--compare", elsewhere): "this board has another catalogue than",
         (own,): "the page does not know the own model of boards that the task 'somebodys-own' made",
         (tmp_path / "nowhere",): "no board can be read there",
     }

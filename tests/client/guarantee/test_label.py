@@ -1,16 +1,19 @@
-"""What a label says of which certificate."""
+"""What a label says of which certificate; in a real browser it is legible, and nothing runs in it."""
 
 import math
+import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from fedboard.client.guarantee.facts import as_line, cut
-from fedboard.client.guarantee.label import label_of
+from fedboard.client.guarantee.evidence import Evidence
+from fedboard.client.guarantee.label import as_line, cut, label_of, label_page, verified_label
 from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.privacy.accounting.exact import delta_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise
+from tests.client.page.browser import Page
 from tests.common.certificates import ACCOUNT, certificate_of, planned_events, questions
 from tests.common.privacy.commitments import planned
 
@@ -18,7 +21,7 @@ from tests.common.privacy.commitments import planned
 def text_of(certificate: object) -> str:
     label = label_of(certificate)
     cards = (f"{card.heading}: {' '.join(card.lines)} {card.said}" for card in label.cards)
-    return " ".join((label.verdict, label.odds.sentence, *cards))
+    return " ".join((label.odds.sentence, *cards))
 
 
 def test_a_private_run_says_who_against_whom_how_often_what_not_and_how_long() -> None:
@@ -37,29 +40,11 @@ def test_a_private_run_says_who_against_whom_how_often_what_not_and_how_long() -
         "What is not protected",
         "For how long",
     ]
-    assert (label.name, label.simulation) == (certificate.dataset, False)
+    assert label.name == certificate.dataset
     assert [name for name, _ in label.facts][:2] == ["mu", "epsilon, delta"]
     assert [card.said for card in label.cards if card.said] == [f"What was used: {certificate.dataset}"], (
         "nobody's word is shown as a fact"
     )
-    assert "Simulation" not in text_of(certificate)
-
-
-def test_nothing_in_a_simulation_reads_like_a_promise() -> None:
-    label = label_of(certificate_of(noise=SeededNoise(1)))
-
-    assert label.simulation
-    assert label.verdict.startswith("Simulation")
-    for card in label.cards:
-        assert "would" in card.heading
-        assert card.lines[0].startswith(("By this run no", "This run protects for no time"))
-    assert [name for name, _ in label.facts][:2] == [
-        "mu, with secret noise",
-        "epsilon, delta, with secret noise",
-    ]
-    assert "would be right" in label.odds.sentence
-    assert "it would be at most" in label.odds.household
-    assert label.odds.sentence.endswith("As it is, no odds hold.")
 
 
 def test_what_a_certificate_cannot_know_is_said_to_be_unknown() -> None:
@@ -122,3 +107,72 @@ def test_text_of_others_is_one_line_that_turns_nothing_around() -> None:
     assert as_line("हिन्दी می\u200cخواهم e\u0301") == "हिन्दी می\u200cخواهم e\u0301"
     assert as_line("Z" + "\u0351" * 50) == "Z" + "\u0351" * 4
     assert cut("x" * 500, 10) == "xxxxxxxxx…"
+
+
+AXE = Path(os.environ.get("FEDBOARD_AXE", ""))
+MARKUP = "</title></style><script>globalThis.ran = 1</script><img src=x onerror='globalThis.ran = 1'>]]>&lt;"
+HOSTILE = (
+    f"{MARKUP}{'W' * 90}\u202e",
+    "日本語の図書館" * 10 + "﷽" * 8 + "{{style}} {{policy}}" + "Ĥ" + "\u0351" * 60,
+    "हिन्दी में लिखा हुआ एक बहुत लंबा वाक्य " * 20,
+    "مكتبة عامة " * 60,
+    "x" * 2000,
+)
+KINDS = {
+    "private": certificate_of(),
+    "hostile": certificate_of(
+        dataset=f"{MARKUP}{'W' * 90}\u202e{{{{cards}}}}" + "y" * 3000, trust=(*HOSTILE, *("z" * 5000,) * 40)
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("labels")
+    for name, certificate in KINDS.items():
+        text = label_page(verified_label(Evidence(certificate=certificate)))
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", KINDS)
+def test_the_page_runs_nothing_asks_for_nothing_and_is_no_wider_than_a_small_screen(
+    page: Page, labels: Path, name: str
+) -> None:
+    page.console(), page.requests()
+    place = labels / f"{name}.html"
+    page.look(375, "light")
+    page.driver.get(place.as_uri())
+
+    wider = "one.getBoundingClientRect().right > document.querySelector('main').getBoundingClientRect().right"
+    assert page.js(f"return [...document.querySelectorAll('main *')].filter((one) => {wider}).length") == 0
+    assert page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth") <= 0
+    assert (
+        page.js("return document.querySelectorAll('script, img, link, iframe, object, a[href]').length") == 0
+    )
+    assert page.js("return globalThis.ran ?? 0") == 0
+    assert page.requests() == [place.as_uri()]
+    assert page.console() == []
+    policy = page.js("return document.querySelector('meta[http-equiv]').content")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert page.js("return getComputedStyle(document.querySelector('main')).borderTopStyle") == "solid", (
+        "styled"
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not AXE.is_file(), reason="FEDBOARD_AXE does not name axe.min.js (npm pack axe-core)")
+@pytest.mark.parametrize("width", [375, 1280])
+def test_no_barrier_is_found(page: Page, labels: Path, width: int) -> None:
+    page.look(width, "light")
+    page.driver.get((labels / "private.html").as_uri())
+
+    page.driver.execute_cdp_cmd("Runtime.evaluate", {"expression": AXE.read_text(encoding="utf-8")})
+    found, passed = page.awaited(
+        "const { violations, passes } = await axe.run(document);"
+        "return [violations, passes.map(({ id }) => id)]"
+    )
+
+    assert {"color-contrast", "svg-img-alt", "document-title"} <= set(passed), "it looked"
+    assert [(one["id"], [node["html"] for node in one["nodes"]][:3]) for one in found] == []

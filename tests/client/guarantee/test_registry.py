@@ -9,13 +9,13 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from fedboard.client.guarantee.facts import accounting_of
-from fedboard.client.guarantee.label import label_of
-from fedboard.client.guarantee.registry import record_of
+from fedboard.client.guarantee.evidence import Evidence
+from fedboard.client.guarantee.label import accounting_of, label_of
+from fedboard.client.guarantee.registry import record_of, registry_record
 from fedboard.common.certificate import Certificate
-from fedboard.common.errors import PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from tests.client.page.certificates import release, sound
 from tests.common.certificates import ACCOUNT, certificate_of, planned_events, questions
@@ -63,7 +63,7 @@ def exchanged() -> Certificate:
 
 
 CERTIFICATES = {name: certificate_of(protocol=name) for name in PROTOCOL_NAMES}
-CERTIFICATES |= {"questions": questions(), "replace": exchanged()}
+CERTIFICATES |= {"replace": exchanged()}
 
 
 @pytest.mark.parametrize("name", CERTIFICATES)
@@ -172,13 +172,9 @@ def test_the_model_is_the_one_that_asks_for_as_much_trust(name: str, model: str)
         assert sentence in at(record, "deployment.deployment_model.actors")
 
 
-def test_of_questions_the_budget_is_stated_and_no_mu() -> None:
-    record = draft(CERTIFICATES["questions"])["deployment"]
-
-    assert at(record, "privacy_loss.privacy_parameters_details").startswith("epsilon 2 at delta")
-    assert at(record, "deployment_model.access_type") == "Interactive"
-    assert "privacy filter" in at(record, "accounting.composition")
-    assert "Recommendations" not in at(record, "accounting.post_processing")
+def test_questions_are_no_deployment() -> None:
+    with pytest.raises(InputError, match="no record is written of questions"):
+        registry_record(Evidence(certificate=questions()))
 
 
 @pytest.mark.parametrize(
@@ -186,7 +182,6 @@ def test_of_questions_the_budget_is_stated_and_no_mu() -> None:
     [
         ("plan", "Gaussian mechanisms compose exactly", "exact curve"),
         ("fixed size", "everybody counted in every round although not all take part", "everybody counted"),
-        ("budget", "a privacy filter", "privacy filter"),
     ],
 )
 def test_how_the_cost_was_counted_is_told_as_it_was(name: str, told: str, short: str) -> None:
@@ -216,11 +211,6 @@ def test_an_account_of_other_runs_is_told() -> None:
     assert "allows epsilon 8.0001 at delta 1e-05 in all" in at(
         record, "deployment.deployment_model.release_type_details"
     )
-
-
-def test_a_simulation_gets_no_record() -> None:
-    with pytest.raises(PrivacyError, match="no record is made of a simulation"):
-        record_of(certificate_of(noise=SeededNoise(1)))
 
 
 def test_small_numbers_stay_numbers() -> None:

@@ -60,7 +60,7 @@ class Signed:
             (self.mirror.folder / LATEST).write_bytes(content)
         self.page = folder / "page.html"
         held = held_board(str(self.mirror.folder), key=self.pinned)
-        write_page(self.page, [held], key=self.pinned)
+        write_page(self.page, held, key=self.pinned)
 
     def link(self, version: int) -> Link:
         """The manifest of a version, as it lies in the mirror."""
@@ -103,7 +103,7 @@ def unsigned_page(folder: Path, board: Board, *, label: str = "unsigned") -> Pat
     """The page of a board that nobody signed."""
     path = write_boards(folder, [board]) / f"board-{board.version:04d}.board"
     page = folder / "unsigned.html"
-    write_page(page, [HeldBoard(board=board, label=label, file=path.read_bytes())])
+    write_page(page, HeldBoard(board=board, label=label, file=path.read_bytes()))
     return page
 
 

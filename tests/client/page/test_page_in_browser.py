@@ -4,7 +4,6 @@ import base64
 import functools
 import http.server
 import math
-import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,15 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.client.page.boards import HeldBoard, held_board
+from fedboard.client.page.boards import held_board
 from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.own_file import read_own_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
-from fedboard.client.recommending.explain import explain, reasons
-from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
+from fedboard.client.recommending.recommend import explain, nearest_items, rating_range_of, reasons, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.privacy.shown import shown_number
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.tasks.langevin.config import LangevinConfig
@@ -189,7 +186,7 @@ def test_neighbours_are_those_of_the_command(page: Page, signed: Signed) -> None
     page.open(signed.page)
 
     found = page.js(
-        "const { values, shape } = fedboard.held[0].board.arrays.item_factors;"
+        "const { values, shape } = fedboard.board.arrays.item_factors;"
         "return inside.neighbours(values, shape[1], 5, 6)"
     )
 
@@ -202,8 +199,8 @@ def test_a_board_of_an_unknown_model_is_refused_in_words(page: Page, signed: Sig
     other = certified(replace(signed.newest, task="somebodys-own", certificate=None, _digest=[]))
 
     def unsigned(data: dict[str, Any]) -> None:
-        data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
-        carrying(data["boards"][0], other.to_bytes())
+        data["board"] |= {"signed": None, "earlier": [], "oldest": None}
+        carrying(data["board"], other.to_bytes())
 
     page.open(edited(signed.page, unsigned, "unknown"))
 
@@ -241,7 +238,6 @@ def test_nothing_is_asked_of_the_network_and_nothing_is_logged(page: Page, signe
         "document.querySelector('.entry .actions button:nth-child(3)').click();"
         "document.querySelector('#erase').click()"
     )
-    page.awaited("await fedboard.choose(0)")
 
     assert page.requests() == []
     assert page.text(".requests") == "0"
@@ -298,7 +294,7 @@ def test_a_page_without_its_board_fetches_that_and_nothing_else(
     own = folder / "fetching.html"
     with served(signed.mirror.folder) as address:
         held = held_board(address, key=signed.key.public, fetch=True)
-        write_page(own, [held], key=signed.key.public)
+        write_page(own, held, key=signed.key.public)
         page.requests()
 
         page.open(own)
@@ -318,59 +314,6 @@ def test_a_page_without_its_board_fetches_that_and_nothing_else(
         file.write_bytes(before)
         assert page.js("return document.documentElement.dataset.seal") == "failed"
     page.console()
-
-
-def test_an_installed_page_works_when_its_server_is_gone(page: Page, folder: Path, signed: Signed) -> None:
-    place = folder / "installed"
-    place.mkdir()
-    held = held_board(str(signed.mirror.folder), key=signed.key.public)
-    write_page(place / "films.html", [held], key=signed.key.public, installable=True)
-    with served(place) as address:
-        page.visit(f"{address}/films.html")
-        page.awaited("await navigator.serviceWorker.ready")
-        found = page.driver.execute_cdp_cmd("Page.getAppManifest", {})
-        problems = page.driver.execute_cdp_cmd("Page.getInstallabilityErrors", {})["installabilityErrors"]
-
-    page.visit(f"{address}/films.html")
-
-    assert page.seal() == ("passed", PASSED)
-    assert found["url"] == f"{address}/films.webmanifest"
-    assert found["errors"] == []
-    assert [problem["errorId"] for problem in problems] in ([], ["in-incognito"])
-
-
-def test_an_installed_page_renews_itself_when_it_is_opened_twice_with_the_network_on(
-    page: Page, folder: Path, signed: Signed
-) -> None:
-    """Also where the browser would take the page that it had for a good one."""
-    place = folder / "renewed"
-    place.mkdir()
-    held = held_board(str(signed.mirror.folder), key=signed.key.public)
-
-    def published(label: str, time: float) -> None:
-        write_page(
-            place / "films.html", [replace(held, label=label)], key=signed.key.public, installable=True
-        )
-        for file in place.iterdir():
-            os.utime(file, (time, time))  # so old that it may be kept for long
-
-    with served(place) as address:
-        published("First", 1.0e9)
-        page.visit(f"{address}/films.html")
-        page.awaited("await navigator.serviceWorker.ready")
-        kept = page.awaited("return (await caches.keys()).join()")
-        published("Second", 1.1e9)
-        page.visit(f"{address}/films.html")
-        first = page.text(".eyebrow")
-        page.awaited(
-            "await (await navigator.serviceWorker.getRegistration()).update();"
-            "while ((await caches.keys()).join() === given[0] || (await caches.keys()).length > 1)"
-            " await new Promise((resolve) => setTimeout(resolve, 20));",
-            kept,
-        )
-        page.visit(f"{address}/films.html")
-
-        assert (first, page.text(".eyebrow")) == ("First", "Second")
 
 
 def test_titles_are_found_whatever_their_accents_and_the_order_of_words(page: Page, signed: Signed) -> None:
@@ -418,7 +361,7 @@ def test_ratings_go_out_and_in_as_the_commands_read_and_write_them(
     given = {3: 5.0, 7: 2.5, 11: 1.0}
 
     written = page.js(
-        "const { ids, titles } = fedboard.held[0].board;"
+        "const { ids, titles } = fedboard.board;"
         "return inside.writtenRatings(new Map(arguments[0]), ids, titles)",
         list(given.items()),
     )
@@ -434,7 +377,7 @@ def test_ratings_go_out_and_in_as_the_commands_read_and_write_them(
     write_ratings(text, board_ratings, board=signed.newest)
     more = f'{text.getvalue()}"Title of item 20 (1920)",4\nnot there,3\n30,9\n'
     found = page.js(
-        "const { ids, titles } = fedboard.held[0].board;"
+        "const { ids, titles } = fedboard.board;"
         "const { ratings, left } = inside.readRatings(arguments[0], ids, titles, [1, 5]);"
         "return [[...ratings], left]",
         more,
@@ -498,9 +441,7 @@ def test_no_barrier_is_found_at_either_width(page: Page, signed: Signed, width: 
     page.open(signed.page)
     page.js("fedboard.taste.rate(2, 4); fedboard.taste.wait(5); fedboard.taste.hide(9)")
     page.js("document.querySelector('.entry .actions button:nth-child(3)').click()")
-    page.js(
-        "document.querySelector('details').open = true; document.querySelector('#compare').hidden = false"
-    )
+    page.js("document.querySelector('details').open = true")
     page.look(width, scheme)
 
     found, passed = page.barriers()
@@ -550,48 +491,3 @@ def test_presence_is_told_and_not_rated(page: Page, folder: Path) -> None:
     assert page.js("return document.querySelectorAll('#own li').length") == 1
     assert page.text(".entry .why").startswith("because you liked Title of item ")
     assert page.console() == []
-
-
-def test_the_slider_shows_the_list_and_the_seal_of_each_board(page: Page, folder: Path) -> None:
-    less, more = chain(1)[0], certified(first_board(version=3))
-    held = [HeldBoard(board=board, label="one", file=board.to_bytes()) for board in (less, more)]
-    own = folder / "compared.html"
-    write_page(own, held, chosen=1)
-    page.open(own)
-    page.js("fedboard.taste.rate(3, 5)")
-    shown = "return [...document.querySelectorAll('.entry')].map((entry) => Number(entry.dataset.item))"
-    lists, told = [], []
-
-    for place in (1, 0):
-        page.js(
-            "const slider = document.querySelector('#epsilon'); slider.value = arguments[0];"
-            "slider.dispatchEvent(new Event('input'))",
-            place,
-        )
-        page.until("return document.documentElement.dataset.seal === 'open'")
-        lists.append(page.js(shown))
-        told.append(page.text("#epsilon-now"))
-
-    alike = len(set(lists[0]) & set(lists[1]))
-    assert lists[0] != lists[1]
-    claimed = [board.certificate["claim"]["epsilon"] for board in (more, less)]
-    assert told == [f"epsilon {shown_number(epsilon)}" for epsilon in claimed]
-    assert "who sees several boards of the same people knows more" in page.text("#odds-more")
-    assert page.text("#compare-told").startswith(
-        f"{alike} of the first 10 are also among the first 10 at epsilon "
-    )
-
-
-def test_the_own_point_moves_on_the_map_as_one_rates(page: Page, signed: Signed) -> None:
-    page.open(signed.page)
-    drawn = "return document.querySelector('#map').toDataURL()"
-    before, told = page.js(drawn), page.text("#map-told")
-
-    page.js("fedboard.taste.rate(3, 5); fedboard.taste.rate(8, 1)")
-    first, near = page.js(drawn), page.text("#map-near")
-    page.js("fedboard.taste.rate(3, 1); fedboard.taste.rate(8, 5)")
-
-    assert told.startswith("Your point is in the middle")
-    assert page.text("#map-told") == "Nearest to your point:"
-    assert len({before, first, page.js(drawn)}) == 3
-    assert page.text("#map-near") != near

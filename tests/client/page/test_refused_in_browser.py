@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedboard.client.page.boards import HeldBoard, held_board
+from fedboard.client.page.boards import held_board
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
 from fedboard.common.boards.packing import pack
@@ -20,7 +20,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.client.page.test_page_in_browser import served
-from tests.common.boards.boards import certified, chain, first_board
+from tests.common.boards.boards import certified, chain
 from tests.common.certificates import questions
 
 pytestmark = pytest.mark.slow
@@ -60,24 +60,24 @@ def signed_again(signed: Signed, /, **stated: Any) -> Callable[[dict[str, Any]],
 
     def change(data: dict[str, Any]) -> None:
         content = msgspec.structs.replace(signed.link(4).manifest, **stated).to_bytes().decode()
-        data["boards"][0]["signed"] = msgspec.to_builtins(signed.cosigned(content))
+        data["board"]["signed"] = msgspec.to_builtins(signed.cosigned(content))
 
     return change
 
 
 def forged_board(data: dict[str, Any], signed: Signed) -> None:
-    carrying(data["boards"][0], forged(signed.newest).to_bytes())
+    carrying(data["board"], forged(signed.newest).to_bytes())
 
 
 def forged_and_certified(data: dict[str, Any], signed: Signed) -> None:
     """Its certificate is for this very board; what was signed is not."""
     board = forged(signed.newest)
-    carrying(data["boards"][0], certified(board).to_bytes())
+    carrying(data["board"], certified(board).to_bytes())
 
 
 def forged_signature(data: dict[str, Any], signed: Signed) -> None:
     forged_and_certified(data, signed)
-    data["boards"][0]["signed"]["signatures"] = ["0" * 128]
+    data["board"]["signed"]["signatures"] = ["0" * 128]
 
 
 def forged_certificate(data: dict[str, Any], signed: Signed) -> None:
@@ -86,8 +86,8 @@ def forged_certificate(data: dict[str, Any], signed: Signed) -> None:
     plain = json.loads(json.dumps(board.certificate))
     plain["claim"]["epsilon"] = 0.1
     plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
-    data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
-    carrying(data["boards"][0], board.with_certificate(plain).to_bytes())
+    data["board"] |= {"signed": None, "earlier": [], "oldest": None}
+    carrying(data["board"], board.with_certificate(plain).to_bytes())
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_nothing_of_a_board_that_fails_a_check_is_ever_shown(
     assert page.text("#trouble-head") == "Refused: nothing of this board is shown"
     assert why in page.text("#trouble-words")
     assert page.js("return document.querySelector('#trouble').checkVisibility()")
-    assert page.js("return document.querySelectorAll('#list li, #known li, #map-near li').length") == 0
+    assert page.js("return document.querySelectorAll('#list li, #known li').length") == 0
     assert page.console() == []
 
 
@@ -142,7 +142,7 @@ def test_a_mirror_that_lies_to_a_page_that_fetches_is_refused(
     own = folder / "lied-to.html"
     with served(signed.mirror.folder) as address:
         held = held_board(address, key=signed.key.public, fetch=True)
-        write_page(own, [held], key=signed.key.public)
+        write_page(own, held, key=signed.key.public)
         file = signed.mirror.folder / "files" / Path(str(held.address)).name
         before = file.read_bytes()
         file.write_bytes(pack(forged(signed.newest).to_bytes()))
@@ -156,21 +156,6 @@ def test_a_mirror_that_lies_to_a_page_that_fetches_is_refused(
     assert page.js("return shown") == []
     assert page.text("#trouble-head").startswith("Refused")
     page.console()
-
-
-def test_one_board_that_fails_is_enough_where_several_are_compared(page: Page, folder: Path) -> None:
-    sound, other = chain(1)[0], certified(first_board(version=3))
-    held = [HeldBoard(board=board, label="one", file=board.to_bytes()) for board in (sound, other)]
-    path = folder / "two.html"
-    write_page(path, held, chosen=0)
-    lie = forged(other)  # its certificate is for another board
-    changed = edited(path, lambda data: carrying(data["boards"][1], lie.to_bytes()), "two-forged")
-
-    with before_the_page(page, WATCH):
-        page.open(changed)
-
-    assert page.js("return shown") == []
-    assert "certificate is for another board" in page.text("#trouble-words")
 
 
 @pytest.mark.parametrize(
@@ -200,7 +185,6 @@ def test_a_board_that_is_out_of_date_is_refused_and_a_clock_that_is_behind_is_na
     assert page.text("p.verdict .verdict-words").startswith(badge)
     told = page.text("#trouble-words")
     assert sentence in told
-    assert ("opened twice with the network on" in told) == (now is None)
     assert ("was good until" in told) == (now is None)
 
 
@@ -230,9 +214,9 @@ def signed_beyond_the_page(folder: Path) -> Path:
     )
 
     def change(data: dict[str, Any]) -> None:
-        carrying(data["boards"][0], content)
+        carrying(data["board"], content)
         again(data)
-        data["boards"][0]["earlier"] = []  # whose ledger this one does not continue
+        data["board"]["earlier"] = []  # whose ledger this one does not continue
 
     return edited(signed.page, change, "signed-not-recomputed")
 
@@ -289,38 +273,6 @@ def test_a_sound_board_has_no_banner_and_the_page_does_not_vouch_for_its_own_scr
     assert page.js("return document.querySelector('#trouble').hidden")
     assert page.js("return document.querySelector('#stuck')") is None
     assert "cannot vouch for its own scripts" in page.text("#seal")
-
-
-def test_a_changed_byte_takes_the_board_away_and_brings_it_back(page: Page, signed: Signed) -> None:
-    page.open(signed.page)
-
-    page.awaited("await fedboard.seal.changeByte()")
-    away = page.js("return document.querySelector('#app').hidden"), page.text("#trouble-head")
-    page.awaited("await fedboard.seal.changeByte()")
-
-    assert away == (True, "Refused: nothing of this board is shown")
-    assert not page.js("return document.querySelector('#app').hidden")
-    assert page.js("return document.querySelector('#trouble').hidden")
-
-
-def test_no_byte_can_be_changed_before_the_page_is_built(page: Page, signed: Signed) -> None:
-    pressed = """
-    const early = () => {
-      const row = document.querySelector("#seal-steps li");
-      if (row === null) return;
-      watch.disconnect();
-      document.querySelector("#change").click();
-    };
-    const watch = new MutationObserver(early);
-    watch.observe(document, { subtree: true, childList: true });
-    """
-    with before_the_page(page, pressed):
-        page.open(signed.page)
-
-    assert page.text("#changed") == ""
-    assert not page.js("return document.querySelector('#app').hidden")
-    page.js("document.querySelector('#change').click()")
-    page.until("return document.querySelector('#app').hidden")
 
 
 def cut_in_the_data(text: str) -> str:

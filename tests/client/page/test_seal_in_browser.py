@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.accounting.exact import delta_of, epsilon_of, mu_for
 from fedboard.common.privacy.accounting.guarantee import in_hundred, right_bets_of_epsilon, right_bets_of_mu
 from fedboard.common.privacy.events import digest
@@ -29,74 +28,33 @@ pytestmark = pytest.mark.slow
 PASSED = dict.fromkeys(("signature", "bytes", "chain", "promise", "noise"), "passed")
 
 
-def test_the_seal_of_a_signed_board_turns_green_and_a_changed_byte_turns_it_red(
-    page: Page, signed: Signed
-) -> None:
+def test_the_seal_of_a_signed_board_turns_green(page: Page, signed: Signed) -> None:
     page.open(signed.page)
     assert page.seal() == ("passed", PASSED)
     assert page.text(".badge.verdict .verdict-words") == "Sealed and private"
     assert "and it continues the 2 signed before it" in page.text("#seal-steps")
-
-    page.awaited("await fedboard.seal.changeByte()")
-    state, steps = page.seal()
-    assert (state, steps["signature"], steps["bytes"], steps["chain"]) == (
-        "failed",
-        "passed",
-        "failed",
-        "failed",
-    )
-    assert "one bit of it" in page.text("#changed")
-    assert page.js("return document.querySelector('#odds').hidden")
-
-    page.awaited("await fedboard.seal.changeByte()")
-    assert page.seal() == ("passed", PASSED)
-
-
-def flipped(data: dict[str, Any], signed: Signed) -> None:
-    content = bytearray(signed.newest.to_bytes())
-    content[len(content) // 2] ^= 1
-    carrying(data["boards"][0], bytes(content))
 
 
 def other_key(data: dict[str, Any], _: Signed) -> None:
     data["pins"]["keys"] = ["d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a"]
 
 
-def other_signature(data: dict[str, Any], _: Signed) -> None:
-    held = data["boards"][0]["signed"]
-    (own,) = held["signatures"]
-    held["signatures"] = [own[:-2] + format(int(own[-2:], 16) ^ 1, "02x")]
-
-
-def other_manifest(data: dict[str, Any], _: Signed) -> None:
-    held = data["boards"][0]["signed"]
-    held["content"] = held["content"].replace('"version":4', '"version":5')
-
-
-def older_board(data: dict[str, Any], signed: Signed) -> None:
-    carrying(data["boards"][0], chain(3)[1].to_bytes())
-
-
 def broken_chain(data: dict[str, Any], signed: Signed) -> None:
     """The holder of the key signed two stories."""
     other = msgspec.structs.replace(signed.link(3).manifest, board_digest="0" * 64)
-    data["boards"][0]["earlier"][0] = {"content": other.to_bytes().decode()}
+    data["board"]["earlier"][0] = {"content": other.to_bytes().decode()}
 
 
 def less_claimed(data: dict[str, Any], signed: Signed) -> None:
     """Whoever signs nothing and writes a smaller epsilon, digests and all."""
-    data["boards"][0] |= {"signed": None, "earlier": [], "oldest": None}
-    carrying(data["boards"][0], claiming(signed.newest, 0.1).to_bytes())
+    data["board"] |= {"signed": None, "earlier": [], "oldest": None}
+    carrying(data["board"], claiming(signed.newest, 0.1).to_bytes())
 
 
 @pytest.mark.parametrize(
     ("change", "broken"),
     [
-        (flipped, "bytes"),
         (other_key, "signature"),
-        (other_signature, "signature"),
-        (other_manifest, "signature"),
-        (older_board, "bytes"),
         (broken_chain, "chain"),
         (less_claimed, "promise"),
     ],
@@ -127,8 +85,8 @@ def test_a_page_counts_the_keys_that_a_root_asks_for(page: Page, signed: Signed)
         def change(data: dict[str, Any]) -> None:
             data["pins"]["keys"].append(second.public_key().public_bytes_raw().hex())
             data["pins"]["threshold"] = 2
-            data["boards"][0]["signed"]["signatures"] = [own, *more]
-            data["boards"][0]["earlier"] = []
+            data["board"]["signed"]["signatures"] = [own, *more]
+            data["board"]["earlier"] = []
 
         return change
 
@@ -252,7 +210,7 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     assert page.js(check, wrong) == [False] * len(wrong)
     # The board's own signature, and hashes of every padding.
     data = page.awaited(
-        "const { evidence } = fedboard.held[0];"
+        "const { evidence } = fedboard;"
         "const message = new TextEncoder().encode(`fedboard-manifest-5\\0${evidence.signed.content}`);"
         "const [own] = evidence.signed.signatures;"
         "const signature = Uint8Array.from(own.match(/../g), (pair) => parseInt(pair, 16));"
@@ -268,34 +226,6 @@ def test_the_fallback_checks_signatures_as_rfc_8032_does(page: Page, signed: Sig
     )
     contents = [bytes([size % 251]) * size for size in sizes]
     assert hashes == [[hashlib.sha256(c).hexdigest(), hashlib.sha512(c).hexdigest()] for c in contents]
-
-
-CHECKED = """
-const found = [];
-for (const raw of given[0]) {
-  const refused = (error) => ({ failed: [String(error)] });
-  const one = await inside.checkedCertificate(JSON.parse(raw), raw).catch(refused);
-  found.push(one.beyond == null && one.failed.length === 0);
-}
-return found;
-"""
-
-
-def test_certificates_hold_here_where_they_hold_in_python(page: Page, signed: Signed) -> None:
-    """Each leaf of each of them changed, digests made to fit; only of its sentences the page reads nothing."""
-    page.open(signed.page)
-    for kind, plain in certificates.sound().items():
-        all_of_kind = [((), plain), *certificates.changed(plain)]
-
-        found = page.awaited(CHECKED, [certificates.on_a_board(made) for _, made in all_of_kind])
-
-        assert found[0], kind
-        assert sum(found) < len(found) / 2, "a change of a number is found"
-        for (path, made), here in zip(all_of_kind, found, strict=True):
-            if here != certificates.holds(made):
-                findings = Certificate.from_dict(made).verify()
-                failed = {finding.check for finding in findings if not finding.passed}
-                assert (here, failed) == (True, {"statements"}), (kind, path)
 
 
 def test_what_takes_loss_distributions_is_said_to_be_beyond_the_page(page: Page, signed: Signed) -> None:
@@ -344,19 +274,8 @@ def test_how_the_page_holds_the_board_is_its_own_affair(page: Page, signed: Sign
 
     def repacked(data: dict[str, Any]) -> None:
         content = gzip.compress(signed.newest.to_bytes(), 1)
-        data["boards"][0]["file"] = base64.b64encode(content).decode()
+        data["board"]["file"] = base64.b64encode(content).decode()
 
     page.open(edited(signed.page, repacked, "repacked"))
 
     assert page.seal() == ("passed", PASSED)
-
-
-def test_without_the_browsers_cryptography_the_seal_is_the_same(page: Page, signed: Signed) -> None:
-    """As over plain HTTP."""
-    page.open(signed.page)
-    page.js("Object.defineProperty(crypto, 'subtle', { value: undefined, configurable: true })")
-
-    page.awaited("await fedboard.seal.check()")
-    assert page.seal() == ("passed", PASSED)
-    page.awaited("await fedboard.seal.changeByte()")
-    assert page.seal()[0] == "failed"

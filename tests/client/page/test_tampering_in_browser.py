@@ -43,7 +43,7 @@ def flipped(digits: str) -> str:
 
 def of_signed(change: Callable[[dict[str, Any], Signed], Any]) -> Change:
     """A change of the newest signed manifest, given as it stands in the page."""
-    return lambda data, world: change(data["boards"][0]["signed"], world)
+    return lambda data, world: change(data["board"]["signed"], world)
 
 
 def restated(sign: Callable[[Signed, str], Any], **stated: Any) -> Change:
@@ -51,7 +51,7 @@ def restated(sign: Callable[[Signed, str], Any], **stated: Any) -> Change:
 
     def change(data: dict[str, Any], world: Signed) -> None:
         content = msgspec.structs.replace(world.link(4).manifest, **stated).to_bytes().decode()
-        data["boards"][0] |= {"signed": msgspec.to_builtins(sign(world, content)), "earlier": []}
+        data["board"] |= {"signed": msgspec.to_builtins(sign(world, content)), "earlier": []}
 
     return change
 
@@ -77,7 +77,7 @@ def board_of(
     restated(sign, board_digest=board.digest, certificate_digest=certificate["digest"], file=file)(
         data, world
     )
-    carrying(data["boards"][0], content)
+    carrying(data["board"], content)
 
 
 def _sha256(content: bytes) -> str:
@@ -86,8 +86,8 @@ def _sha256(content: bytes) -> str:
 
 def older(data: dict[str, Any], world: Signed) -> None:
     """What all signed and cosigned, a board ago."""
-    data["boards"][0] |= {"signed": msgspec.to_builtins(world.link(3).signed), "earlier": []}
-    carrying(data["boards"][0], chain(3)[1].to_bytes())
+    data["board"] |= {"signed": msgspec.to_builtins(world.link(3).signed), "earlier": []}
+    carrying(data["board"], chain(3)[1].to_bytes())
 
 
 def of_one_witness(signed: dict[str, Any], world: Signed) -> None:
@@ -138,7 +138,7 @@ ATTACKS: dict[str, tuple[Change, str]] = {
         "signature",
     ),
     "no signature": (of_signed(lambda one, _: one.update(signatures=[])), "signature"),
-    "nothing signed": (lambda data, _: data["boards"][0].update(signed=None, earlier=[]), "signature"),
+    "nothing signed": (lambda data, _: data["board"].update(signed=None, earlier=[]), "signature"),
     "older than pinned": (older, "signature"),
     "another run of the same key": (restated(by_all, run_id="cd" * 16), "signature"),
     "expired": (restated(by_all, expires="2026-01-03T00:00:00Z"), "signature"),
@@ -162,23 +162,23 @@ ATTACKS: dict[str, tuple[Change, str]] = {
         lambda data, world: board_of(data, world, another(world.newest), sign=by_the_operator),
         "witnesses",
     ),
-    "a chain with a gap": (lambda data, _: data["boards"][0]["earlier"].pop(0), "chain"),
+    "a chain with a gap": (lambda data, _: data["board"]["earlier"].pop(0), "chain"),
     "a byte of an earlier manifest": (
-        lambda data, _: data["boards"][0]["earlier"][0].update(
-            content=data["boards"][0]["earlier"][0]["content"].replace('"renewal":0', '"renewal":1')
+        lambda data, _: data["board"]["earlier"][0].update(
+            content=data["board"]["earlier"][0]["content"].replace('"renewal":0', '"renewal":1')
         ),
         "chain",
     ),
     "another ledger": (restated(by_all, releases=9), "chain"),
     "a byte of the board": (
         lambda data, world: carrying(
-            data["boards"][0],
+            data["board"],
             (own := world.newest.to_bytes())[:5000] + bytes([own[5000] ^ 1]) + own[5001:],
         ),
         "bytes",
     ),
     "another certificate": (
-        lambda data, world: carrying(data["boards"][0], claiming(world.newest, 0.1).to_bytes()),
+        lambda data, world: carrying(data["board"], claiming(world.newest, 0.1).to_bytes()),
         "bytes",
     ),
     "another certificate, signed and cosigned": (
@@ -262,7 +262,7 @@ return {
   seal: document.documentElement.dataset.seal,
   steps: Object.fromEntries(rows.map((row) => [row.dataset.step, row.dataset.state])),
   shown: !document.querySelector("#app").hidden,
-  listed: document.querySelectorAll("#list li, #known li, #map-near li").length,
+  listed: document.querySelectorAll("#list li, #known li").length,
 };
 """
 
@@ -327,7 +327,7 @@ def test_a_page_pins_whom_its_writer_pinned_and_is_not_written_where_too_few_cos
     witnessed: Signed, signed: Signed
 ) -> None:
     held = held_board(str(witnessed.mirror.folder), key=witnessed.pinned)
-    pins = pins_of([held], witnessed.pinned)
+    pins = pins_of(held, witnessed.pinned)
 
     keys = [key.public_key().public_bytes_raw() for key in witnessed.witness_keys]
     assert (pins["witnesses"], pins["cosignatures"]) == ([key.hex() for key in keys], 2)

@@ -1,5 +1,9 @@
-"""The page's own modules, another implementation, held to the test vectors of the reader specification."""
+"""The page's own modules, another implementation, held to the test vectors of the reader specification, and to
+packed boards that are no boards.
+"""
 
+import base64
+import gzip
 import json
 import shutil
 import subprocess
@@ -69,3 +73,33 @@ def test_its_reasons_are_those_of_the_vectors(told: dict[str, Any]) -> None:
         assert found == {name: case[name] for name in ("effect", "net", "rated")} | {
             "net": pytest.approx(case["net"], abs=1e-12)
         }
+
+
+const { unpacked } = await import(process.argv[1]);
+const { files, size } = JSON.parse(process.argv[2]);
+const told = [];
+for (const file of files) {
+  const bytes = new Uint8Array(Buffer.from(file, "base64"));
+  told.push(await unpacked(bytes, size).then(() => "read", (error) => error.message));
+}
+console.log(JSON.stringify(told));
+"""
+
+
+def test_a_packed_board_is_just_as_long_as_was_stated_or_left() -> None:
+    module, size = (ROOT / "client" / "page" / "script" / "board" / "bytes.js").as_uri(), 5_000
+    made = [bytes(size), bytes(20_000_000), bytes(size - 1)]
+    packed = [*map(gzip.compress, made), gzip.compress(bytes(size)) + b"more", bytes(size)]
+    given = json.dumps({"files": [base64.b64encode(one).decode() for one in packed], "size": size})
+
+    ended = subprocess.run(
+        [str(NODE), "--input-type=module", "-e", SCRIPT, module, given],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+    read, more, less, *others = json.loads(ended.stdout)
+    assert (read, more) == ("read", "more was packed than was stated")
+    assert less == "less was packed than was stated"
+    assert "read" not in others

@@ -1,10 +1,13 @@
-"""What a page's policy may hold, and what is filled into its text."""
+"""What a page's policy may hold, what is filled into its text, and that every module is in its script."""
+
+from pathlib import Path
 
 import pytest
 
-from fedboard.client.page.boards import HeldBoard, directions
+from fedboard.client.page.boards import HeldBoard, known_tasks, script_folder
 from fedboard.client.page.writing import page_of
 from fedboard.common.errors import InputError
+from fedboard.common.wire.pages.filling import joined_script
 from tests.common.boards.boards import chain
 
 
@@ -22,7 +25,7 @@ def test_an_address_cannot_widen_the_policy(place: str) -> None:
     held = HeldBoard(board=chain(1)[0], label="films", file=b"", address=f"{place}/files/0")
 
     with pytest.raises(InputError, match="a host and a port alone"):
-        page_of([held], chosen=0, key=None)
+        page_of(held, key=None)
 
 
 @pytest.mark.parametrize(
@@ -31,28 +34,29 @@ def test_an_address_cannot_widen_the_policy(place: str) -> None:
 def test_a_page_that_fetches_may_connect_to_that_origin_alone(place: str) -> None:
     held = HeldBoard(board=chain(1)[0], label="films", file=b"", address=f"{place}/there/files/0")
 
-    assert f"connect-src {place}; img-src data:; base-uri 'none'" in page_of([held], chosen=0, key=None)
+    assert f"connect-src {place}; img-src data:; base-uri 'none'" in page_of(held, key=None)
 
 
 def test_a_name_is_no_slot_and_no_markup() -> None:
     board = chain(1)[0]
     held = HeldBoard(board=board, label="{{script}}<b>&", file=board.to_bytes())
 
-    page = page_of([held], chosen=0, key=None)
+    page = page_of(held, key=None)
 
     assert page.count("{{script}}&lt;b&gt;&amp;") == 2
     assert "<b>&" not in page
 
 
-def test_the_map_is_along_the_directions_of_most_spread() -> None:
-    board = chain(1)[0]
-    factors = board.arrays["item_factors"].astype(float)
-    found = directions(board)
-    centred = factors - factors.mean(axis=0)
+def test_no_module_is_left_out_and_none_writes_markup() -> None:
+    script = joined_script(script_folder())
 
-    spreads = [((centred @ row) ** 2).sum() for row in found["basis"]]
+    for path in sorted(Path(str(script_folder())).rglob("*.js")):
+        first = path.read_text(encoding="utf-8").splitlines()[0]
+        assert first.startswith("// ")
+        assert script.count(first) == 1, f"{path.name} is not part of the page"
+    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function"):
+        assert way not in script
 
-    assert spreads[0] >= spreads[1]
-    total = (centred**2).sum()
-    assert sum(spreads) > total * 2 / factors.shape[1]
-    assert found == directions(board)
+
+def test_the_registry_lists_the_tasks_whose_models_are_known() -> None:
+    assert set(known_tasks()) >= {"adadpals", "adadpsgd", "langevin", "residual"}

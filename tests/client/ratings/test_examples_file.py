@@ -10,11 +10,11 @@ from fedboard.client.ratings.examples_file import (
     ExamplesFile,
     ExamplesTable,
     read_examples,
-    write_examples,
 )
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.tasks.on_examples.examples import examples_of
+from tests.client.ratings.written import write_examples
 from tests.common.tasks.representation.conftest import catalogue, population, started_board
 
 MANY = ExamplesTable(

@@ -1,12 +1,19 @@
+"""A person's own ratings in a CSV file: read for a board, and from CSV to the store and back."""
+
+import csv
+import io
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from fedboard.client.ratings.own_file import read_own_ratings
+from fedboard.client.ratings.own_file import read_own_ratings, read_ratings, write_ratings
+from fedboard.client.ratings.store import OwnRating
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.tasks.shared.ratings_config import Feedback
 
 Write = Callable[[str], Path]
 STARS = (1.0, 5.0)
@@ -101,3 +108,98 @@ def test_items_that_are_not_on_the_board_are_skipped_where_that_is_asked_for(
         InputError, match=r"none of its 1 ratings can be used with this board: .*line 2: '99'"
     ):
         read_own_ratings(write_csv("item,rating\n99,3\n"), board.catalogue, rating_range=STARS, skipped=[])
+
+
+def test_with_a_board_items_are_named_by_id_or_title(board: Board, write_csv: Write) -> None:
+    path = write_csv("item,rating,timestamp\n14,2,\nheat (1995),4.5,1700000000\n")
+
+    assert read_ratings(path, board=board) == (
+        OwnRating(item="14", rating=2.0),
+        OwnRating(item="10", rating=4.5, rated_at=1700000000),
+    )
+
+
+def test_without_a_board_ids_are_taken_as_they_are(write_csv: Write) -> None:
+    assert read_ratings(write_csv("item,rating\ntt0113277,9\n")) == (OwnRating(item="tt0113277", rating=9.0),)
+
+
+def test_implicit_feedback_needs_no_rating_in_the_store(
+    make_board: Callable[..., Board], write_csv: Write
+) -> None:
+    found = read_ratings(write_csv("item\n10\n"), board=make_board(Feedback.IMPLICIT))
+
+    assert found == (OwnRating(item="10", rating=1.0),)
+
+
+def test_a_line_may_end_before_the_timestamp(write_csv: Write) -> None:
+    assert read_ratings(write_csv("item,rating,timestamp\n10,3\n")) == (OwnRating(item="10", rating=3.0),)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("item,rating\n10,3\n10,4\n", "line 3: item '10' is listed twice"),
+        ("item,rating\n10,\n", "line 2: a rating must be a number"),
+        ("item,rating\n10,inf\n", "line 2: a rating must be a finite number"),
+        ("item,rating,timestamp\n10,3,monday\n", "line 2: a timestamp must be"),
+        ("item,rating,timestamp\n10,3,-5\n", "line 2: a timestamp must be"),
+        ("item,rating,timestamp\n10,3,99999999999999999999\n", "line 2: a timestamp must be"),
+        ("item,rating\n,3\n", "line 2: an item id must be"),
+        ("item,rating\n", "no ratings in it"),
+        ("thing,rating\n10,3\n", "the header must name the columns item,rating"),
+    ],
+)
+def test_a_line_that_cannot_be_used_is_named(write_csv: Write, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_ratings(write_csv(text))
+
+
+def test_with_a_board_its_range_and_catalogue_count(board: Board, write_csv: Write) -> None:
+    with pytest.raises(InputError, match="line 2: a rating must be a number from 1 to 5"):
+        read_ratings(write_csv("item,rating\n10,9\n"), board=board)
+    with pytest.raises(InputError, match="line 2: '99' is not in the board's catalogue"):
+        read_ratings(write_csv("item,rating\n99,3\n"), board=board)
+    with pytest.raises(InputError, match=r"line 3: item 'Heat .1995.' is listed twice"):
+        read_ratings(write_csv("item,rating\n10,3\nHeat (1995),4\n"), board=board)
+
+
+def test_titles_are_written_where_they_are_known(board: Board) -> None:
+    stream = io.StringIO()
+    write_ratings(stream, [OwnRating(item="13", rating=4.0), OwnRating(item="99", rating=0.1)], board=board)
+
+    assert stream.getvalue() == "item,rating,timestamp,title\n13,4,,Amélie (2001)\n99,0.1,,\n"
+
+
+def test_an_id_with_a_quote_in_front_stays_where_the_board_knows_it_and_no_other(
+    make_board: Callable[..., Board], write_csv: Write
+) -> None:
+    board = make_board()
+    ids = ("'-1", "=2", "'=2", *board.catalogue.item_ids[3:])
+    named = replace(board, catalogue=replace(board.catalogue, item_ids=ids))
+    path = write_csv("item,rating\n'-1,3\n'=2,4\n''=2,5\n")
+
+    assert [one.item for one in read_ratings(path, board=named)] == ["'-1", "=2", "'=2"]
+    own = read_own_ratings(path, named.catalogue, rating_range=(1.0, 5.0))
+    assert dict(zip(own.items.tolist(), own.ratings.tolist(), strict=True)) == {0: 3.0, 1: 4.0, 2: 5.0}
+
+
+ITEMS = ("=1+1", "+1", "-1", "@SUM(A1)", "'=1+1", "''-1", "'Round Midnight", "7", "a=b", "\uff1d1", "-")
+
+
+def test_no_cell_is_a_formula_for_a_spreadsheet_and_items_come_back_as_they_were(
+    make_board: Callable[..., Board], tmp_path: Path
+) -> None:
+    """Who typed an item, or who published its title, must not run anything where the file is opened."""
+    board, path = make_board(), tmp_path / "out.csv"
+    titles = ("=cmd|' /C calc'!A0", *(board.catalogue.titles or ())[1:])
+    named = replace(board, catalogue=replace(board.catalogue, titles=titles))
+    own = [OwnRating(item=item, rating=4.0) for item in (*ITEMS, board.catalogue.item_ids[0])]
+
+    stream = io.StringIO()
+    write_ratings(stream, own, board=named)
+    path.write_text(stream.getvalue(), encoding="utf-8")
+
+    cells = [cell for row in csv.reader(io.StringIO(stream.getvalue())) for cell in row]
+    assert [cell for cell in cells if cell[:1] in ("=", "+", "-", "@", "\uff1d")] == []
+    assert [one.item for one in read_ratings(path)] == [one.item for one in own]
+    assert "'=cmd|' /C calc'!A0" in cells

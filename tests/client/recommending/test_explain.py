@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.recommending.explain import Effect, explain, reason_of, reasons
-from fedboard.client.recommending.recommend import recommend
+from fedboard.client.recommending.recommend import Effect, explain, reason_of, reasons, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError

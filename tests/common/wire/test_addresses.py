@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.client.boards.sources import open_source
-from fedboard.client.device.sections import Server
+from fedboard.client.device.policy import Server
 from fedboard.common.errors import InputError
 from fedboard.common.wire.addresses import parse_address
 from fedboard.server.helper.link import HelperLink

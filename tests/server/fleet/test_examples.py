@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.client.device.config import load_device
 from fedboard.client.device.status import given_so_far
-from fedboard.client.ratings.examples_file import ExamplesTable, write_examples
+from fedboard.client.ratings.examples_file import ExamplesTable
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import TooFewAnswersError
@@ -21,6 +21,7 @@ from fedboard.server.run_spec import Promise
 from fedboard.simulations.datasets.synthetic.examples import SharedLinear
 from fedboard.simulations.flower.in_process import LocalNodes
 from tests.client.asking import SERVER
+from tests.client.ratings.written import write_examples
 from tests.server.fleet.local_fleet import Fleet, answers_of_devices, run_job
 
 N_DEVICES = 3

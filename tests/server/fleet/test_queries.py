@@ -501,24 +501,24 @@ def test_a_question_is_put_listed_and_told_by_the_command_line(
     )
     assert put.exit_code == 0, put.stderr
     assert "question-1: 0.5 quantile of counts, one of 3 numbers from 4 to 20" in put.stderr
-    waiting = ask("answers")
+    waiting = ask("results")
     assert re.search(r"question-1  waiting +[0-9a-f]{16}  0\.5 quantile of counts", waiting.stdout)
-    early, none = ask("answers", "question-1"), ask("answers", "question-2", "--json")
+    early, none = ask("results", "question-1"), ask("results", "question-2", "--json")
     assert (early.exit_code, none.exit_code) == (2, 2)
     assert "is not answered yet" in early.stderr
     assert "its questions: question-1" in none.stderr
     (one,) = queries_of(asked.fleet.state)
     asked.run(one)
 
-    listed = json.loads(ask("answers", "--json").stdout)["questions"]
-    answer = json.loads(ask("answers", "question-1", "--json").stdout)
+    listed = json.loads(ask("results", "--json").stdout)["questions"]
+    answer = json.loads(ask("results", "question-1", "--json").stdout)
 
     assert [(each["name"], each["standing"], each["value"]) for each in listed] == [
         ("question-1", "answered", 12.0)
     ]
     assert (answer["value"], answer["epsilon"], answer["budget"]) == (12.0, 0.5, 2.0)
     assert Certificate.from_dict(answer["certificate"]).holds
-    spoken = ask("answers", "question-1").stdout
+    spoken = ask("results", "question-1").stdout
     assert "promised" in spoken
     assert "epsilon 2, the whole budget" in spoken
     assert "a simulation, not a private answer" in spoken
@@ -565,7 +565,7 @@ def test_a_question_that_is_given_up_says_why_and_frees_what_was_reserved(
     give_up(put, asked.fleet.state, "nobody came.")
 
     assert put.standing() is Standing.CLOSED
-    refused = ask("answers", put.name)
+    refused = ask("results", put.name)
     assert refused.exit_code == 1
     assert "question-1 was given up: nobody came; nothing" in refused.stderr
     with Population.open(account_path(asked.fleet.state), read_only=True) as account:

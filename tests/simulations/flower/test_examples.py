@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedboard.simulations.simulate import simulate
-from tests.simulations.runs.test_example_runs import arrays, configured, table, write_examples
+from tests.client.ratings.written import write_examples
+from tests.simulations.runs.test_example_runs import arrays, configured, table
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from fedboard.cli.main import commands
-from fedboard.client.ratings.examples_file import ExamplesTable, write_examples
+from fedboard.client.ratings.examples_file import ExamplesTable
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.tasks.on_examples.examples import Examples
@@ -23,6 +23,7 @@ from fedboard.simulations.runs.calibrated import build_any, completed, load_any
 from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.runs.trainer import EngineTrainer
 from fedboard.simulations.simulate import simulate
+from tests.client.ratings.written import write_examples
 from tests.simulations.runs.removal import part_of
 
 SOURCE = SharedLinear(users=60, examples=6, dimension=5)

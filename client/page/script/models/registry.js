@@ -1,6 +1,6 @@
 // The own models that this page knows, by the name of the task on the board: a module each, and a line here. A model is a
-// function of own items and ratings. It gives `scores()`, of all items before they are held to the range of ratings;
-// `influences(item)`, what each own rating adds to the score of one item; and `taste`, the person's own vector.
+// function of own items and ratings. It gives `scores()`, of all items before they are held to the range of ratings, and
+// `influences(item)`, what each own rating adds to the score of one item.
 
 import { adadpalsModel, residualModel } from "./regressions.js";
 import { topkModel } from "./topk.js";

@@ -76,8 +76,7 @@ function withContent(regression, content) {
     for (let item = 0, row = 0; item < base.length; item++, row += width + content.width) {
       joinedRow(regression, content, item, scale, vectors.subarray(row, row + width + content.width));
     }
-    const own = ridgeModel({ ...regression, vectors, width: width + content.width })(items, ratings);
-    return { ...own, taste: own.taste.subarray(0, width - 1) };
+    return ridgeModel({ ...regression, vectors, width: width + content.width })(items, ratings);
   };
 }
 

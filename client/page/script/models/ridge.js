@@ -28,7 +28,6 @@ export function ridgeModel(regression) {
     return {
       scores: () => scoresOf(scoring),
       influences: (item) => influencesOf(items, targets, factor, item),
-      taste: scoring.weights,
     };
   };
 

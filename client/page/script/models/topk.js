@@ -26,7 +26,7 @@ export function topkModel(board) {
     const taste = Float32Array.from(sums);
     const scores = () => Float64Array.from(base, (bias, item) => bias + product(item, taste));
     const added = (item, rated) => (learnt[rated] ? product(item, factors, rated * width) : 0);
-    return { scores, influences: (item) => Array.from(items, (rated) => added(item, rated)), taste };
+    return { scores, influences: (item) => Array.from(items, (rated) => added(item, rated)) };
   };
 }
 

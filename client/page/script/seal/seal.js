@@ -82,8 +82,7 @@ async function signatureStep({ signed, pins }, seal) {
     throw new Error(
       early
         ? `${told}It was signed at ${shortName(since)}, and ${clock}: set the clock`
-        : `${told}It was good until ${shortName(expires)}, and ${clock}. If that is right, get the page anew from its ` +
-          "publisher; an installed one renews itself when it is opened twice with the network on",
+        : `${told}It was good until ${shortName(expires)}, and ${clock}. If that is right, get the page anew from its publisher`,
     );
   }
   return `${told}Whose key that is this page cannot know: compare it with what the publisher says elsewhere.`;

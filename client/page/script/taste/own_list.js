@@ -1,5 +1,5 @@
 // The list for one person: what comes from her ratings and a board, and why (the same rule as
-// client/recommending/explain.py).
+// client/recommending/recommend.py).
 
 import { best } from "./ranking.js";
 
@@ -9,7 +9,7 @@ const HARDLY = 0.01; // a net effect of at most this share of the range is none 
  * Everything that one board makes of own ratings (a map from item to rating).
  *
  * Gives `entries(k, hidden)`: `{ item, score, reason }`, best first, `score` on the range of ratings where there is one,
- * `reason` as of `reasonOf`, with `item`, the one that was rated. And `taste`, the person's own vector.
+ * `reason` as of `reasonOf`, with `item`, the one that was rated.
  */
 export function ownList(board, model, range, ratings) {
   const items = Int32Array.from([...ratings.keys()].sort((one, other) => one - other));
@@ -34,7 +34,7 @@ export function ownList(board, model, range, ratings) {
     return { ...reason, item: reason.rated === null ? null : items[reason.rated] };
   }
 
-  return { entries, taste: own.taste, scores, held };
+  return { entries, scores, held };
 }
 
 /**

@@ -17,8 +17,8 @@ export function betsInHundred({ claim, numbers }) {
   return Math.ceil(100 * share - 1e-9);
 }
 
-/** Show the promise of a seal; `boards` is how many the page has. */
-export function showOdds(seal, boards) {
+/** Show the promise of a seal. */
+export function showOdds(seal) {
   const { claim } = seal;
   const why = whyNone(seal);
   part("odds").hidden = why !== null;
@@ -34,7 +34,7 @@ export function showOdds(seal, boards) {
     ? "Would be, with secure noise. This board is a simulation: who has its seed takes the noise out, and no odds hold."
     : `Who tosses a coin is right 50 times. In the terms of the certificate: ` +
       `${seal.numbers?.exact ? `mu ${shortNumber(seal.numbers.mu)}, ` : ""}epsilon ${shortNumber(claim.epsilon)} at delta ` +
-      `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}.${hedge(seal, boards)}`;
+      `${shortNumber(claim.delta)} for each ${claim.unit}, ${claim.adjacency}.${hedge(seal)}`;
   const icons = part("odds-icons");
   icons.replaceChildren(...Array.from({ length: 100 }, (_, n) => figure(n, kindOf(n, bets))));
   icons.setAttribute("aria-label", `${bets} of 100 bets right, at most; 50 by tossing a coin`);
@@ -49,16 +49,13 @@ function whyNone({ claim, numbers, steps }) {
 }
 
 /** On whose word the promise rests, where it is not all recomputed from something signed. */
-function hedge({ numbers, population, steps }, boards) {
+function hedge({ numbers, population, steps }) {
   const sentences = [];
   if (numbers === null) sentences.push("Not recomputed here: who signed the board vouches for it.");
   else if (steps.signature.state !== PASSED) sentences.push("Nobody signed this board: it is what its own certificate says.");
   if (population !== null) {
     const [budget, delta] = [population.budget, population.delta].map(shortNumber);
     sentences.push(`All runs on these people together are promised epsilon ${budget} at delta ${delta}.`);
-  }
-  if (boards > 1) {
-    sentences.push("That is for this board alone: who sees several boards of the same people knows more than from one.");
   }
   return sentences.map((sentence) => ` ${sentence}`).join("");
 }

@@ -6,8 +6,8 @@ import { aside, button, el, part } from "../shared/dom.js";
 const SHOWN_AT_FIRST = 10;
 const NEIGHBOURS_SHOWN = 6;
 
-/** Make the list; gives a function that shows what a board makes of the ratings. */
-export function recommendationList({ titleOf, taste, pick, say }) {
+/** Make the list; gives a function that shows what the board makes of the ratings. */
+export function recommendationList({ titleOf, taste, board, range, pick, say }) {
   let shown = SHOWN_AT_FIRST;
   let current = null;
   part("more").addEventListener("click", () => {
@@ -15,19 +15,17 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     show(current);
   });
 
-  function show(given) {
-    current = given;
-    const { list, range } = given;
+  function show(list) {
+    current = list;
     const entries = list.entries(shown, new Set([...taste.hidden, ...taste.waiting]));
-    part("list").replaceChildren(...entries.map((entry) => row(entry, range)));
+    part("list").replaceChildren(...entries.map(row));
     part("more").hidden = entries.length < shown;
     part("list-told").textContent = taste.ratings.size
       ? `From ${counted(taste.ratings.size, range === null ? "title" : "rating")} of yours and this board, on this page.`
       : "Nothing of yours yet: this is what the board says to anybody. Rate a few titles.";
-    return entries;
   }
 
-  function row({ item, score, reason }, range) {
+  function row({ item, score, reason }) {
     const title = titleOf(item);
     const entry = el("li", { class: "entry", "data-item": item });
     const told = aside(range === null ? "score " : "predicted rating ");
@@ -40,7 +38,7 @@ export function recommendationList({ titleOf, taste, pick, say }) {
         el("span", { class: "score" }, told, score.toFixed(2)),
       ),
       range === null ? "" : el("div", { class: "bar", "aria-hidden": "true" }, bar(score, range)),
-      el("p", { class: "why" }, ...why(reason, range)),
+      el("p", { class: "why" }, ...why(reason)),
       el(
         "div",
         { class: "actions" },
@@ -52,7 +50,7 @@ export function recommendationList({ titleOf, taste, pick, say }) {
     return entry;
   }
 
-  function why({ effect, net, item }, range) {
+  function why({ effect, net, item }) {
     if (!taste.ratings.size) return ["popular with everybody"];
     if (effect === "hardly-moved") return ["popular with everybody; your ratings hardly move it"];
     if (effect === "lowered") return [`popular with everybody; your ratings take ${(-net).toFixed(2)} off`];
@@ -77,7 +75,7 @@ export function recommendationList({ titleOf, taste, pick, say }) {
       open.remove();
       return;
     }
-    const { values, shape } = current.board.arrays.item_factors;
+    const { values, shape } = board.arrays.item_factors;
     const cosine = { class: "score", title: "Cosine: 1 is the same direction" };
     const rows = neighbours(values, shape[1], item, NEIGHBOURS_SHOWN).map((near) => {
       const link = button(titleOf(near.item), () => pick(near.item), { class: "link" });

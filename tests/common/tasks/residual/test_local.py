@@ -10,8 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedboard.client.recommending.explain import explain
-from fedboard.client.recommending.recommend import recommend
+from fedboard.client.recommending.recommend import explain, recommend
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution

@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.recommending.explain import explain
-from fedboard.client.recommending.recommend import nearest_items, recommend
+from fedboard.client.recommending.recommend import explain, nearest_items, recommend
 from fedboard.common import kernels
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
