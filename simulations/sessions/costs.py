@@ -155,7 +155,6 @@ class SessionCosts:
         clients: int,
         survivors: int,
         board_bytes: int,
-        row_seconds: float,
     ) -> "SessionCosts":
         """Add up.
 
@@ -165,14 +164,13 @@ class SessionCosts:
             clients: at its beginning.
             survivors: at its end.
             board_bytes: sent to each client with the step that asks for contributions.
-            row_seconds: CPU time of the contributions of all clients.
         """
         boards = board_bytes * sum(step.asks_contributions for step in steps)
         client = client_costs(steps)
         return SessionCosts(
             bytes_up_per_client=client.up,
             bytes_down_per_client=boards + client.down,
-            client_seconds=row_seconds / clients + client.seconds,
+            client_seconds=client.seconds,
             server_seconds=server_seconds,
             steps=tuple(steps),
             clients=clients,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.per_user.participation import Attendance
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
@@ -16,7 +16,7 @@ from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered, Traffic
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.pool import OnProgress
-from fedboard.simulations.engine.runtime import HeldRows
+from fedboard.simulations.engine.runtime import RoundOfRows
 from fedboard.simulations.sessions.choice import ProtocolRecipe
 from fedboard.simulations.sessions.clients import Clients, Losses, among_simulated
 from fedboard.simulations.sessions.costs import SessionCosts, TimedSession
@@ -65,12 +65,12 @@ def about_of(board: Board) -> bytes:
 class ProtocolEngine:
     """All users of a data set as clients of a protocol's sessions, in this process and its workers.
 
-    The sums are the same for any number of workers. Beyond the memory of the ``Engine`` that computes the rows it
-    holds the states of all clients, the messages of a step, and the replies of a slab of clients (64 MiB).
+    The sums are the same for any number of workers. Beyond the ratings it holds the states of all clients, the
+    messages of a step, and the replies of a slab of clients (64 MiB); workers compute the rows of a few clients.
     """
 
     rows: Engine
-    """Where users' rows are computed; of the factored form."""
+    """Of all users: which rows they have, and who opens the sums."""
     fleet: SimulatedFleet
     """Who takes part."""
     pool: WorkerPool = field(kw_only=True)
@@ -98,9 +98,8 @@ class ProtocolEngine:
             PrivacyError: the requests state that not everybody takes part.
             TooFewAnswersError: too few clients were left.
         """
-        require_unsampled(requests)
-        held, n_clients = self.rows.rows(board, requests), self.fleet.clients.n_clients
-        way = self._way(board, tuple(requests), held)
+        rows, n_clients = self.rows.round_of(board, requests), self.fleet.clients.n_clients
+        way = self._way(board, tuple(requests), rows)
         session = TimedSession(lambda: self._opened(board, way.work))
         loop = SessionLoop(session=session)
         try:
@@ -111,8 +110,7 @@ class ProtocolEngine:
                 server_seconds=session.watch.seconds,
                 clients=n_clients,
                 survivors=n_clients - len(loop.out),
-                board_bytes=held.board_bytes,
-                row_seconds=held.seconds,
+                board_bytes=rows.board_bytes,
             )
         return Gathered(sums=sums, traffic=Traffic.of(way.bytes_up, round(self.costs.bytes_down_per_client)))
 
@@ -122,10 +120,10 @@ class ProtocolEngine:
         """Noised sums; per-item work is spread over the workers."""
         return self.rows.open(sums, requests, booked)
 
-    def _way(self, board: Board, requests: tuple[Request, ...], held: HeldRows) -> ToWorkers:
+    def _way(self, board: Board, requests: tuple[Request, ...], rows: RoundOfRows) -> ToWorkers:
         fleet = self.fleet
         return ToWorkers(
-            work=SessionWork(recipe=fleet.recipe, about=about_of(board), requests=requests, rows=held.sums),
+            work=SessionWork(recipe=fleet.recipe, about=about_of(board), requests=requests, rows=rows),
             clients=fleet.clients,
             losses=fleet.losses(board.version),
             noise=fleet.noise,

@@ -15,19 +15,19 @@ from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.per_user.participation import Attendance
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.shared.properties import SumsLeft
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.row_bounds import only_rows, row_range
+from fedboard.common.protocols.sums.row_bounds import only_rows
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.engine.jobs import SharedSums
 from fedboard.simulations.engine.pool import OnProgress
+from fedboard.simulations.engine.runtime import RoundOfRows
 from fedboard.simulations.sessions.choice import ProtocolRecipe, sums_left
 from fedboard.simulations.sessions.clients import client_noise
 from fedboard.simulations.sessions.runtime import SimulatedFleet, about_of, told_nobody
@@ -45,7 +45,7 @@ class CancelledEngine:
     """
 
     rows: Engine
-    """Where users' rows are computed; of the factored form."""
+    """Of all users: which rows they have, and who opens the sums."""
     fleet: SimulatedFleet
     """Who takes part; its noise is seeded."""
     pool: WorkerPool = field(kw_only=True)
@@ -73,7 +73,6 @@ class CancelledEngine:
             PrivacyError: the requests state that not everybody takes part.
             TooFewAnswersError: too few clients are left.
         """
-        require_unsampled(requests)
         left, losses = self._left, self.fleet.losses(board.version)
         giving = ~losses.gone(first=left.gives_at_once, asks=True, given=False)
         n_giving = int(np.count_nonzero(giving))
@@ -109,7 +108,8 @@ class CancelledEngine:
             about=about_of(board),
             requests=requests,
             shifts=dict(shifts),
-            rows=self.rows.rows(board, requests).sums,
+            rows=self.rows.round_of(board, requests),
+            backend=self.fleet.recipe.backend,
         )
         users, n_blocks = self.fleet.clients.users_of(giving), 4 * self.pool.n_workers
         bounds = np.arange(n_blocks + 1) * users.size // n_blocks
@@ -147,14 +147,14 @@ class _Work:
     about: bytes
     requests: tuple[Request, ...]
     shifts: Mapping[str, int]
-    rows: SharedSums
+    rows: RoundOfRows
+    backend: str
 
 
 def _coarse_block(work: _Work, present: BoolArray, start: int) -> dict[str, IntArray]:
     """Sums over a block of users that begins at ``start``."""
-    everybody = work.rows.rows.contribution(work.rows.population)
-    part = row_range(everybody, start, start + present.size)
+    part = work.rows.contribution(start, start + present.size)
     if not present.all():
         part = only_rows(part, present)
     part = sums_left(work.recipe.choice, work.recipe.make()).cut(part, work.about, work.requests)
-    return coarse_sums(part, work.requests, work.shifts, backend=work.rows.backend)
+    return coarse_sums(part, work.requests, work.shifts, backend=work.backend)

@@ -4,8 +4,9 @@ Ratings that fit into memory, as a stream: for small data, and to see that strea
 """
 
 import hashlib
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -98,13 +99,16 @@ ROOM_OF_A_USER = 4
 """What a user takes beside her ratings, her vector and her key, in ratings."""
 
 
-def block_bounds(counts: IntArray, most_ratings: int) -> Iterator[tuple[int, int]]:
-    """Cut users into blocks of at most so many ratings, where each user counts as ``ROOM_OF_A_USER`` ratings more;
-    one who alone has more is a block of her own.
+def block_bounds(
+    counts: IntArray, most_ratings: int, room_of_a_user: int = ROOM_OF_A_USER
+) -> Iterator[tuple[int, int]]:
+    """Cut users into blocks of at most so many ratings, where each user counts as some ratings more; one who alone
+    has more is a block of her own.
 
     Args:
         counts: ratings of each user, int64, shape (n_users,). Private.
         most_ratings: >= 1. Public.
+        room_of_a_user: those that each user counts as more. Public.
 
     Yields:
         Bounds (first, one past the last), one block after the other; none is empty.
@@ -113,7 +117,7 @@ def block_bounds(counts: IntArray, most_ratings: int) -> Iterator[tuple[int, int
         InputError: fewer than one rating asked for.
     """
     require_whole("ratings in a block", most_ratings)
-    yield from cut(counts + ROOM_OF_A_USER, most_ratings)
+    yield from cut(counts + room_of_a_user, most_ratings)
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -196,3 +200,70 @@ def _digest(ratings: Ratings, cohort: Cohort) -> str:
         found.update(np.ascontiguousarray(array).data)
     found.update("\n".join(ratings.item_ids.tolist()).encode("utf-8", "surrogatepass"))
     return found.hexdigest()
+
+
+class Rows(Protocol):
+    """Rows of all users, wherever they lie in memory."""
+
+    def cohort(self) -> Cohort:
+        """All of them, without copying."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class OwnRows:
+    """Rows of this process."""
+
+    rows: Cohort
+
+    def cohort(self) -> Cohort:
+        """They."""
+        return self.rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HeldStream:
+    """Rows that are held in memory and do not change, as a stream. It pickles with them, or with where they lie."""
+
+    held: Rows
+    """Private."""
+    n_users: int
+    n_items: int
+    name: str = "held ratings"
+    identity: str = "held"
+    rating_range: tuple[float, float] = (-math.inf, math.inf)
+    presence: bool = False
+    items_listed: bool = False
+    titles: tuple[str, ...] | None = None
+    ids: NDArray[np.str_] | None = None
+    """Of the items; None: their numbers, where nothing is held out of what is held, so that ids decide nothing."""
+
+    @staticmethod
+    def of(rows: Cohort) -> "HeldStream":
+        """Of all users' rows."""
+        return HeldStream(held=OwnRows(rows), n_users=rows.n_users, n_items=rows.n_items)
+
+    @property
+    def item_ids(self) -> NDArray[np.str_]:
+        """Shape (n_items,). Public."""
+        return self.ids if self.ids is not None else np.array([str(item) for item in range(self.n_items)])
+
+    def counts(self, start: int, stop: int) -> IntArray:
+        """Ratings of each of these users."""
+        return np.diff(self.held.cohort().indptr[start : stop + 1])
+
+    def read(self, start: int, stop: int) -> Cohort:
+        """These users' rows; copied where nobody may write them, since compiled kernels take such arrays for a type
+        of its own.
+        """
+        rows = self.held.cohort().rows(start, stop)
+        if rows.items.flags.writeable and rows.indptr.flags.writeable:
+            return rows
+        return replace(
+            rows,
+            indptr=np.array(rows.indptr),
+            items=np.array(rows.items),
+            ratings=np.array(rows.ratings),
+            user_keys=np.array(rows.keys),
+            features=None if rows.features is None else np.array(rows.features),
+        )
