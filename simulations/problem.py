@@ -61,6 +61,8 @@ class Problem:
     """Whether that list stands apart from the ratings; secret noise needs it."""
     item_features: ItemFeatures | None = None
     """What is publicly known about the items, in the order of the catalogue."""
+    own_metrics: tuple[str, ...] = ()
+    """By which it is judged beside those that are installed, each as ``path/to/file.py:NAME``."""
 
     @property
     def feature_values(self) -> FloatArray | None:
@@ -168,6 +170,7 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
         catalogue_origin=origin_of(config.data, listed=ratings.items_listed),
         catalogue_listed=ratings.items_listed,
         item_features=features,
+        own_metrics=config.run.metrics,
     )
 
 

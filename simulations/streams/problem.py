@@ -34,6 +34,8 @@ class StreamedProblem:
     """What is publicly known about the items, in the order of the catalogue."""
     judged_users: int | None = None
     """On how many users it is judged; None: on all."""
+    own_metrics: tuple[str, ...] = ()
+    """As of ``Problem``."""
 
     @property
     def name(self) -> str:
@@ -95,6 +97,7 @@ def streamed_problem(
         catalogue_origin=catalogue_origin,
         item_features=features,
         judged_users=config.run.judged_users,
+        own_metrics=config.run.metrics,
     )
 
 
