@@ -23,7 +23,7 @@ from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.ledger import Part, open_ledger
 from fedboard.simulations.runs.participants import assumptions_of, scales_by_key
 from fedboard.simulations.runs.public_parts import require_own_parts
-from fedboard.simulations.sessions.setup import assumptions_of_protocol, protocol_runtime, recipe_of
+from fedboard.simulations.sessions.runtime import assumptions_of_protocol, protocol_runtime, recipe_of
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.problem import StreamedProblem
 
