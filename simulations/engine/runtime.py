@@ -40,7 +40,7 @@ from fedboard.simulations.streams.spans import (
     sums_of_span,
 )
 from fedboard.simulations.streams.splitting import Everything, Splitting
-from fedboard.simulations.streams.stream import HeldStream, InMemoryStream, UserStream
+from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
@@ -269,13 +269,9 @@ class Engine(OnPool):
 
 def _within_reach(stream: UserStream, shared: SharedArrays, pool: WorkerPool) -> UserStream:
     """A stream that can be sent with every job of a pool: one in memory is laid into shared memory first."""
-    if not pool.shares_memory or not isinstance(stream, InMemoryStream | HeldStream):
+    if not pool.shares_memory or not isinstance(stream, HeldStream):
         return stream
-    kept = ("name", "identity", "rating_range", "presence", "items_listed", "titles")
-    rows = SharedCohort.of(stream.read(0, stream.n_users), shared)
-    told = {name: getattr(stream, name) for name in kept}
-    ids = stream.ids if isinstance(stream, HeldStream) else stream.item_ids
-    return HeldStream(held=rows, n_users=stream.n_users, n_items=stream.n_items, ids=ids, **told)
+    return replace(stream, held=SharedCohort.of(stream.held.cohort(), shared))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,7 +25,7 @@ from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.participants import scales_by_key
-from fedboard.simulations.streams import InMemoryStream, SpanWork, sums_of_span
+from fedboard.simulations.streams import HeldStream, SpanWork, sums_of_span
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.splitting import splitting_of
 from tests.simulations.streams.conftest import some_ratings
@@ -40,7 +40,7 @@ def ratings() -> Ratings:
 
 
 def engine_of(ratings: Ratings, pool: WorkerPool, run: dict[str, Any], **more: Any) -> Engine:
-    config, stream = parse_config(run), more.pop("stream", None) or InMemoryStream(ratings)
+    config, stream = parse_config(run), more.pop("stream", None) or HeldStream.of_ratings(ratings)
     task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
     return Engine(
         task,
@@ -133,7 +133,7 @@ class KilledError(Exception):
 class Watched:
     """A stream that says which users were read, and may fail at one of them."""
 
-    stream: InMemoryStream
+    stream: HeldStream
     read_: list[tuple[int, int]]
     fails_at: int | None = None
 
@@ -172,7 +172,7 @@ class Round:
                 self.run or BIAS,
                 layout=self.layout,
                 partial_sums=PartialSums(self.path),
-                stream=Watched(InMemoryStream(self.ratings), read, fails_at),
+                stream=Watched(HeldStream.of_ratings(self.ratings), read, fails_at),
             )
             with engine:
                 board = engine._work.task.first_board(streamed_catalogue(self.ratings))
@@ -322,7 +322,7 @@ def test_users_and_words_beyond_32_bits_are_like_any_others(ratings: Ratings) ->
     rows = PoissonParticipation(0.5).rows(far + 230, SEEDED, "round-1")
     work = SpanWork(
         task=task,
-        stream=Shifted(InMemoryStream(ratings), far),
+        stream=Shifted(HeldStream.of_ratings(ratings), far),
         splitting=splitting,
         requests=requests,
         backend="numpy",
@@ -333,7 +333,7 @@ def test_users_and_words_beyond_32_bits_are_like_any_others(ratings: Ratings) ->
     found = sums_of_span(work, board, far, far + 230)
 
     assert found.n_users == 230
-    at_hand = replace(work, stream=InMemoryStream(ratings), present=AtHand(rows.rows(far, far + 230)))
+    at_hand = replace(work, stream=HeldStream.of_ratings(ratings), present=AtHand(rows.rows(far, far + 230)))
     assert same(dict(found.sums), dict(sums_of_span(at_hand, board, 0, 230).sums))
 
 
@@ -351,7 +351,7 @@ class AtHand:
 class Shifted:
     """A stream whose users have very high numbers."""
 
-    stream: InMemoryStream
+    stream: HeldStream
     by: int
 
     def __getattr__(self, name: str) -> Any:

@@ -28,7 +28,7 @@ from fedboard.simulations.datasets import Ratings
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.streams import InMemoryStream, SpanSums, SpanWork, sums_of_span
+from fedboard.simulations.streams import HeldStream, SpanSums, SpanWork, sums_of_span
 from fedboard.simulations.streams.merging import require_each_once
 from fedboard.simulations.streams.spans import (
     SpanRead,
@@ -71,7 +71,7 @@ def rounds_of(
 def test_any_blocks_and_spans_have_the_sums_of_everybody_at_once(
     name: str, ratings: Ratings, tmp_path: Path
 ) -> None:
-    config, stream = parse_config(RUNS[name]), InMemoryStream(ratings)
+    config, stream = parse_config(RUNS[name]), HeldStream.of_ratings(ratings)
     task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
 
     rounds = rounds_of(task, ratings, RUNS[name], tmp_path)
@@ -109,7 +109,7 @@ def test_who_takes_part_is_who_takes_part_in_memory(kind: Callable[[float], Part
 
 
 def work_of(ratings: Ratings, **settings: object) -> tuple[SpanWork, Board]:
-    config, stream = parse_config({"algorithm": "bias-private"}), InMemoryStream(ratings)
+    config, stream = parse_config({"algorithm": "bias-private"}), HeldStream.of_ratings(ratings)
     task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
     board = task.first_board(problem_of(ratings, config).catalogue)
     work = SpanWork(
@@ -164,25 +164,24 @@ def test_the_trace_of_a_span_does_not_depend_on_its_blocks_and_does_on_every_rat
 
 
 def test_a_span_whose_sums_might_run_over_64_bits_is_refused_before_it_is_read(ratings: Ratings) -> None:
-    class Endless(InMemoryStream):
-        n_users = 1 << 60
-
     work, board = work_of(ratings)
     bound = max(request.release.l2_bound for request in work.requests)
     most = (1 << 62) // bound
 
     with pytest.raises(InputError, match=f"fit 64-bit integers; take spans of at most {most} users"):
-        sums_of_span(replace(work, stream=Endless(ratings)), board, 0, most + 1)
+        sums_of_span(
+            replace(work, stream=replace(HeldStream.of_ratings(ratings), n_users=1 << 60)), board, 0, most + 1
+        )
 
 
 def test_a_stream_that_miscounts_its_ratings_is_refused(ratings: Ratings) -> None:
-    class Miscounting(InMemoryStream):
+    class Miscounting(HeldStream):
         def counts(self, start: int, stop: int) -> np.ndarray:
             return super().counts(start, stop) + (np.arange(start, stop) == 7)
 
     work, board = work_of(ratings)
     with pytest.raises(InputError, match="as many ratings as it says"):
-        sums_of_span(replace(work, stream=Miscounting(ratings)), board, 0, 230)
+        sums_of_span(replace(work, stream=Miscounting.of_ratings(ratings)), board, 0, 230)
 
 
 def test_sums_of_other_requests_are_not_merged(ratings: Ratings) -> None:
