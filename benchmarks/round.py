@@ -32,20 +32,20 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.protocols.sums.exact import index_by_item
+from fedboard.common.protocols.sums.exact import FactoredSums, index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.engine.jobs import ClientWork, SharedSums
+from fedboard.simulations.streams.spans import SpanWork
 
 MEASURED_ROUNDS = 4
 PLACES = (
     (kernels, "solve_ridge", "user_solve"),
-    (ClientWork, "message", "client_rest"),
-    (SharedSums, "block", "statistics"),
+    (SpanWork, "checked", "client_rest"),
+    (FactoredSums, "block", "statistics"),
     (BookedRelease, "publish", "noise"),
     (kernels, "solve_psd", "psd_solve"),
 )

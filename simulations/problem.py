@@ -63,6 +63,8 @@ class Problem:
     """What is publicly known about the items, in the order of the catalogue."""
     user_ids: NDArray[Any] | None = None
     """Shape (n_users,): whose each row is, as the file has it; None: not at hand. Private."""
+    own_metrics: tuple[str, ...] = ()
+    """By which it is judged beside those that are installed, each as ``path/to/file.py:NAME``."""
 
     @property
     def tables(self) -> SplitTables:
@@ -182,6 +184,7 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
         catalogue_listed=ratings.items_listed,
         item_features=features,
         user_ids=ratings.user_ids,
+        own_metrics=config.run.metrics,
     )
 
 

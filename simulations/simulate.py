@@ -24,17 +24,9 @@ from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.kernel_choice import compile_kernels, never_called
 from fedboard.simulations.runs.ledger import Part, give_back
 from fedboard.simulations.runs.round_names import round_names
-from fedboard.simulations.runs.trainer import (
-    EngineTrainer,
-    Listener,
-    RayTrainer,
-    Simulated,
-    StreamedTrainer,
-    Trainer,
-)
+from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.streams.partial_sums import PartialSums
-from fedboard.simulations.streams.problem import StreamedProblem
 
 
 class Silent:
@@ -211,15 +203,8 @@ class _Session:
             listener=self.listener,
             part=part,
         )
-        if self.config.run.runtime == "engine":
-            trains = StreamedTrainer if isinstance(self.problem, StreamedProblem) else EngineTrainer
-            return trains(simulated, pool=self.pool, stack=stack)
-        if self.config.run.runtime == "ray":
-            from fedboard.simulations.engine.on_ray.pool import RayPool
-
-            if not isinstance(self.pool, RayPool):
-                raise InputError("several runs that share workers need run.runtime 'engine', got 'ray'")
-            return RayTrainer(simulated, cluster=self.pool.cluster, stack=stack)
+        if self.config.run.runtime in ("engine", "ray"):
+            return EngineTrainer(simulated, pool=self.pool, stack=stack)
         from fedboard.simulations.flower.training import FleetTrainer
 
         return FleetTrainer(simulated, self.config.run.runtime, stack)

@@ -67,6 +67,8 @@ class RunConfig(Section, frozen=True, kw_only=True):
     """Fit the non-private baselines for comparison."""
     judged_users: int | None = None
     """Of a streamed run: on about how many users it is judged, drawn by coins of their ids; by default on all."""
+    metrics: tuple[str, ...] = ()
+    """More to judge by, each as ``path/to/file.py:NAME`` or ``package.module:NAME``, whose code then runs."""
 
     def __post_init__(self) -> None:
         """Check what goes together.

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from fedboard.common.reports.wording import capital
 from fedboard.simulations.judging.metrics.metric import Better, Metric, RatingMetric
-from fedboard.simulations.judging.metrics.registry import METRICS, PARTS, metric_of
+from fedboard.simulations.judging.metrics.registry import PARTS, known_metrics, metric_of
 
 _COSTS = ("loss", "seconds", "error")
 """What is no metric of its own, and the better the less there is of it."""
@@ -36,7 +36,7 @@ def _label(name: str) -> str:
             return f"{metric.label} ({metric.unit})" if metric.unit else metric.label
         return f"{metric.label}{at}{length}" if at else metric.sliced_label or metric.label
     label = "time (s)" if name == "seconds" else name.replace("_", " ")
-    for short in (m for m in METRICS if m.label.lower() == m.name):  # abbreviations, such as NDCG
+    for short in (m for m in known_metrics() if m.label.lower() == m.name):  # abbreviations, such as NDCG
         label = label.replace(short.name, short.label)
     return label
 
@@ -66,11 +66,11 @@ def _unit_of(metric: Metric) -> str:
 
 def reading_order(names: Iterable[str]) -> list[str]:
     """Metric names without repeats: final ones before validation, in the order of the registry, then the rest."""
-    unique = dict.fromkeys(names)
+    unique, known = dict.fromkeys(names), known_metrics()
 
     def place(name: str) -> tuple[bool, int]:
         metric = metric_of(name)
-        return name.startswith("validation"), len(METRICS) if metric is None else METRICS.index(metric)
+        return name.startswith("validation"), len(known) if metric is None else known.index(metric)
 
     return sorted(unique, key=place)
 

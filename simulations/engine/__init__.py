@@ -1,7 +1,6 @@
-"""The engine: thousands of clients in worker processes over shared memory, the same board for any number."""
+"""The engine: users in blocks, in worker processes or on a cluster, the same board for any number of either."""
 
 from fedboard.simulations.engine.pool import WorkerPool
-from fedboard.simulations.engine.runtime import Engine
-from fedboard.simulations.engine.streamed import StreamedEngine, StreamLayout
+from fedboard.simulations.engine.runtime import Engine, StreamLayout
 
-__all__ = ["Engine", "StreamLayout", "StreamedEngine", "WorkerPool"]
+__all__ = ["Engine", "StreamLayout", "WorkerPool"]

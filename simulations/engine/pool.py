@@ -79,6 +79,11 @@ class WorkerPool:
         """Process ids of the workers; empty where jobs run in this process."""
         return tuple(worker.process.pid or 0 for worker in self._workers)
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether jobs run in other processes of this machine."""
+        return self.n_workers > 1
+
     def run(self, jobs: Sequence[Job], on_done: Callable[[int], None] | None = None) -> list[Any]:
         """Run all jobs; the first error of a job is raised here.
 

@@ -1,169 +1,187 @@
-"""A runtime whose clients are worker processes: each takes blocks of users, then blocks of items."""
+"""The runtime of a simulation: all users as clients of one task, in blocks, wherever their ratings are.
+
+Workers take spans of users, then blocks of items. Ratings are in memory, in shards or made up as they are read;
+workers are processes of this machine, or those of a Ray cluster (``fedboard.simulations.engine.on_ray``).
+"""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray
+from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
+from fedboard.common.checks import require_whole
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, numbers_of
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.exact import index_by_item
+from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks, noised_block
-from fedboard.simulations.engine import jobs
-from fedboard.simulations.engine.pool import OnPool, OnProgress, WorkerPool
-from fedboard.simulations.engine.shared import SharedArray
+from fedboard.simulations.engine.pool import Job, OnPool, OnProgress, WorkerPool
+from fedboard.simulations.engine.shared import SharedArrays, SharedCohort
+from fedboard.simulations.problem import require_learnable
+from fedboard.simulations.streams.merging import Merging, SpanRead, SpanSums, require_everybody
+from fedboard.simulations.streams.partial_sums import PartialSums, RoundKey, digest_of, requests_digest
+from fedboard.simulations.streams.spans import (
+    BLOCK_RATINGS,
+    MOST_BYTES,
+    ScalesOf,
+    SpanWork,
+    room_of,
+    sums_of_span,
+)
+from fedboard.simulations.streams.splitting import Everything, Splitting
+from fedboard.simulations.streams.stream import HeldStream, UserStream
 
-_USERS_PER_JOB = 2048
-_NUMBERS_PER_JOB = 1 << 21
+_FEWEST, _MOST_USERS = 2048, 1 << 18
+_SPANS = 32
+_LARGE, _LARGER_SPANS = 8 << 20, 4
+"""Sums of more bytes than that take long to hand over: spans are so many times as large."""
+CHECKPOINT_USERS = 1 << 22
+"""After so many users what is summed so far is kept, unless somebody says otherwise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldRows:
-    """What every user gives to a round. Private."""
+class StreamLayout:
+    """How users are gone through. Public; it never changes what is computed."""
 
-    sums: jobs.SharedSums
-    """Over all of them."""
-    board_bytes: int
-    """What each client got."""
-    seconds: float
-    """CPU time of all clients together."""
+    block_ratings: int = BLOCK_RATINGS
+    """At most so many ratings are read at once in each worker, or one user's."""
+    span_users: int | None = None
+    """Users of a job; by default a 32nd of all, from 2,048 to 262,144, or four times that where sums are large."""
+    most_bytes: int = MOST_BYTES
+    """Of one set of dense sums; where a round has more, users are gone through once for each part of the items."""
+    checkpoint_users: int = CHECKPOINT_USERS
+    """After so many users the sums so far are kept, where they may be."""
+
+    def __post_init__(self) -> None:
+        """Check the numbers.
+
+        Raises:
+            InputError: one is below 1.
+        """
+        require_whole("ratings in a block (run.block_ratings)", self.block_ratings)
+        require_whole("bytes of the sums", self.most_bytes)
+        require_whole("users between checkpoints (run.checkpoint_users)", self.checkpoint_users)
+        if self.span_users is not None:
+            require_whole("users of a span", self.span_users)
+
+    def users_of_span(self, n_users: int, sum_bytes: int) -> int:
+        """Of so many users and a task with such sums; nothing else decides, so that a round can be gone on with
+        anywhere.
+        """
+        if self.span_users is not None:
+            return self.span_users
+        users = min(max(-(-n_users // _SPANS), _FEWEST), _MOST_USERS)
+        return users if sum_bytes <= _LARGE else _LARGER_SPANS * users
 
 
 class Engine(OnPool):
-    """All users of a data set as clients of one task, under the trusted protocol.
+    """All users as clients of one task, under the trusted protocol: a ``Runtime``.
 
-    Every result is the same for any number of workers.
+    Guarantee: the same sums, to the last bit, wherever the ratings are, for any layout, any number of workers, and
+    however often a round was interrupted.
 
-    Memory of a factored round: in shared memory, once, 24 bytes per rating (the ratings, their item-major index,
-    weights and responses) and 2 rank bytes per user; and in each worker a block of users (about 60 bytes per
-    rating of 2,048 users) or of items (a few arrays of a million numbers), whichever is larger. The item sums
-    are formed, noised and solved block by block: the matrices of all items never exist, nor users x items.
-    Memory of a dense round: each worker has one cohort, whose message is the sums of all items, about
-    4 rank^2 bytes per item, and the messages exist all at once.
+    Memory: nothing grows with users, but for ratings that are held anyway. In each worker one block (about 100
+    bytes for each of ``block_ratings`` ratings, or of one user's), 8 bytes for each user of its span, and one set
+    of dense sums: 8 bytes a number, ``rank`` of them per item, or about ``rank^2 / 2`` where an algorithm asks for
+    a matrix per item. In this process two such sets: the total, and the part that is being added. Where a set would
+    take more than ``most_bytes``, sums are formed for a part of the items at a time.
     """
 
     def __init__(
         self,
         task: ClientTask,
-        cohort: Cohort,
+        users: Cohort | UserStream,
+        splitting: Splitting | None = None,
         *,
         protocol: Trusted,
         pool: WorkerPool,
+        layout: StreamLayout | None = None,
         on_progress: OnProgress | None = None,
-        scales: FloatArray | None = None,
+        scales_of: ScalesOf | None = None,
+        partial_sums: PartialSums | None = None,
     ) -> None:
-        """Copy the ratings to where the workers see them, user-major and item-major.
+        """Lay rows that are in memory where the workers see them; a stream is not read yet.
 
         Args:
             task: what is learnt.
-            cohort: all users. Private.
-            protocol: how contributions become sums.
+            users: rows of all of which is learnt, or a stream of all users' ratings. Private.
+            splitting: what of a stream's ratings is learnt from; None: all.
+            protocol: how contributions become sums; its kernels compute.
             pool: where jobs run.
-            on_progress: told as jobs are done.
-            scales: personal levels, float64, shape (n_users,), see ``common.privacy.personal``; None where
-                the run's guarantee is everybody's.
+            layout: how users are gone through.
+            on_progress: told ("users", users done, users in all) and ("items", blocks done, blocks in all).
+            scales_of: personal levels by users' keys, see ``common.per_user.personal``; None where the run's
+                guarantee is everybody's.
+            partial_sums: where the sums of a round that is not over are kept; None: nowhere. With secret coins and
+                noise they are kept nowhere, whatever is said here.
         """
         super().__init__(pool, on_progress)
-        self._task, self._protocol = task, protocol
-        self._population = jobs.SharedCohort.of(cohort, self._shared)
-        self._scales = None if scales is None else self._shared.copy_of(scales)
-        self._rows: jobs.SharedRows | None = None
-        self._attending: SharedArray | None = None
-        if protocol.form == "factored":
-            index = index_by_item(*self._population.given, cohort.n_items)
-            self._index = jobs.SharedIndex(
-                indptr=self._shared.copy_of(index.indptr),
-                users=self._shared.copy_of(index.users),
-                entries=self._shared.copy_of(index.entries),
-            )
+        stream = HeldStream.of(users) if isinstance(users, Cohort) else users
+        self._layout, self._identity = layout or StreamLayout(), stream.identity
+        largest = max((room_of(requests, stream.n_items) for requests in task.plan()), default=0)
+        self._span_users = self._layout.users_of_span(stream.n_users, min(largest, self._layout.most_bytes))
+        self._stream = _within_reach(stream, self._shared, pool)
+        self._work = SpanWork(
+            task=task,
+            stream=self._stream,
+            splitting=splitting or Everything(),
+            requests=(),
+            backend=protocol.backend,
+            block_ratings=self._layout.block_ratings,
+            scales_of=scales_of,
+        )
+        self._partial_sums = partial_sums
+        self._traces: dict[tuple[int, int], bytes] = {}
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
     ) -> Gathered:
-        """The contribution of every user who takes part, checked before it is handed over, and summed exactly.
+        """The contribution of every user who takes part, checked before it is added, and summed exactly.
 
         Raises:
-            PrivacyError: the requests state who takes part and there is no attendance that draws it.
+            PrivacyError: the requests state who takes part and there is no attendance that draws it, or the sums
+                are not over each user once.
+            InputError: ratings cannot be read or have changed, partial sums are damaged, or, with seeded noise,
+                there is nothing to learn of a stream.
         """
-        work = self._work(board, requests, self._present(requests, attendance))
-        if self._protocol.form == "dense":
-            return self._gather_dense(work)
-        return self._gather_factored(work)
+        asked = tuple(requests)
+        work = replace(self._work, requests=asked)
+        if attendance is None:
+            require_unsampled(asked)
+        else:
+            work = replace(work, present=attendance.rows(self._stream.n_users))
+        at_once = asked
+        if room_of(asked, self._stream.n_items) > self._layout.most_bytes:
+            at_once = tuple(r for r in asked if not r.source.per_item)
+        found = self._summed(replace(work, summed=at_once), board, self._kept(board, asked, attendance))
+        held = isinstance(self._work.splitting, Everything)
+        if attendance is not None and not attendance.noise.private and not held:
+            require_learnable(users=found.n_learnt_from, ratings=found.n_ratings)
+        sums: ExactSums = DenseSums(sums=found.sums)
+        if at_once != asked:
+            sums = _ByParts(self, work, board, found.sums, self._layout.most_bytes)
+        return Gathered(sums=sums, traffic=Traffic.of_counted(found.sizes, len(board.to_bytes())))
 
-    def rows(self, board: Board, requests: Sequence[Request]) -> "HeldRows":
-        """The checked rows of all users, in shared memory until the next round's are asked for.
+    def round_of(self, board: Board, requests: Sequence[Request]) -> "RoundOfRows":
+        """Everybody's rows, computed by whoever looks at them.
 
         Raises:
             PrivacyError: the requests state that not everybody takes part.
         """
-        work = self._work(board, requests, self._present(requests, None))
-        sums, done = self._factored(work)
-        seconds = sum(part.seconds for part in done)
-        return HeldRows(sums=sums, board_bytes=Path(work.board_path).stat().st_size, seconds=seconds)
-
-    def _work(
-        self, board: Board, requests: Sequence[Request], present: SharedArray | None
-    ) -> jobs.ClientWork:
-        return jobs.ClientWork(
-            task=self._task,
-            protocol=self._protocol,
-            board_path=str(self._publish(board)),
-            population=self._population,
-            requests=tuple(requests),
-            scales=self._scales,
-            present=present,
-        )
-
-    def _present(self, requests: Sequence[Request], attendance: Attendance | None) -> SharedArray | None:
-        """Who takes part, drawn once and laid where the workers see it; None for everybody."""
-        if attendance is None:
-            require_unsampled(requests)
-            return None
-        drawn = attendance.draw(self._n_users)
-        if drawn is None:
-            return None
-        if self._attending is None:
-            self._attending = self._shared.empty(drawn.shape, drawn.dtype)
-        self._attending.array[:] = drawn
-        return self._attending
-
-    def _gather_dense(self, work: jobs.ClientWork) -> Gathered:
-        if self._population.features is not None:  # rows are all there is: what is held of them stays bounded
-            blocks = self._user_blocks(max(1, _NUMBERS_PER_JOB // numbers_of(work.requests)))
-        else:  # a dense message is as large for few users as for many
-            size = -(-self._n_users // self._pool.n_workers)
-            blocks = self._user_blocks(max(size, _USERS_PER_JOB))
-        messages = self._run("clients", [partial(jobs.dense_message, work, *rows) for rows in blocks])
-        return Gathered(sums=self._protocol.combine(messages, work.requests))
-
-    def _gather_factored(self, work: jobs.ClientWork) -> Gathered:
-        sums, done = self._factored(work)
-        sizes = np.concatenate([part.sizes for part in done])
-        return Gathered(sums=sums, traffic=Traffic.of(sizes, Path(work.board_path).stat().st_size))
-
-    def _factored(self, work: jobs.ClientWork) -> tuple[jobs.SharedSums, list[jobs.RowsDone]]:
-        rows = self._buffers(work.requests)
-        done: list[jobs.RowsDone] = self._run(
-            "clients", [partial(jobs.factored_rows, work, rows, *b) for b in self._user_blocks()]
-        )
-        sums = jobs.SharedSums(
-            population=self._population,
-            index=self._index,
-            rows=rows,
-            rejected_rows=sum(part.rejected for part in done),
-            backend=self._protocol.backend,
-        )
-        return sums, done
+        require_unsampled(requests)
+        work = replace(self._work, requests=tuple(requests))
+        return RoundOfRows(work=work, board_path=str(self._publish(board)))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
@@ -172,24 +190,171 @@ class Engine(OnPool):
         here = NoisedSums(sums=sums, requests=requests, booked=booked)
         return SpreadSums(here, self._run, 4 * self._pool.n_workers)
 
+    def round_key(self, board: Board, requests: Sequence[Request], attendance: Attendance | None) -> RoundKey:
+        """What decides about a round's sums."""
+        coins = None if attendance is None else sorted(attendance.noise.describe().items())
+        return RoundKey(
+            board=board.digest,
+            requests=requests_digest(requests),
+            data=self._identity,
+            split=digest_of(self._work.splitting),
+            levels=digest_of(self._work.scales_of),
+            coins=digest_of(coins),
+            kernels=self._work.backend,
+            software=version("fedboard"),
+        )
+
+    def _kept(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None
+    ) -> "tuple[PartialSums, RoundKey] | None":
+        """Where the sums of this round are kept, and under what; None where nothing is kept: what secret noise
+        protects is never written without it.
+        """
+        if self._partial_sums is None or attendance is None or attendance.noise.private:
+            return None
+        return self._partial_sums, self.round_key(board, requests, attendance)
+
+    def _summed(
+        self, work: SpanWork, board: Board, kept: "tuple[PartialSums, RoundKey] | None" = None
+    ) -> SpanSums:
+        """The sums over all users, each counted once.
+
+        Raises:
+            PrivacyError: somebody is missing, or counted twice.
+        """
+        n_users, merging = self._stream.n_users, Merging()
+        if kept is not None:
+            before = kept[0].load(kept[1], {name: sums.shape for name, sums in work.zeros().items()})
+            if before is not None:
+                self._require_same(before.spans)
+                merging.add(before)
+        spans = spans_left(merging.spans, n_users, self._span_users)
+        saved = done = n_users - sum(stop - start for start, stop in spans)
+        self._told(done, n_users)
+        for part in self._parts(work, board, spans):
+            self._require_same(part.spans)
+            merging.add(part)
+            done += part.n_users
+            self._told(done, n_users)
+            if kept is not None and done < n_users and done - saved >= self._layout.checkpoint_users:
+                kept[0].save(kept[1], merging.sums())
+                saved = done
+        found = merging.sums()
+        require_everybody(found, n_users)
+        return found
+
+    def _parts(self, work: SpanWork, board: Board, spans: Sequence[tuple[int, int]]) -> Any:
+        """The sums over these spans, as they come."""
+        path = str(self._publish(board))
+        for _, part in self._pool.answers([partial(_span, work, path, *span) for span in spans]):
+            yield part
+
+    def _require_same(self, spans: Mapping[int, SpanRead]) -> None:
+        """Refuse ratings that are others than they were in an earlier round, or are elsewhere.
+
+        Raises:
+            InputError: they are.
+        """
+        for first, read in spans.items():
+            if self._traces.setdefault((first, read.stop), read.digest) != read.digest:
+                raise InputError(
+                    f"{self._stream.name}: ratings have changed since an earlier round of this run; nothing of "
+                    "this round was released. Restore them and go on with --resume, or start a new run"
+                )
+
+    def _told(self, done: int, of: int) -> None:
+        if self._on_progress is not None:
+            self._on_progress("users", done, of)
+
+
+def _within_reach(stream: UserStream, shared: SharedArrays, pool: WorkerPool) -> UserStream:
+    """A stream that can be sent with every job of a pool: one in memory is laid into shared memory first."""
+    if not pool.shares_memory or not isinstance(stream, HeldStream):
+        return stream
+    return replace(stream, held=SharedCohort.of(stream.held.cohort(), shared))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoundOfRows:
+    """The rows of one round, picklable: each worker computes those that it looks at. Private."""
+
+    work: SpanWork
+    board_path: str
+
     @property
-    def _n_users(self) -> int:
-        return self._population.indptr.shape[0] - 1
+    def board_bytes(self) -> int:
+        """What each client got."""
+        return Path(self.board_path).stat().st_size
 
-    def _user_blocks(self, size: int = _USERS_PER_JOB) -> list[tuple[int, int]]:
-        starts = range(0, self._n_users, size)
-        return [(start, min(start + size, self._n_users)) for start in starts]
+    def contribution(self, start: int, stop: int) -> Contribution:
+        """What users ``start:stop`` give, each row checked against every bound."""
+        return self.work.given(loaded_board(self.board_path), start, stop)
 
-    def _buffers(self, requests: Sequence[Request]) -> jobs.SharedRows:
-        """Room for the rows of a round, kept from round to round where the shape fits."""
-        needed = jobs.shapes_of_rows(requests, self._population)
-        if self._rows is None or self._rows.shapes() != needed:
-            arrays = {name: self._new(shape) for name, shape in needed.items()}
-            self._rows = jobs.SharedRows(arrays=arrays)
-        return self._rows
 
-    def _new(self, shape_and_type: tuple[tuple[int, ...], str]) -> SharedArray:
-        return self._shared.empty(*shape_and_type)
+class _ByParts:
+    """Exact sums of which not all are there at once: users are gone through again for each part of the items."""
+
+    rejected_rows: ClassVar[int] = 0
+    noise_shares: ClassVar[int] = 0
+    noise_ratio: ClassVar[float] = 1.0
+    residue_bits: ClassVar[Mapping[str, int]] = {}
+
+    def __init__(
+        self, engine: Engine, work: SpanWork, board: Board, whole: Mapping[str, IntArray], most_bytes: int
+    ) -> None:
+        self._engine, self._work, self._board, self._whole = engine, work, board, whole
+        self._most_bytes, self._first = most_bytes, 0
+        self._part: Mapping[str, IntArray] = {}
+
+    def rows_at_once(self, requests: Sequence[Request]) -> int:
+        """How many rows of these requests' sums are there at once; at least one."""
+        return max(1, self._most_bytes // (8 * sum(request.release.width for request in requests)))
+
+    def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
+        """Rows ``start:stop`` of these requests' exact sums."""
+        if all(request.name in self._whole for request in requests):
+            return {request.name: self._whole[request.name][start:stop] for request in requests}
+        if not self._holds(requests, start, stop):
+            behind = max(stop, start + self.rows_at_once(requests))
+            rows = (start, min(behind, requests[0].release.rows))
+            asked = replace(self._work, summed=tuple(requests), rows=rows)
+            self._part = {}
+            self._part, self._first = self._engine._summed(asked, self._board).sums, start
+        shown = slice(start - self._first, stop - self._first)
+        return {request.name: self._part[request.name][shown] for request in requests}
+
+    def _holds(self, requests: Sequence[Request], start: int, stop: int) -> bool:
+        there = [self._part.get(request.name) for request in requests]
+        return all(a is not None and self._first <= start and stop - self._first <= len(a) for a in there)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SomeRows:
+    """Some rows of exact sums, by release name, so that a worker gets those it works on and no others. Secret."""
+
+    first: int
+    """Number of the first row."""
+    sums: Mapping[str, IntArray]
+    rejected_rows: int
+    noise_shares: int
+    noise_ratio: float
+    residue_bits: Mapping[str, int]
+
+    @staticmethod
+    def of(sums: ExactSums, requests: Sequence[Request], start: int, stop: int) -> "SomeRows":
+        """Rows ``start:stop`` alone."""
+        return SomeRows(
+            first=start,
+            sums=sums.block(requests, start, stop),
+            rejected_rows=sums.rejected_rows,
+            noise_shares=sums.noise_shares,
+            noise_ratio=sums.noise_ratio,
+            residue_bits=dict(sums.residue_bits),
+        )
+
+    def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
+        """Rows ``start:stop`` of these requests' exact sums."""
+        return {r.name: self.sums[r.name][start - self.first : stop - self.first] for r in requests}
 
 
 class SpreadSums:
@@ -208,12 +373,42 @@ class SpreadSums:
         return self._here.array(name)
 
     def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
-        """Each worker sums, noises and solves blocks of items; no two blocks share a row."""
-        requests = [r for r in self._here.requests if r.name in names]
-        work = []
+        """Each worker noises and solves blocks of items; no two blocks share a row."""
+        requests, sums = [r for r in self._here.requests if r.name in names], self._here.sums
+        at_once = sums.rows_at_once(requests) if isinstance(sums, _ByParts) else requests[0].release.rows
+        solved: list[Float32Array] = []
+        work: list[Job] = []
+        first = 0
         for start, stop in item_blocks(requests, at_least=self._n_blocks):
-            parts = {r.name: self._here.booked[r.name].part(start, stop) for r in requests}
-            sums = jobs.rows_of(self._here.sums, requests, start, stop)
-            work.append(partial(noised_block, sums, requests, parts, solver, start, stop))
-        blocks = self._run("items", work)
-        return np.concatenate(blocks) if blocks else np.empty((0, width), dtype=np.float32)
+            if work and stop - first > at_once:  # the workers are to be free for the sums of the next part
+                solved += self._run("items", work)
+                work, first = [], start
+            booked = {r.name: self._here.booked[r.name].part(start, stop) for r in requests}
+            rows = SomeRows.of(sums, requests, start, stop)
+            work.append(partial(noised_block, rows, requests, booked, solver, start, stop))
+        solved += self._run("items", work)
+        return np.concatenate(solved) if solved else np.empty((0, width), dtype=np.float32)
+
+
+def spans_left(done: Mapping[int, SpanRead], n_users: int, span_users: int) -> list[tuple[int, int]]:
+    """Spans of all users who are in none that is done; each begins and ends at a multiple of ``span_users``, at
+    what is done, or at the ends.
+    """
+    left, reached = [], 0
+    for first, stop in [*sorted((first, read.stop) for first, read in done.items()), (n_users, n_users)]:
+        while reached < first:
+            behind = min(first, (reached // span_users + 1) * span_users)
+            left.append((reached, behind))
+            reached = behind
+        reached = stop
+    return left
+
+
+@lru_cache(maxsize=2)
+def loaded_board(path: str) -> Board:
+    """A board of this run, read once in each process."""
+    return Board.load(Path(path))
+
+
+def _span(work: SpanWork, board_path: str, start: int, stop: int) -> SpanSums:
+    return sums_of_span(work, loaded_board(board_path), start, stop)

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from fedboard.common.cohort import Cohort
+
 
 @dataclass(frozen=True, slots=True)
 class SharedArray:
@@ -105,3 +107,39 @@ class SharedArrays:
                 memory.close()
             memory.unlink()
         self._memories.clear()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedCohort:
+    """A cohort whose arrays lie in shared memory."""
+
+    indptr: SharedArray
+    items: SharedArray
+    ratings: SharedArray
+    user_keys: SharedArray
+    n_items: int
+    features: SharedArray | None = None
+    """Of examples; None for ratings."""
+
+    @staticmethod
+    def of(cohort: Cohort, shared: SharedArrays) -> "SharedCohort":
+        """Copy a cohort into shared memory."""
+        return SharedCohort(
+            indptr=shared.copy_of(cohort.indptr),
+            items=shared.copy_of(cohort.items),
+            ratings=shared.copy_of(cohort.ratings),
+            user_keys=shared.copy_of(cohort.keys),
+            n_items=cohort.n_items,
+            features=None if cohort.features is None else shared.copy_of(cohort.features),
+        )
+
+    def cohort(self) -> Cohort:
+        """The cohort, without copying."""
+        return Cohort(
+            indptr=self.indptr.array,
+            items=self.items.array,
+            ratings=self.ratings.array,
+            n_items=self.n_items,
+            user_keys=self.user_keys.array,
+            features=None if self.features is None else self.features.array,
+        )

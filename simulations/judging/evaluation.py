@@ -25,6 +25,7 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.engine.pool import JobRunner, in_order
 from fedboard.simulations.judging import metrics
 from fedboard.simulations.judging.census import Census, ItemBuckets, listed
+from fedboard.simulations.judging.metrics.registry import metrics_of
 from fedboard.simulations.judging.split_blocks import (
     BLOCK_RATINGS,
     InMemoryBlocks,
@@ -123,7 +124,8 @@ def judge(
     """
     spans, sample = _spans(problem, part, block_ratings)
     census = counted(problem, part, pool, block_ratings=block_ratings)
-    return replace(judge_spans(predictor, spans, census, part=part, pool=pool), sample=sample)
+    found = judge_spans(predictor, spans, census, part=part, pool=pool, own=problem.own_metrics)
+    return replace(found, sample=sample)
 
 
 def counted(
@@ -163,7 +165,13 @@ def _spans(
 
 
 def judge_spans(
-    predictor: Predictor, spans: Sequence[Span], census: Census, *, part: str, pool: JobRunner
+    predictor: Predictor,
+    spans: Sequence[Span],
+    census: Census,
+    *,
+    part: str,
+    pool: JobRunner,
+    own: Sequence[str] = (),
 ) -> Judgement:
     """Judge the users of these spans, a job each; their states are merged in the order of the spans.
 
@@ -175,6 +183,7 @@ def judge_spans(
         census: of the same spans. Private.
         part: ``validation`` or ``test``.
         pool: who computes.
+        own: metrics beside those that are installed, as of ``metrics_of``.
 
     Returns:
         Empty where nothing is held out.
@@ -182,7 +191,10 @@ def judge_spans(
     if census.activity.n_users == 0:
         return NOTHING_JUDGED
     items, groups = ItemBuckets.of(census.item_counts), census.groups()
-    judge_one = partial(tallies_of_span, predictor, part=part, n_groups=census.activity.n_groups, items=items)
+    metrics_of(own)  # what jobs send back are states of these
+    judge_one = partial(
+        tallies_of_span, predictor, part=part, n_groups=census.activity.n_groups, items=items, own=own
+    )
     jobs = (partial(judge_one, span, groups[span.start]) for span in spans if span.start in groups)
     found: Tallies | None = None
     for tallies in in_order(pool, jobs):

@@ -347,8 +347,12 @@ def fit_ceiling(name: str, problem: Problem, fitting: Fitting) -> tuple[Predicto
 
     def fit_one(choice: Choice) -> Predictor:
         if name == BIAS_BEST:
-            ridges = {"item_ridge": choice["item_ridge"], "user_ridge": choice["user_ridge"]}
-            config = BiasConfig(rating_range=fitting.rating_range, backend=fitting.backend, **ridges)
+            config = BiasConfig(
+                rating_range=fitting.rating_range,
+                backend=fitting.backend,
+                item_ridge=choice["item_ridge"],
+                user_ridge=choice["user_ridge"],
+            )
             return fit_bias(fitting.rows, config)
         if name == EASE:
             return fit_ease(problem.train, ridge=choice["ridge"])

@@ -1,6 +1,6 @@
 """All metrics of one judgement, of the users seen so far: added to block by block, and merged. Not private."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, Self
 
@@ -12,9 +12,16 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import HeldOut
 from fedboard.simulations.judging.census import EDGES, ActivityGroup, Census, ItemBuckets, listed
-from fedboard.simulations.judging.metrics.metric import LONGEST_LIST, JudgedLists, JudgedRatings, Tally
+from fedboard.simulations.judging.metrics.metric import (
+    LONGEST_LIST,
+    JudgedLists,
+    JudgedRatings,
+    ListMetric,
+    RatingMetric,
+    Tally,
+)
 from fedboard.simulations.judging.metrics.ranking import SlicedRecalls
-from fedboard.simulations.judging.metrics.registry import LIST_METRICS, RATING_METRICS
+from fedboard.simulations.judging.metrics.registry import metrics_of
 from fedboard.simulations.judging.split_blocks import Span, held_out_of, judged_users
 
 
@@ -59,13 +66,12 @@ class Tallies(Protocol):
 class RatingTallies:
     """Every rating metric: overall, by popularity where it can be, by users' activity."""
 
-    def __init__(self, part: str, *, n_groups: int, items: ItemBuckets) -> None:
-        """Nothing seen yet; ``part`` is ``validation`` or ``test``."""
-        self._whole: dict[str, Tally[JudgedRatings]] = {
-            m.names(part)[0]: m.of(n_groups) for m in RATING_METRICS
-        }
+    def __init__(self, part: str, *, n_groups: int, items: ItemBuckets, own: Sequence[str] = ()) -> None:
+        """Nothing seen yet; ``part`` is ``validation`` or ``test``, ``own`` as of ``metrics_of``."""
+        metrics = [metric for metric in metrics_of(own) if isinstance(metric, RatingMetric)]
+        self._whole: dict[str, Tally[JudgedRatings]] = {m.names(part)[0]: m.of(n_groups) for m in metrics}
         self._sliced: dict[str, Tally[JudgedRatings]] = {
-            m.sliced_name(part): m.sliced(items.n_buckets) for m in RATING_METRICS if m.sliced is not None
+            m.sliced_name(part): m.sliced(items.n_buckets) for m in metrics if m.sliced is not None
         }
 
     def add(
@@ -100,15 +106,16 @@ class RatingTallies:
 class ListTallies:
     """Every list metric: the same, and recall among the most popular items alone."""
 
-    def __init__(self, *, n_groups: int, items: ItemBuckets) -> None:
-        """Nothing seen yet."""
+    def __init__(self, *, n_groups: int, items: ItemBuckets, own: Sequence[str] = ()) -> None:
+        """Nothing seen yet; ``own`` as of ``metrics_of``."""
+        metrics = [metric for metric in metrics_of(own) if isinstance(metric, ListMetric)]
         self._whole = {
             name: metric.tally(k=k, n_groups=n_groups, counts=items.counts)
-            for metric in LIST_METRICS
+            for metric in metrics
             for name, k in zip(metric.names("test"), metric.at, strict=True)
         }
         self._sliced: dict[str, Tally[JudgedLists]] = {
-            m.sliced_name("test"): m.sliced(items.n_buckets) for m in LIST_METRICS if m.sliced is not None
+            m.sliced_name("test"): m.sliced(items.n_buckets) for m in metrics if m.sliced is not None
         }
         self._head = SlicedRecalls(items.head_positions)
 
@@ -136,7 +143,14 @@ class ListTallies:
 
 
 def tallies_of_span(
-    predictor: Predictor, span: Span, group: ActivityGroup, *, part: str, n_groups: int, items: ItemBuckets
+    predictor: Predictor,
+    span: Span,
+    group: ActivityGroup,
+    *,
+    part: str,
+    n_groups: int,
+    items: ItemBuckets,
+    own: Sequence[str] = (),
 ) -> Tallies | None:
     """Judge the users of one span, block by block; what a job returns.
 
@@ -147,25 +161,26 @@ def tallies_of_span(
         part: ``validation`` or ``test``.
         n_groups: by activity.
         items: by popularity.
+        own: metrics beside those that are installed, as of ``metrics_of``.
 
     Returns:
         None where nothing of them is held out.
     """
-    ratings = RatingTallies(part, n_groups=n_groups, items=items)
-    lists = ListTallies(n_groups=n_groups, items=items)
+    ratings = RatingTallies(part, n_groups=n_groups, items=items, own=own)
+    lists = ListTallies(n_groups=n_groups, items=items, own=own)
     seen: Tallies | None = None
     for split in span.blocks():
         history, held_out = held_out_of(split, part)
         judged = judged_users(split, part)
         if judged.size == 0:
             continue
-        own = group.of(history.counts[judged])
+        known = group.of(history.counts[judged])
         if isinstance(held_out, HeldOut):
-            lists.add(predictor, held_out, groups=own, items=items)
+            lists.add(predictor, held_out, groups=known, items=items)
             seen = lists
         else:
             groups = np.zeros(history.n_users, dtype=np.int32)
-            groups[judged] = own
+            groups[judged] = known
             ratings.add(predictor, history, held_out, groups=groups, items=items)
             seen = ratings
     return seen

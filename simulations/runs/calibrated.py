@@ -14,6 +14,7 @@ from fedboard.server.calibrating import (
 )
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem, load_examples, split_examples
+from fedboard.simulations.judging.metrics.registry import metrics_of
 from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, chosen_on_examples
@@ -75,8 +76,10 @@ def load_any(config: SimulationConfig) -> AnyProblem:
     """Load and split what the configuration names.
 
     Raises:
-        InputError: the data cannot be read as they are, or the split leaves nothing.
+        InputError: the data cannot be read as they are, the split leaves nothing, or a metric of one's own
+            cannot be loaded.
     """
+    metrics_of(config.run.metrics)
     if chosen_on_examples(config.algorithm) is None:
         return open_problem(config) if is_streamed(config) else load_problem(config)
     if config.run.streamed:

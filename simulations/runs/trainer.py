@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
@@ -16,22 +16,15 @@ from fedboard.server.runtime import Runtime
 from fedboard.server.training import FinishedRound, Training, plan_of
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.datasets.examples import ExampleProblem
-from fedboard.simulations.engine import Engine, StreamedEngine, StreamLayout, WorkerPool
+from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.ledger import Part, open_ledger
-from fedboard.simulations.runs.participants import assumptions_of, personal_scales, scales_by_key
+from fedboard.simulations.runs.participants import assumptions_of, scales_by_key
 from fedboard.simulations.runs.public_parts import require_own_parts
-from fedboard.simulations.sessions.setup import assumptions_of_protocol, protocol_runtime, recipe_of
+from fedboard.simulations.sessions.runtime import assumptions_of_protocol, protocol_runtime, recipe_of
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.problem import StreamedProblem
-from fedboard.simulations.streams.spans import SpanWork
-from fedboard.simulations.streams.splitting import Splitting
-from fedboard.simulations.streams.stream import UserStream
-
-if TYPE_CHECKING:
-    from fedboard.simulations.engine.on_ray.cluster import Cluster
-    from fedboard.simulations.engine.on_ray.runtime import SpanOfUsers
 
 OnRound = Callable[[FinishedRound], None]
 
@@ -113,11 +106,56 @@ class Simulated:
         return [*found, *assumptions_of_protocol(self.config.run)]
 
 
-class _RoundTrainer:
-    """Rounds in this process, over whatever runtime asks the clients."""
+class EngineTrainer:
+    """The engine: rounds in this process, whose clients are computed by processes of this machine or of a Ray
+    cluster. Over a stream it goes on within a round that was interrupted.
+    """
 
-    _first: Board
-    _training: Training
+    def __init__(self, simulated: Simulated, *, pool: WorkerPool, stack: ExitStack) -> None:
+        """Open the ledger, and lay ratings that are in memory where the workers see them; the stack closes both.
+
+        Raises:
+            BudgetExceededError: the plan does not fit the budget.
+            PrivacyError: the ledger does not belong to this run.
+            InputError: the pool is no cluster's, and the run names one.
+        """
+        config, task, problem = simulated.config, simulated.task, simulated.problem
+        streamed = isinstance(problem, StreamedProblem)
+        users = problem.stream if isinstance(problem, StreamedProblem) else problem.train
+        recipe = recipe_of(config.run, backend=simulated.backend, n_users=users.n_users)
+        protocol = recipe.make()
+        trusted = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
+        made, assumptions = _engine_of(config, pool)
+        ledger = _ledger_of(simulated, stack)
+        kept = simulated.run.partial_sums if streamed and config.privacy.noise == "seeded" else None
+        engine = stack.enter_context(
+            made(
+                task,
+                users,
+                problem.splitting if isinstance(problem, StreamedProblem) else None,
+                protocol=trusted,
+                pool=pool,
+                layout=StreamLayout(
+                    block_ratings=config.run.block_ratings, checkpoint_users=config.run.checkpoint_users
+                ),
+                on_progress=simulated.listener.progress,
+                scales_of=scales_by_key(config.privacy, task, seed=config.seed),
+                partial_sums=None if kept is None else PartialSums(kept),
+            )
+        )
+        runtime: Runtime = engine
+        if trusted is not protocol:
+            runtime = protocol_runtime(
+                engine,
+                recipe,
+                config,
+                noise=config.promise.noise_source,
+                n_users=users.n_users,
+                pool=pool,
+                on_progress=simulated.listener.progress,
+            )
+        self._first = task.first_board(problem.catalogue)
+        self._training = _training_of(simulated, ledger, runtime, protocol, assumptions=assumptions)
 
     def start(self) -> Board:
         """The last published board."""
@@ -129,125 +167,17 @@ class _RoundTrainer:
             on_round(finished)
 
 
-class EngineTrainer(_RoundTrainer):
-    """The multi-process engine."""
+def _engine_of(config: SimulationConfig, pool: WorkerPool) -> tuple[type[Engine], Sequence[str]]:
+    """Which engine goes with these workers, and what a guarantee then takes for granted."""
+    if config.run.runtime != "ray":
+        return Engine, ()
+    from fedboard.simulations.engine.on_ray.pool import RayPool
+    from fedboard.simulations.engine.on_ray.runtime import OnRay
+    from fedboard.simulations.engine.on_ray.secrecy import CLUSTER_IS_TRUSTED
 
-    def __init__(self, simulated: Simulated, *, pool: WorkerPool, stack: ExitStack) -> None:
-        """Open the ledger and copy the ratings into shared memory; the stack closes both.
-
-        Raises:
-            BudgetExceededError: the plan does not fit the budget.
-            PrivacyError: the ledger does not belong to this run.
-        """
-        config, task, problem = simulated.config, simulated.task, simulated.held
-        recipe = recipe_of(config.run, backend=simulated.backend, n_users=problem.train.n_users)
-        protocol = recipe.make()
-        rows = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
-        ledger = _ledger_of(simulated, stack)
-        scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
-        engine = stack.enter_context(
-            Engine(
-                task,
-                problem.train,
-                protocol=rows,
-                pool=pool,
-                on_progress=simulated.listener.progress,
-                scales=scales,
-            )
-        )
-        runtime = (
-            engine
-            if rows is protocol
-            else protocol_runtime(
-                engine,
-                recipe,
-                config,
-                noise=config.promise.noise_source,
-                n_users=problem.train.n_users,
-                pool=pool,
-                on_progress=simulated.listener.progress,
-            )
-        )
-        self._first = task.first_board(problem.catalogue)
-        self._training = _training_of(simulated, ledger, runtime, protocol)
-
-
-class StreamedTrainer(_RoundTrainer):
-    """The multi-process engine over a stream, which goes on within a round that was interrupted."""
-
-    def __init__(self, simulated: Simulated, *, pool: WorkerPool, stack: ExitStack) -> None:
-        """Open the ledger; the stack closes it. Nothing is read yet.
-
-        Raises:
-            BudgetExceededError: the plan does not fit the budget.
-            PrivacyError: the ledger does not belong to this run.
-            InputError: a round's sums do not fit into memory.
-        """
-        config, task, problem = simulated.config, simulated.task, simulated.problem
-        assert isinstance(problem, StreamedProblem)
-        kept = simulated.run.partial_sums if config.privacy.noise == "seeded" else None
-        engine = stack.enter_context(
-            StreamedEngine(
-                task,
-                problem.stream,
-                problem.splitting,
-                pool=pool,
-                backend=simulated.backend,
-                layout=StreamLayout(
-                    block_ratings=config.run.block_ratings, checkpoint_users=config.run.checkpoint_users
-                ),
-                on_progress=simulated.listener.progress,
-                scales_of=scales_by_key(config.privacy, task, seed=config.seed),
-                partial_sums=None if kept is None else PartialSums(kept),
-            )
-        )
-        ledger, protocol = _ledger_of(simulated, stack), Trusted(backend=simulated.backend)
-        self._first = task.first_board(problem.catalogue)
-        self._training = _training_of(simulated, ledger, engine, protocol)
-
-
-class RayTrainer(_RoundTrainer):
-    """The workers of a Ray cluster, under the trusted protocol."""
-
-    def __init__(self, simulated: Simulated, *, cluster: "Cluster", stack: ExitStack) -> None:
-        """Open the ledger, which the stack closes; ratings in memory are laid into the cluster's object store.
-
-        Raises:
-            BudgetExceededError: the plan does not fit the budget.
-            PrivacyError: the ledger does not belong to this run.
-        """
-        from fedboard.simulations.engine.on_ray.runtime import OnRay
-        from fedboard.simulations.engine.on_ray.secrecy import CLUSTER_IS_TRUSTED
-
-        config, task, problem = simulated.config, simulated.task, simulated.problem
-        protocol = Trusted(backend=simulated.backend)
-        ledger = _ledger_of(simulated, stack)
-        stream, splitting, spans = _people_on(cluster, problem)
-        work = SpanWork(
-            task=task,
-            stream=stream,
-            splitting=splitting,
-            requests=(),
-            backend=simulated.backend,
-            block_ratings=config.run.block_ratings,
-            scales_of=scales_by_key(config.privacy, task, seed=config.seed),
-        )
-        runtime = OnRay(cluster, work, spans=spans, on_progress=simulated.listener.progress)
-        self._first = task.first_board(problem.catalogue)
-        trusted = () if cluster.is_local else (CLUSTER_IS_TRUSTED,)
-        self._training = _training_of(simulated, ledger, runtime, protocol, assumptions=trusted)
-
-
-def _people_on(
-    cluster: "Cluster", problem: Problem | ExampleProblem | StreamedProblem
-) -> "tuple[UserStream, Splitting, Sequence[SpanOfUsers] | None]":
-    """Who is asked, what of theirs is learnt from, and the spans where they are fixed: of ratings in memory."""
-    from fedboard.simulations.engine.on_ray.pool import Everything, held_by
-    from fedboard.simulations.engine.on_ray.runtime import held_spans
-
-    if isinstance(problem, StreamedProblem):
-        return problem.stream, problem.splitting, None
-    return held_by(problem.train), cast(Splitting, Everything()), held_spans(cluster, problem.train)
+    if not isinstance(pool, RayPool):
+        raise InputError("several runs that share workers need run.runtime 'engine', got 'ray'")
+    return OnRay, () if pool.cluster.is_local else (CLUSTER_IS_TRUSTED,)
 
 
 def _ledger_of(simulated: Simulated, stack: ExitStack) -> Ledger:

@@ -14,14 +14,14 @@ from time import process_time
 import numpy as np
 
 from fedboard.common.arrays import IntArray
-from fedboard.common.contribution import Request, numbers_of
+from fedboard.common.contribution import Contribution, Request, numbers_of
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ClientSession, ExactSums, Given, ServerSession
 from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
 from fedboard.common.protocols.sums.row_bounds import row_range
 from fedboard.common.wire.refusals import RefusedError
-from fedboard.simulations.engine.jobs import SharedSums
 from fedboard.simulations.engine.pool import WorkerPool
+from fedboard.simulations.engine.runtime import RoundOfRows
 from fedboard.simulations.sessions.choice import ProtocolRecipe
 from fedboard.simulations.sessions.clients import Clients, Losses, as_simulated, noise_of
 from fedboard.simulations.sessions.costs import StepCost, Stopwatch
@@ -34,8 +34,8 @@ class SessionWork:
     recipe: ProtocolRecipe
     about: bytes
     requests: tuple[Request, ...]
-    rows: SharedSums
-    """Everybody's, in shared memory."""
+    rows: RoundOfRows
+    """Everybody's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -67,14 +67,13 @@ class Answered:
 
 def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
     """Take these turns."""
-    made = work.recipe.make()
+    made, rows = work.recipe.make(), _Rows(work, turns)
     found = []
     for turn in turns:
         protocol, given = as_simulated(made, turn.client), None
-        if turn.asks:
-            everybody = work.rows.rows.contribution(work.rows.population)
-            given = Given(contribution=row_range(everybody, *turn.users), requests=work.requests)
         began = process_time()
+        if turn.asks:
+            given = Given(contribution=rows.of(turn.users), requests=work.requests)
         if turn.state is None:
             session = protocol.join(work.about, turn.noise)
         else:
@@ -88,6 +87,27 @@ def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
     return found
 
 
+@dataclass(slots=True)
+class _Rows:
+    """What the users of some turns give, those of a few clients or of one at a time."""
+
+    work: SessionWork
+    turns: Sequence[Turn]
+    first: int = 0
+    stop: int = 0
+    there: Contribution | None = None
+
+    def of(self, users: tuple[int, int]) -> Contribution:
+        """Rows of these users, who come after those of earlier calls."""
+        if self.there is None or users[1] > self.stop:
+            self.there, self.first = None, users[0]
+            self.stop = max(users[1], min(users[0] + _USERS_AT_ONCE, self.turns[-1].users[1]))
+            self.there = self.work.rows.contribution(self.first, self.stop)
+        return row_range(self.there, users[0] - self.first, users[1] - self.first)
+
+
+_USERS_AT_ONCE = 2048
+"""Whose rows are computed together, where clients host few."""
 _BYTES_PER_SLAB = 1 << 26
 _FEWEST_PER_JOB, _MOST_PER_JOB = 4, 512
 

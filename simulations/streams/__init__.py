@@ -2,10 +2,10 @@
 
 from fedboard.simulations.streams.spans import SpanSums, SpanWork, sums_of_span
 from fedboard.simulations.streams.splitting import RatingSplitting, Splitting, UserSplitting
-from fedboard.simulations.streams.stream import InMemoryStream, UserStream
+from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 __all__ = [
-    "InMemoryStream",
+    "HeldStream",
     "RatingSplitting",
     "SpanSums",
     "SpanWork",

@@ -18,7 +18,7 @@ from fedboard.simulations.datasets.shards import open_shards
 from fedboard.simulations.datasets.synthetic.people import is_people, open_people
 from fedboard.simulations.problem import features_of, load_data, origin_of, require_data, statement_of
 from fedboard.simulations.streams.splitting import Splitting, splitting_of
-from fedboard.simulations.streams.stream import InMemoryStream, UserStream
+from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,8 @@ class StreamedProblem:
     """What is publicly known about the items, in the order of the catalogue."""
     judged_users: int | None = None
     """On how many users it is judged; None: on all."""
+    own_metrics: tuple[str, ...] = ()
+    """As of ``Problem``."""
 
     @property
     def name(self) -> str:
@@ -95,6 +97,7 @@ def streamed_problem(
         catalogue_origin=catalogue_origin,
         item_features=features,
         judged_users=config.run.judged_users,
+        own_metrics=config.run.metrics,
     )
 
 
@@ -136,4 +139,4 @@ def _stream(data: DataConfig) -> UserStream:
     if is_sharded(find_data(data.source)):
         require_data(data)
         return open_shards(find_data(data.source))
-    return InMemoryStream(load_data(data))
+    return HeldStream.of_ratings(load_data(data))

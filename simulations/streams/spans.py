@@ -1,25 +1,26 @@
 """The exact sums of a span of users, gone through in blocks: what every engine that streams runs, and merges."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from time import process_time
+from typing import TypeAlias
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, IntArray
+from fedboard.common.arrays import BitArray, BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, SumSource
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.participation import PresentRows
-from fedboard.common.protocols.sums.exact import FactoredSums
+from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
+from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
 from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_within_bounds
 from fedboard.common.protocols.trusted.protocol import factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.streams.giving import ScalesOf, given_by
 from fedboard.simulations.streams.merging import (
     Merging,
     SpanRead,
@@ -28,13 +29,17 @@ from fedboard.simulations.streams.merging import (
     require_apart,
     require_everybody,
 )
-from fedboard.simulations.streams.splitting import Splitting
-from fedboard.simulations.streams.stream import UserStream, block_bounds
+from fedboard.simulations.streams.splitting import Everything, Splitting
+from fedboard.simulations.streams.stream import ROOM_OF_A_USER, UserStream, block_bounds
 
 BLOCK_RATINGS = 1 << 20
 """Of a block, unless somebody says otherwise."""
 MOST_BYTES = 2 << 30
 """Of one set of dense sums, unless somebody says otherwise."""
+_NUMBERS_PER_RATING = 10
+"""Of what a user gives beside her ratings, so many are counted as one rating where blocks are cut."""
+ScalesOf: TypeAlias = Callable[[BitArray], FloatArray]
+"""Keys of users -> their personal levels, see ``fedboard.common.per_user.personal``; picklable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -43,7 +48,7 @@ class SpanWork:
 
     task: ClientTask
     stream: UserStream
-    splitting: Splitting
+    splitting: Splitting | Everything
     requests: tuple[Request, ...]
     backend: str
     """Which kernels compute."""
@@ -53,6 +58,56 @@ class SpanWork:
     """Who takes part; None for everybody. Secret."""
     scales_of: ScalesOf | None = None
     """Personal levels; None where the run's guarantee is everybody's."""
+    summed: tuple[Request, ...] | None = None
+    """Those of the requests of which sums are formed; None: all."""
+    rows: tuple[int, int] | None = None
+    """Which rows of their sums are formed, first and one past the last; None: all."""
+
+    def zeros(self) -> dict[str, IntArray]:
+        """Sums over nobody, int64, shape (rows, width) each."""
+        asked = self.requests if self.summed is None else self.summed
+        start, stop = self.rows or (0, None)
+        return {
+            r.name: np.zeros(((stop or r.release.rows) - start, r.release.width), dtype=np.int64)
+            for r in asked
+        }
+
+    def learnt_of(self, block: Cohort) -> Cohort:
+        """What of a block of users' ratings is learnt from. Private."""
+        if isinstance(self.splitting, Everything):
+            return block
+        return self.splitting.train(block, item_keys_of(self.stream))
+
+    def given(self, board: Board, start: int, stop: int) -> Contribution:
+        """What users ``start:stop`` give, all at once.
+
+        Raises:
+            PrivacyError: a row breaks its declared bound.
+        """
+        return self.checked(board, self.learnt_of(self.stream.read(start, stop)))
+
+    def checked(self, board: Board, cohort: Cohort) -> Contribution:
+        """What these users give; those who take no part have empty rows.
+
+        Args:
+            board: public.
+            cohort: what is learnt of them. Private.
+
+        Raises:
+            PrivacyError: a row breaks its declared bound, or that of its user's own level.
+        """
+        first, last = cohort.first_row, cohort.first_row + cohort.n_users
+        given = given_by(
+            self.task,
+            cohort,
+            board,
+            self.requests,
+            present=None if self.present is None else self.present.rows(first, last),
+            scales=None if self.scales_of is None else self.scales_of(cohort.keys),
+        )
+        if not bool(np.all(rows_within_bounds(given, self.requests))):
+            raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
+        return given
 
 
 def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSums:
@@ -76,17 +131,22 @@ def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSum
     if not 0 <= start < stop <= work.stream.n_users:
         raise InputError(f"users {start} to {stop} are no span of a stream of {work.stream.n_users} users")
     _require_headroom(work.requests, stop - start)
-    began, trace, n_ratings, n_learnt_from = process_time(), _Trace(), 0, 0
-    sums, sizes = zero_sums(work.requests), dict[int, int]()
-    for block in blocks_of(work.stream, start, stop, work.block_ratings):
-        trace.update(block)
-        cohort = work.splitting.train(block, item_keys_of(work.stream))
+    began, n_ratings, n_learnt_from = process_time(), 0, 0
+    held = isinstance(work.splitting, Everything)  # what was split before is held, and does not change
+    trace = None if held else _Trace()
+    sums, sizes = work.zeros(), dict[int, int]()
+    totals = sum(r.release.width for r in work.requests if r.source is SumSource.TOTAL)
+    room = ROOM_OF_A_USER + totals // _NUMBERS_PER_RATING
+    for block in blocks_of(work.stream, start, stop, work.block_ratings, room_of_a_user=room):
+        if trace is not None:
+            trace.update(block)
+        cohort = work.learnt_of(block)
         n_ratings += cohort.n_ratings
         n_learnt_from += int(np.count_nonzero(cohort.counts))
         _add_block(work, board, cohort, into=sums, sizes=sizes)
     return SpanSums(
         sums=sums,
-        spans={start: SpanRead(stop=stop, digest=trace.digest())},
+        spans={start: SpanRead(stop=stop, digest=b"" if trace is None else trace.digest())},
         n_ratings=n_ratings,
         n_learnt_from=n_learnt_from,
         sizes=sizes,
@@ -104,31 +164,6 @@ def _require_headroom(requests: Iterable[Request], n_users: int) -> None:
         )
 
 
-def zero_sums(requests: Iterable[Request]) -> dict[str, IntArray]:
-    """Sums over nobody, int64, shape (rows, width) each."""
-    return {r.name: np.zeros((r.release.rows, r.release.width), dtype=np.int64) for r in requests}
-
-
-def require_room(requests: Iterable[Request], n_items: int, most_bytes: int = MOST_BYTES) -> None:
-    """Refuse requests whose sums a worker cannot hold: each holds all of them, whatever its users rated.
-
-    Args:
-        requests: of one round, also as planned before the catalogue was known. Public.
-        n_items: of the catalogue. Public.
-        most_bytes: > 0. Public.
-
-    Raises:
-        InputError: they take more; says what to do.
-    """
-    needed = room_of(requests, n_items)
-    if needed > most_bytes:
-        raise InputError(
-            f"the sums of one round take {needed / 2**30:.3g} GiB in each worker, and streaming allows "
-            f"{most_bytes / 2**30:.3g}: choose a smaller rank, an algorithm that releases no matrix per item, "
-            "fewer items, or run without streaming, where matrices are formed item by item"
-        )
-
-
 def room_of(requests: Iterable[Request], n_items: int) -> int:
     """Bytes that the sums of one round take, also as planned before the catalogue was known. Public."""
     return sum(_bytes_of(request, n_items) for request in requests)
@@ -141,14 +176,18 @@ def _bytes_of(request: Request, n_items: int) -> int:
     return 8 * release.width * (n_items if request.source.per_item else release.rows)
 
 
-def blocks_of(stream: UserStream, start: int, stop: int, most_ratings: int) -> Iterator[Cohort]:
+def blocks_of(
+    stream: UserStream, start: int, stop: int, most_ratings: int, *, room_of_a_user: int = ROOM_OF_A_USER
+) -> Iterator[Cohort]:
     """All ratings of users ``start:stop``, a block of at most so many at a time, or one user's. Private.
+
+    Each user counts as ``room_of_a_user`` ratings more.
 
     Raises:
         InputError: they cannot be read, or the stream contradicts itself.
     """
     counts = stream.counts(start, stop)
-    for first, last in block_bounds(counts, most_ratings):
+    for first, last in block_bounds(counts, most_ratings, room_of_a_user):
         block = stream.read(start + first, start + last)
         expected = counts[first:last]
         if not (block.first_row == start + first and np.array_equal(block.counts, expected)):
@@ -162,15 +201,14 @@ def _add_block(
     work: SpanWork, board: Board, cohort: Cohort, *, into: dict[str, IntArray], sizes: dict[int, int]
 ) -> None:
     """Add what the users of a block give."""
-    first, last = cohort.first_row, cohort.first_row + cohort.n_users
-    present = None if work.present is None else work.present.rows(first, last)
-    scales = None if work.scales_of is None else work.scales_of(cohort.keys)
-    given = given_by(work.task, cohort, board, work.requests, present=present, scales=scales)
-    if not bool(np.all(rows_within_bounds(given, work.requests))):
-        raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
+    given = work.checked(board, cohort)
     sent = factored_bytes(given)
-    _count(sent if present is None else sent[present], sizes)
-    add_sums(FactoredSums.of(asked_rows(given, work.requests), backend=work.backend), work.requests, into)
+    if work.present is not None:
+        sent = sent[work.present.rows(cohort.first_row, cohort.first_row + cohort.n_users)]
+    _count(sent, sizes)
+    summed, first = work.requests if work.summed is None else work.summed, (work.rows or (0, 0))[0]
+    sums = FactoredSums.of(asked_rows(given, work.requests), backend=work.backend)
+    add_sums(sums, summed, into, first=first)
 
 
 def _count(numbers: IntArray, into: dict[int, int]) -> None:
@@ -178,14 +216,62 @@ def _count(numbers: IntArray, into: dict[int, int]) -> None:
         into[int(number)] = into.get(int(number), 0) + int(times)
 
 
-def add_sums(sums: FactoredSums, requests: Iterable[Request], into: Mapping[str, IntArray]) -> None:
-    """Add sums to others in place, formed in blocks of items, so that no second set of them exists."""
+def add_sums(
+    sums: FactoredSums, requests: Iterable[Request], into: Mapping[str, IntArray], *, first: int = 0
+) -> None:
+    """Add sums to others in place, formed in blocks of items, so that no second set of them exists.
+
+    Args:
+        sums: over some users. Secret.
+        requests: of which.
+        into: those that are added to, which begin at row ``first``. Secret.
+        first: number of that row.
+    """
     asked = tuple(requests)
     for rows in sorted({request.release.rows for request in asked}):
         together = [request for request in asked if request.release.rows == rows]
-        for start, stop in item_blocks(together):
-            for name, values in sums.block(together, start, stop).items():
-                into[name][start:stop] += values
+        behind = first + len(into[together[0].name])
+        for block_start, block_stop in item_blocks(together):
+            start, stop = max(first, block_start), min(behind, block_stop)
+            if start < stop:
+                for name, values in sums.block(together, start, stop).items():
+                    into[name][start - first : stop - first] += values
+
+
+def given_by(
+    task: ClientTask,
+    cohort: Cohort,
+    board: Board,
+    requests: tuple[Request, ...],
+    *,
+    present: BoolArray | None = None,
+    scales: FloatArray | None = None,
+) -> Contribution:
+    """The contribution of a cohort in which those who take no part have empty rows.
+
+    Guarantee: each row depends on that user's row, the board, her coin and her level alone.
+    Not guaranteed: the requests' bounds; whoever sums the rows checks them (``rows_within_bounds``).
+
+    Args:
+        task: what is learnt.
+        cohort: the users' ratings. Private.
+        board: public.
+        requests: of this round.
+        present: bool, shape (n_users,): who takes part; None for everybody.
+        scales: personal levels, float64, shape (n_users,); None where the run's guarantee is everybody's.
+
+    Raises:
+        PrivacyError: a row breaks the bound of its user's own level.
+    """
+    if present is not None:
+        cohort = cohort.where(np.repeat(present, cohort.counts))
+    contribution = task.contribute(cohort, board, requests)
+    if present is not None:  # totals and the like, which an empty row may have too
+        contribution = kept_rows(contribution, present)
+    if scales is not None:
+        contribution = scale_contribution(contribution, requests, scales)
+        require_personal_bounds(contribution, requests, scales)
+    return contribution
 
 
 class _Trace:
@@ -226,8 +312,6 @@ __all__ = [
     "merged_spans",
     "require_apart",
     "require_everybody",
-    "require_room",
     "room_of",
     "sums_of_span",
-    "zero_sums",
 ]

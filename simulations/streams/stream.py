@@ -1,12 +1,13 @@
 """What ratings that do not fit into memory look like: rows of users that are read a block at a time.
 
-Ratings that fit into memory, as a stream: for small data, and to see that streaming changes nothing.
+Ratings that are in memory, as a stream.
 """
 
 import hashlib
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,13 +99,16 @@ ROOM_OF_A_USER = 4
 """What a user takes beside her ratings, her vector and her key, in ratings."""
 
 
-def block_bounds(counts: IntArray, most_ratings: int) -> Iterator[tuple[int, int]]:
-    """Cut users into blocks of at most so many ratings, where each user counts as ``ROOM_OF_A_USER`` ratings more;
-    one who alone has more is a block of her own.
+def block_bounds(
+    counts: IntArray, most_ratings: int, room_of_a_user: int = ROOM_OF_A_USER
+) -> Iterator[tuple[int, int]]:
+    """Cut users into blocks of at most so many ratings, where each user counts as some ratings more; one who alone
+    has more is a block of her own.
 
     Args:
         counts: ratings of each user, int64, shape (n_users,). Private.
         most_ratings: >= 1. Public.
+        room_of_a_user: those that each user counts as more. Public.
 
     Yields:
         Bounds (first, one past the last), one block after the other; none is empty.
@@ -113,80 +117,100 @@ def block_bounds(counts: IntArray, most_ratings: int) -> Iterator[tuple[int, int
         InputError: fewer than one rating asked for.
     """
     require_whole("ratings in a block", most_ratings)
-    yield from cut(counts + ROOM_OF_A_USER, most_ratings)
+    yield from cut(counts + room_of_a_user, most_ratings)
+
+
+class Rows(Protocol):
+    """Rows of all users, wherever they lie in memory."""
+
+    def cohort(self) -> Cohort:
+        """All of them, without copying."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class InMemoryStream:
-    """All ratings of a data set; rows in the order of ``Ratings``. It pickles with all of them."""
+class OwnRows:
+    """Rows of this process."""
 
-    ratings: Ratings
+    rows: Cohort
+
+    def cohort(self) -> Cohort:
+        """They."""
+        return self.rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HeldStream:
+    """Rows that are held in memory and do not change, as a stream. It pickles with them, or with where they lie."""
+
+    held: Rows
     """Private."""
-    identity: str = field(init=False)
-    _cohort: Cohort = field(init=False)
+    n_users: int
+    n_items: int
+    name: str = "held ratings"
+    identity: str = "held"
+    rating_range: tuple[float, float] = (-math.inf, math.inf)
+    presence: bool = False
+    items_listed: bool = False
+    titles: tuple[str, ...] | None = None
+    ids: NDArray[np.str_] | None = None
+    """Of the items; None: their numbers, where nothing is held out of what is held, so that ids decide nothing."""
 
-    def __post_init__(self) -> None:
-        """Number the rows once.
+    @staticmethod
+    def of(rows: Cohort) -> "HeldStream":
+        """Of all users' rows."""
+        return HeldStream(held=OwnRows(rows), n_users=rows.n_users, n_items=rows.n_items)
+
+    @classmethod
+    def of_ratings(cls, ratings: Ratings) -> Self:
+        """All ratings of a data set, rows in their order: for small data, and to see that blocks change nothing.
 
         Raises:
             InputError: the data set brings a test part of its own, which a stream has no place for.
         """
-        if self.ratings.test is not None:
+        if ratings.test is not None:
             raise InputError(
-                f"{self.ratings.name} brings a test part of its own, and a stream has none: run it without "
+                f"{ratings.name} brings a test part of its own, and a stream has none: run it without "
                 "run.streamed (--streamed)"
             )
-        cohort = self.ratings.cohort()
-        object.__setattr__(self, "_cohort", cohort)
-        object.__setattr__(self, "identity", _digest(self.ratings, cohort))
-
-    @property
-    def name(self) -> str:
-        """Of the data set."""
-        return self.ratings.name
-
-    @property
-    def n_users(self) -> int:
-        """Number of rows."""
-        return self.ratings.n_users
-
-    @property
-    def rating_range(self) -> tuple[float, float]:
-        """Of the data set."""
-        return self.ratings.rating_range
-
-    @property
-    def presence(self) -> bool:
-        """Of the data set."""
-        return self.ratings.presence
-
-    @property
-    def items_listed(self) -> bool:
-        """Of the data set."""
-        return self.ratings.items_listed
+        cohort = ratings.cohort()
+        return cls(
+            held=OwnRows(cohort),
+            n_users=ratings.n_users,
+            n_items=ratings.n_items,
+            name=ratings.name,
+            identity=_digest(ratings, cohort),
+            rating_range=ratings.rating_range,
+            presence=ratings.presence,
+            items_listed=ratings.items_listed,
+            titles=ratings.titles,
+            ids=ratings.item_ids,
+        )
 
     @property
     def item_ids(self) -> NDArray[np.str_]:
-        """Of the data set."""
-        return self.ratings.item_ids
-
-    @property
-    def titles(self) -> tuple[str, ...] | None:
-        """Of the data set."""
-        return self.ratings.titles
-
-    @property
-    def n_items(self) -> int:
-        """Size of the catalogue."""
-        return self.ratings.n_items
+        """Shape (n_items,). Public."""
+        return self.ids if self.ids is not None else np.array([str(item) for item in range(self.n_items)])
 
     def counts(self, start: int, stop: int) -> IntArray:
         """Ratings of each of these users."""
-        return np.diff(self._cohort.indptr[start : stop + 1])
+        return np.diff(self.held.cohort().indptr[start : stop + 1])
 
     def read(self, start: int, stop: int) -> Cohort:
-        """These users' rows, without copying."""
-        return self._cohort.rows(start, stop)
+        """These users' rows; copied where nobody may write them, since compiled kernels take such arrays for a type
+        of its own.
+        """
+        rows = self.held.cohort().rows(start, stop)
+        if rows.items.flags.writeable and rows.indptr.flags.writeable:
+            return rows
+        return replace(
+            rows,
+            indptr=np.array(rows.indptr),
+            items=np.array(rows.items),
+            ratings=np.array(rows.ratings),
+            user_keys=np.array(rows.keys),
+            features=None if rows.features is None else np.array(rows.features),
+        )
 
 
 def _digest(ratings: Ratings, cohort: Cohort) -> str:

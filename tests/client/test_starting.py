@@ -22,7 +22,7 @@ def seen():
 IMPORTED = f"""{SEEN}
 first = seen()
 import fedboard.cli.main
-import fedboard.simulations.engine.jobs, scipy.special
+import fedboard.simulations.engine.runtime, scipy.special
 print(json.dumps([first, seen()]))
 """
 COMMAND = f"""{SEEN}

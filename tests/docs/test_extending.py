@@ -13,7 +13,7 @@ import pytest
 from tests.house import ROOT, environment_of, extended, touched
 
 PAGE = (ROOT / "docs" / "guide" / "extending.md").read_text(encoding="utf-8")
-SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "command")
+SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "baseline", "command")
 TOYS = ("algorithm", "protocol")
 """The same files are the toys of ``tests/toys.py``, which are simulated, listed and deployed each time."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
@@ -31,7 +31,8 @@ TELLS = {
     "weighting": ("adadpals-logarithmic",),
     "protocol": ("additive-shares", "two servers"),
     "reader": ("3 from 0.5 to 4",),
-    "metric": ("hit-rate@10", "Hit rate@10"),
+    "metric": ('"hit-rate@10": ',),
+    "baseline": ("best_liked.py:BASELINE", "RMSE"),
     "command": ("round 1", "epsilon"),
 }
 """What the commands print."""

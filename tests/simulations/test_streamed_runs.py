@@ -34,9 +34,9 @@ import os, signal, sys
 from pathlib import Path
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.stream import InMemoryStream
+from fedboard.simulations.streams.stream import HeldStream
 
-asked, read = 0, InMemoryStream.read
+asked, read = 0, HeldStream.read
 
 def killing(self, start, stop):
     global asked
@@ -45,7 +45,7 @@ def killing(self, start, stop):
         os.kill(os.getpid(), signal.SIGKILL)
     return read(self, start, stop)
 
-InMemoryStream.read = killing
+HeldStream.read = killing
 simulate(parse_config(eval(sys.argv[1])), Path(sys.argv[2]), report=False)
 """
 

@@ -75,6 +75,7 @@ def test_its_reasons_are_those_of_the_vectors(told: dict[str, Any]) -> None:
         }
 
 
+SCRIPT = """
 const { unpacked } = await import(process.argv[1]);
 const { files, size } = JSON.parse(process.argv[2]);
 const told = [];

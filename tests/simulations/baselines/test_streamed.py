@@ -19,7 +19,7 @@ from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.judging.split_blocks import StreamBlocks
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import streamed_problem
-from fedboard.simulations.streams.stream import InMemoryStream
+from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 RANGE = (1.0, 5.0)
@@ -37,7 +37,7 @@ def problem_in_memory(ratings: Ratings, feedback: Feedback) -> Problem:
 
 def train_of(ratings: Ratings, feedback: Feedback, pool: WorkerPool, block: int = 900) -> TrainRows:
     config = SimulationConfig(feedback=feedback)
-    problem = streamed_problem(InMemoryStream(ratings), config, catalogue_origin="made up")
+    problem = streamed_problem(HeldStream.of_ratings(ratings), config, catalogue_origin="made up")
     source = StreamBlocks(stream=problem.stream, splitting=problem.splitting, block_ratings=block)
     return TrainRows(source, SPANS, pool=pool)
 

@@ -9,17 +9,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.errors import InputError, WorkerDiedError
+from fedboard.common.errors import InputError, PrivacyError, WorkerDiedError
+from fedboard.common.per_user.participation import Attendance, Participation, round_name
+from fedboard.common.per_user.personal import scale_contribution
+from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation
+from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
+from fedboard.common.protocols.trusted.protocol import Trusted, factored_bytes
 from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.round import run_round
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
 
@@ -28,16 +34,18 @@ pytestmark = pytest.mark.slow
 N_USERS = 5000  # more than one block of users
 
 
-def boards(task: AdaDpals, cohort: Cohort, path: Path, *, workers: int, form: str = "factored") -> list[str]:
+def boards(
+    task: AdaDpals, cohort: Cohort, path: Path, *, workers: int, layout: StreamLayout | None = None
+) -> list[str]:
     """Digests of all boards of a run."""
     budget = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     board, found = task.first_board(a_prepared_board(task).catalogue), []
     with (
         Ledger.create(
-            path / f"ledger-{workers}-{form}", budget, plan=task.settings.shared.noise_multipliers
+            path / f"ledger-{workers}-{layout}", budget, plan=task.settings.shared.noise_multipliers
         ) as ledger,
         WorkerPool(workers) as pool,
-        Engine(task, cohort, protocol=Trusted(form=form), pool=pool) as engine,
+        Engine(task, cohort, protocol=Trusted(), pool=pool, layout=layout) as engine,
     ):
         while task.requests(board):
             board = run_round(task, board, runtime=engine, ledger=ledger, noise=SeededNoise(1)).board
@@ -46,7 +54,7 @@ def boards(task: AdaDpals, cohort: Cohort, path: Path, *, workers: int, form: st
 
 
 @pytest.mark.parametrize("feedback", list(Feedback))
-def test_the_boards_are_the_same_for_any_number_of_workers_and_either_wire_form(
+def test_the_boards_are_the_same_for_any_number_of_workers_and_items_at_once(
     tmp_path: Path, feedback: Feedback
 ) -> None:
     cohort = population(n_users=N_USERS)
@@ -54,10 +62,13 @@ def test_the_boards_are_the_same_for_any_number_of_workers_and_either_wire_form(
     task = a_task(feedback=feedback)
 
     found = [boards(task, cohort, tmp_path, workers=workers) for workers in (1, 2, 4)]
-    dense = boards(task, cohort, tmp_path, workers=1, form="dense")
+    in_parts = [
+        boards(task, cohort, tmp_path, workers=workers, layout=StreamLayout(most_bytes=most))
+        for workers, most in ((1, 1), (2, 2000))
+    ]
 
     assert len(found[0]) == 3
-    assert found[0] == found[1] == found[2] == dense
+    assert found[0] == found[1] == found[2] == in_parts[0] == in_parts[1]
 
 
 def test_a_killed_worker_is_noticed_and_named() -> None:
@@ -85,7 +96,7 @@ class KillsAWorkerAfter:
                 os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize(("phase", "booked"), [("clients", 0), ("items", 2)])
+@pytest.mark.parametrize(("phase", "booked"), [("users", 0), ("items", 2)])
 def test_a_worker_killed_in_a_round_leaves_no_board(tmp_path: Path, phase: str, booked: int) -> None:
     task = a_task()
     board, budget = a_prepared_board(task), Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
@@ -122,3 +133,98 @@ def test_shared_boards_are_not_left_behind(tmp_path: Path) -> None:
         assert list(scratch.iterdir())
         engine.close()
     assert not scratch.exists()
+
+
+class LevelsOf:
+    """The levels of a cohort's users, by their keys."""
+
+    def __init__(self, cohort: Cohort, scales: FloatArray) -> None:
+        self.levels = dict(zip(cohort.keys.tolist(), scales.tolist(), strict=True))
+
+    def __call__(self, keys: BitArray) -> FloatArray:
+        return np.array([self.levels[key] for key in keys.tolist()])
+
+
+def attendance_of(participation: Participation, board: Board, seed: int = 0) -> Attendance:
+    return Attendance(participation=participation, name=round_name(board.version), noise=SeededNoise(seed))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("feedback", list(Feedback))
+def test_who_does_not_take_part_adds_nothing_to_any_sum(feedback: Feedback, workers: int) -> None:
+    """Round after round, and personal levels are kept."""
+    cohort = population(n_users=N_USERS)
+    cohort = cohort if feedback is Feedback.EXPLICIT else presence(cohort)
+    task = a_task(feedback=feedback, weights=WeightScheme.UNIFORM, adjacency=Adjacency.REPLACE)
+    scales = np.where(np.arange(N_USERS) % 3 == 0, 0.25, 1.0)
+    boards = [task.first_board(a_prepared_board(task).catalogue), *[a_prepared_board(task)] * 2]
+    with (
+        WorkerPool(workers) as pool,
+        Engine(task, cohort, protocol=Trusted(), pool=pool, scales_of=LevelsOf(cohort, scales)) as engine,
+    ):
+        for seed, board in enumerate(boards):
+            attendance = attendance_of(FixedSizeCohort(1500), board, seed)
+            requests = attendance.mark(task.requests(board))
+            gathered = engine.gather(board, requests, attendance)
+
+            present = FixedSizeCohort(1500).draw(N_USERS, SeededNoise(seed), attendance.name)
+            rows = scale_contribution(task.contribute(cohort, board, requests), requests, scales)
+            expected = whole_sums(FactoredSums.of(kept_rows(rows, present)), requests)
+            found = whole_sums(gathered.sums, requests)
+            for name in expected:
+                np.testing.assert_array_equal(found[name], expected[name])
+            assert gathered.sums.rejected_rows == 0
+            assert gathered.traffic is not None
+            assert gathered.traffic.up["mean"] == factored_bytes(rows)[present].mean()
+
+
+def test_a_round_in_which_nobody_takes_part_is_a_round_of_noise(tmp_path: Path) -> None:
+    task = a_task()
+    board, participation = a_prepared_board(task), PoissonParticipation(1e-12)
+    budget = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    with (
+        Ledger.create(tmp_path / "ledger", budget) as ledger,
+        WorkerPool(1) as pool,
+        Engine(task, population(), protocol=Trusted(), pool=pool) as engine,
+    ):
+        attendance = attendance_of(participation, board)
+        gathered = engine.gather(board, attendance.mark(task.requests(board)), attendance)
+        assert gathered.traffic is None
+        for sums in whole_sums(gathered.sums, task.requests(board)).values():
+            assert not sums.any()
+        result = run_round(
+            task, board, runtime=engine, ledger=ledger, noise=SeededNoise(0), participation=participation
+        )
+        assert np.isfinite(result.board.arrays["item_factors"]).all()
+
+
+def test_the_engine_asks_nobody_when_requests_claim_a_sampling_that_was_not_done() -> None:
+    task = a_task()
+    board = a_prepared_board(task)
+    requests = attendance_of(PoissonParticipation(0.1), board).mark(task.requests(board))
+    with (
+        WorkerPool(1) as pool,
+        Engine(task, population(), protocol=Trusted(), pool=pool) as engine,
+        pytest.raises(PrivacyError, match="nobody was drawn"),
+    ):
+        engine.gather(board, requests)
+
+
+def test_personal_levels_do_not_go_with_sampling() -> None:
+    task = a_task()
+    board = a_prepared_board(task)
+    attendance = attendance_of(PoissonParticipation(0.9), board)
+    requests = attendance.mark(task.requests(board))
+    with (
+        WorkerPool(1) as pool,
+        Engine(
+            task,
+            population(),
+            protocol=Trusted(),
+            pool=pool,
+            scales_of=LevelsOf(population(), np.full(population().n_users, 0.5)),
+        ) as engine,
+        pytest.raises(PrivacyError, match="no personal levels"),
+    ):
+        engine.gather(board, requests, attendance)

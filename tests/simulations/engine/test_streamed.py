@@ -1,4 +1,4 @@
-"""The streamed engine: boards of the one that holds everything, and rounds that go on where they were killed."""
+"""The engine over streams: boards of ratings that are held, and rounds that go on where they were killed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation, round_name
 from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
@@ -21,11 +21,11 @@ from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Ratings
-from fedboard.simulations.engine import Engine, StreamedEngine, StreamLayout, WorkerPool
+from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.participants import personal_scales, scales_by_key
-from fedboard.simulations.streams import InMemoryStream, SpanWork, sums_of_span
+from fedboard.simulations.runs.participants import scales_by_key
+from fedboard.simulations.streams import HeldStream, SpanWork, sums_of_span
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.splitting import splitting_of
 from tests.simulations.streams.conftest import some_ratings
@@ -39,15 +39,15 @@ def ratings() -> Ratings:
     return some_ratings()
 
 
-def engine_of(ratings: Ratings, pool: WorkerPool, run: dict[str, Any], **more: Any) -> StreamedEngine:
-    config, stream = parse_config(run), more.pop("stream", None) or InMemoryStream(ratings)
+def engine_of(ratings: Ratings, pool: WorkerPool, run: dict[str, Any], **more: Any) -> Engine:
+    config, stream = parse_config(run), more.pop("stream", None) or HeldStream.of_ratings(ratings)
     task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
-    return StreamedEngine(
+    return Engine(
         task,
         stream,
         splitting_of(config, stream),
+        protocol=Trusted(),
         pool=pool,
-        backend="numpy",
         scales_of=scales_by_key(config.privacy, task, seed=config.seed),
         **more,
     )
@@ -56,12 +56,12 @@ def engine_of(ratings: Ratings, pool: WorkerPool, run: dict[str, Any], **more: A
 def in_memory(ratings: Ratings, pool: WorkerPool, run: dict[str, Any]) -> Engine:
     config, problem = parse_config(run), problem_of(ratings, parse_config(run))
     task = build_task(config, rating_range=ratings.rating_range, backend="numpy").task
-    scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
-    return Engine(task, problem.train, protocol=Trusted(), pool=pool, scales=scales)
+    scales_of = scales_by_key(config.privacy, task, seed=config.seed)
+    return Engine(task, problem.train, protocol=Trusted(), pool=pool, scales_of=scales_of)
 
 
 def boards_of(
-    engine: Engine | StreamedEngine,
+    engine: Engine,
     ratings: Ratings,
     path: Path,
     *,
@@ -69,7 +69,7 @@ def boards_of(
     adjacency: Adjacency = Adjacency.ADD_REMOVE,
 ) -> list[Board]:
     """All boards of a run, with what each round cost its clients."""
-    task, taking_part = engine._task, participation or FullParticipation()
+    task, taking_part = engine._work.task, participation or FullParticipation()
     budget = Budget(epsilon=5.0, delta=1e-5, adjacency=adjacency)
     board, found = task.first_board(problem_of(ratings, parse_config({})).catalogue), []
     with Ledger.create(path, budget, plan=plan_of(task, taking_part)) as ledger, engine:
@@ -87,7 +87,7 @@ PERSONAL = {**BIAS, "privacy": {"personal": [{"epsilon": 1.0, "share": 0.5}]}}
 
 
 @pytest.mark.slow
-def test_boards_and_traffic_are_those_of_the_engine_for_any_blocks_and_workers(
+def test_boards_and_traffic_are_those_of_held_ratings_for_any_blocks_and_workers(
     ratings: Ratings, tmp_path: Path
 ) -> None:
     with WorkerPool(1) as one, WorkerPool(2) as two:
@@ -133,7 +133,7 @@ class KilledError(Exception):
 class Watched:
     """A stream that says which users were read, and may fail at one of them."""
 
-    stream: InMemoryStream
+    stream: HeldStream
     read_: list[tuple[int, int]]
     fails_at: int | None = None
 
@@ -153,7 +153,7 @@ KEPT = StreamLayout(block_ratings=10**6, span_users=23, checkpoint_users=46)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """One round of a streamed engine, asked once."""
+    """One round over a stream, asked once."""
 
     ratings: Ratings
     path: Path
@@ -172,14 +172,14 @@ class Round:
                 self.run or BIAS,
                 layout=self.layout,
                 partial_sums=PartialSums(self.path),
-                stream=Watched(InMemoryStream(self.ratings), read, fails_at),
+                stream=Watched(HeldStream.of_ratings(self.ratings), read, fails_at),
             )
             with engine:
-                board = engine._task.first_board(streamed_catalogue(self.ratings))
+                board = engine._work.task.first_board(streamed_catalogue(self.ratings))
                 attendance = Attendance(
                     participation=self.participation, name=round_name(0), noise=self.noise
                 )
-                requests = attendance.mark(engine._task.requests(board))
+                requests = attendance.mark(engine._work.task.requests(board))
                 return whole_sums(engine.gather(board, requests, attendance).sums, requests), read
 
 
@@ -286,12 +286,12 @@ def test_ratings_that_change_between_rounds_are_refused(ratings: Ratings) -> Non
     values = ratings.values.copy()
     changing = replace_values(ratings, values)
     with WorkerPool(1) as pool, engine_of(changing, pool, BIAS, layout=SMALL) as engine:
-        board = engine._task.first_board(streamed_catalogue(ratings))
-        engine.gather(board, engine._task.requests(board))
+        board = engine._work.task.first_board(streamed_catalogue(ratings))
+        engine.gather(board, engine._work.task.requests(board))
         values[-1] = 1 if values[-1] != 1 else 2
 
         with pytest.raises(InputError, match="ratings have changed since an earlier round"):
-            engine.gather(board, engine._task.requests(board))
+            engine.gather(board, engine._work.task.requests(board))
 
 
 @pytest.mark.parametrize(("n_users", "said"), [(1, "one user alone"), (0, "leaves no rating")])
@@ -315,14 +315,14 @@ def test_users_and_words_beyond_32_bits_are_like_any_others(ratings: Ratings) ->
     far = 1 << 33
     with WorkerPool(1) as pool:
         near = engine_of(ratings, pool, BIAS)
-        board = near._task.first_board(streamed_catalogue(ratings))
-        requests = near._task.requests(board)
-        splitting, task = near._splitting, near._task
+        board = near._work.task.first_board(streamed_catalogue(ratings))
+        requests = near._work.task.requests(board)
+        splitting, task = near._work.splitting, near._work.task
         near.close()
     rows = PoissonParticipation(0.5).rows(far + 230, SEEDED, "round-1")
     work = SpanWork(
         task=task,
-        stream=Shifted(InMemoryStream(ratings), far),
+        stream=Shifted(HeldStream.of_ratings(ratings), far),
         splitting=splitting,
         requests=requests,
         backend="numpy",
@@ -333,7 +333,7 @@ def test_users_and_words_beyond_32_bits_are_like_any_others(ratings: Ratings) ->
     found = sums_of_span(work, board, far, far + 230)
 
     assert found.n_users == 230
-    at_hand = replace(work, stream=InMemoryStream(ratings), present=AtHand(rows.rows(far, far + 230)))
+    at_hand = replace(work, stream=HeldStream.of_ratings(ratings), present=AtHand(rows.rows(far, far + 230)))
     assert same(dict(found.sums), dict(sums_of_span(at_hand, board, 0, 230).sums))
 
 
@@ -351,7 +351,7 @@ class AtHand:
 class Shifted:
     """A stream whose users have very high numbers."""
 
-    stream: InMemoryStream
+    stream: HeldStream
     by: int
 
     def __getattr__(self, name: str) -> Any:
@@ -368,22 +368,6 @@ class Shifted:
         return replace(self.stream.read(start - self.by, stop - self.by), first_row=start)
 
 
-def test_requests_that_claim_a_sampling_that_was_not_done_are_refused(ratings: Ratings) -> None:
-    with WorkerPool(1) as pool, engine_of(ratings, pool, BIAS) as engine:
-        board = engine._task.first_board(streamed_catalogue(ratings))
-        attendance = Attendance(
-            participation=PoissonParticipation(0.5), name=round_name(0), noise=SeededNoise(0)
-        )
-        with pytest.raises(PrivacyError, match="nobody was drawn"):
-            engine.gather(board, attendance.mark(engine._task.requests(board)))
-
-
-def keys_of(stream: InMemoryStream) -> np.ndarray:
-    from fedboard.simulations.datasets import Kind, id_keys
-
-    return id_keys(stream.item_ids.tolist(), Kind.ITEM)
-
-
 def test_partial_sums_of_another_board_are_deleted(a_round: Round) -> None:
     interrupted(a_round)
     other = replace(a_round, run={**BIAS, "privacy": {"epsilon": 1.0}})
@@ -391,8 +375,3 @@ def test_partial_sums_of_another_board_are_deleted(a_round: Round) -> None:
     _, read = other.asked()
 
     assert min(start for start, _ in read) == 0
-
-
-def test_sums_that_do_not_fit_are_refused_before_anything_is_asked(ratings: Ratings) -> None:
-    with WorkerPool(1) as pool, pytest.raises(InputError, match="streaming allows"):
-        engine_of(ratings, pool, {"algorithm": "adadpals"}, layout=StreamLayout(most_bytes=10_000))

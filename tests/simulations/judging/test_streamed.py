@@ -19,7 +19,7 @@ from fedboard.simulations.judging.references import fit_reference
 from fedboard.simulations.judging.split_blocks import drawn
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
-from fedboard.simulations.streams.stream import InMemoryStream
+from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 CLOSE = 1e-12
@@ -51,7 +51,7 @@ def model_of(ratings: Ratings, feedback: Feedback) -> tuple[Problem, Predictor]:
 
 
 def stream_of(ratings: Ratings, feedback: Feedback) -> StreamedProblem:
-    return streamed_problem(InMemoryStream(ratings), config_of(feedback), catalogue_origin="made up")
+    return streamed_problem(HeldStream.of_ratings(ratings), config_of(feedback), catalogue_origin="made up")
 
 
 def require_close(found: Any, expected: Any) -> None:

@@ -20,7 +20,7 @@ from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import run_reference
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
-from fedboard.simulations.streams.stream import InMemoryStream
+from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 EXPLICIT = SimulationConfig(
@@ -41,7 +41,7 @@ def no_counts_of_others() -> Iterator[None]:
 
 
 def stream_of(ratings: Ratings, config: SimulationConfig = EXPLICIT) -> StreamedProblem:
-    return streamed_problem(InMemoryStream(ratings), config, catalogue_origin="made up")
+    return streamed_problem(HeldStream.of_ratings(ratings), config, catalogue_origin="made up")
 
 
 def comparison(problem: Problem | StreamedProblem, folder: Path) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import RunConfig, parse_config
 from fedboard.simulations.sessions.choice import chosen_card, chosen_class, sums_left
-from fedboard.simulations.sessions.setup import assumptions_of_protocol, recipe_of
+from fedboard.simulations.sessions.runtime import assumptions_of_protocol, recipe_of
 
 HERE = "tests.simulations.sessions.own_protocol"
 

@@ -7,7 +7,7 @@ from fedboard.simulations.config import DataConfig
 from fedboard.simulations.datasets.synthetic.people import PeopleConfig, PeopleStream, open_people
 from fedboard.simulations.problem import load_data
 from fedboard.simulations.streams.spans import blocks_of
-from fedboard.simulations.streams.stream import InMemoryStream, UserStream
+from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 SOURCE = "synthetic:users=200,items=60,mean=8"
 
@@ -15,7 +15,7 @@ SOURCE = "synthetic:users=200,items=60,mean=8"
 @pytest.mark.parametrize("most", [1, 50, 10_000])
 def test_blocks_are_those_of_the_same_people_in_memory(most: int) -> None:
     people: UserStream = open_people(SOURCE)
-    memory = InMemoryStream(load_data(DataConfig(source=SOURCE)))
+    memory = HeldStream.of_ratings(load_data(DataConfig(source=SOURCE)))
 
     for made, held in zip(blocks_of(people, 30, 170, most), blocks_of(memory, 30, 170, most), strict=True):
         for array in ("indptr", "items", "ratings", "keys"):

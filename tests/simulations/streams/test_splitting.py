@@ -11,7 +11,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets import Kind, Ratings, Triples, id_keys
 from fedboard.simulations.problem import problem_of
-from fedboard.simulations.streams import InMemoryStream
+from fedboard.simulations.streams import HeldStream
 from fedboard.simulations.streams.problem import streamed_problem
 from fedboard.simulations.streams.splitting import splitting_of
 
@@ -21,7 +21,7 @@ EXPLICIT = {"split": {"validation": 0.2, "test": 0.15, "seed": 3}}
 FOLDED = {"split": {"folds": 4, "fold": 2}}
 
 
-def keys_of(stream: InMemoryStream) -> np.ndarray:
+def keys_of(stream: HeldStream) -> np.ndarray:
     return id_keys(stream.item_ids.tolist(), Kind.ITEM)
 
 
@@ -37,7 +37,7 @@ def triples_of(triples: Triples, first_row: int = 0) -> set[tuple[int, int, floa
 
 @pytest.mark.parametrize("settings", [EXPLICIT, FOLDED])
 def test_blocks_of_a_rating_split_are_the_split(ratings: Ratings, settings: dict[str, object]) -> None:
-    config, stream = parse_config(settings), InMemoryStream(ratings)
+    config, stream = parse_config(settings), HeldStream.of_ratings(ratings)
     splitting, whole = splitting_of(config, stream), problem_of(ratings, config).split
 
     blocks = [stream.read(start, stop) for start, stop in pairwise(CUTS)]
@@ -58,7 +58,7 @@ def test_blocks_of_a_rating_split_are_the_split(ratings: Ratings, settings: dict
 
 
 def test_blocks_of_a_user_split_are_the_split(ratings: Ratings) -> None:
-    config, stream = parse_config(IMPLICIT), InMemoryStream(ratings)
+    config, stream = parse_config(IMPLICIT), HeldStream.of_ratings(ratings)
     splitting, whole = splitting_of(config, stream), problem_of(ratings, config).split
 
     blocks = [stream.read(start, stop) for start, stop in pairwise(CUTS)]
@@ -80,7 +80,7 @@ def test_blocks_of_a_user_split_are_the_split(ratings: Ratings) -> None:
 @pytest.mark.parametrize("split", [{"leave_last": 1}, {"test_from": "2005-12-01"}])
 def test_a_split_by_time_is_refused_in_a_sentence(ratings: Ratings, split: dict[str, object]) -> None:
     with pytest.raises(InputError, match="streamed ratings are split by coins"):
-        splitting_of(parse_config({"split": split}), InMemoryStream(ratings))
+        splitting_of(parse_config({"split": split}), HeldStream.of_ratings(ratings))
 
 
 def test_a_data_set_with_a_test_part_of_its_own_is_no_stream(ratings: Ratings) -> None:
@@ -88,14 +88,16 @@ def test_a_data_set_with_a_test_part_of_its_own_is_no_stream(ratings: Ratings) -
     fields = ("users", "items", "values", "user_ids", "item_ids", "titles", "rating_range", "name")
 
     with pytest.raises(InputError, match="brings a test part of its own"):
-        InMemoryStream(Ratings(**{name: getattr(ratings, name) for name in fields}, test=test))
+        HeldStream.of_ratings(Ratings(**{name: getattr(ratings, name) for name in fields}, test=test))
 
 
 def test_a_streamed_problem_says_what_the_other_says(ratings: Ratings) -> None:
     config = SimulationConfig()
 
     problem = problem_of(ratings, config)
-    streamed = streamed_problem(InMemoryStream(ratings), config, catalogue_origin=problem.catalogue_origin)
+    streamed = streamed_problem(
+        HeldStream.of_ratings(ratings), config, catalogue_origin=problem.catalogue_origin
+    )
 
     assert streamed.statement == problem.statement
     assert streamed.catalogue == problem.catalogue
@@ -108,5 +110,5 @@ def test_the_identity_is_of_every_rating(ratings: Ratings) -> None:
     values[17] = 6 - values[17] if values[17] != 3 else 1
     other = Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
 
-    assert InMemoryStream(ratings).identity == InMemoryStream(ratings).identity
-    assert InMemoryStream(ratings).identity != InMemoryStream(other).identity
+    assert HeldStream.of_ratings(ratings).identity == HeldStream.of_ratings(ratings).identity
+    assert HeldStream.of_ratings(ratings).identity != HeldStream.of_ratings(other).identity

@@ -21,13 +21,14 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.participation import Attendance, FullParticipation, round_name
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.server.runtime import Traffic
 from fedboard.simulations.config import SimulationConfig, parse_config
+from fedboard.simulations.engine import StreamLayout
 from fedboard.simulations.engine.on_ray import runtime as runtime_module
 from fedboard.simulations.engine.on_ray.cluster import Cluster
-from fedboard.simulations.engine.on_ray.jobs import span_parts
 from fedboard.simulations.engine.on_ray.pool import RayPool
-from fedboard.simulations.engine.on_ray.runtime import OnRay
+from fedboard.simulations.engine.on_ray.runtime import OnRay, span_on_worker
 from fedboard.simulations.engine.on_ray.secrecy import require_encrypted
 from fedboard.simulations.runs.calibrated import build_any, load_any
 from fedboard.simulations.simulate import Silent, simulate
@@ -56,7 +57,6 @@ def nodes() -> Iterator[Nodes]:
 @pytest.fixture(autouse=True)
 def many_spans(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_module, "_FEWEST_USERS", 20)
-    monkeypatch.setattr(runtime_module, "_FEWEST_NUMBERS", 20)
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
@@ -71,7 +71,7 @@ def marked(marks: str, *given: Any, deadly: bool = True) -> tuple[Any, ...]:
     """A span, by a worker that says where its code is from; the first one that takes the third span dies of it."""
     import fedboard
 
-    start = given[5]
+    start = given[4]
     if deadly and start == 40:
         try:
             os.close(os.open(f"{marks}/died", os.O_CREAT | os.O_EXCL))
@@ -80,7 +80,7 @@ def marked(marks: str, *given: Any, deadly: bool = True) -> tuple[Any, ...]:
         else:
             os.kill(os.getpid(), signal.SIGKILL)
     Path(f"{marks}/{os.getpid()}").write_text(f"{fedboard.common.__file__}\n{os.getppid()}")
-    return span_parts(*given)
+    return span_on_worker(*given)
 
 
 def marking(monkeypatch: pytest.MonkeyPatch, marks: Path, **settings: bool) -> None:
@@ -93,7 +93,7 @@ def marking(monkeypatch: pytest.MonkeyPatch, marks: Path, **settings: bool) -> N
     def span(*given: Any) -> tuple[Any, ...]:
         return marked(str(marks), *given, **settings)
 
-    monkeypatch.setattr(runtime_module, "span_parts", span)
+    monkeypatch.setattr(runtime_module, "span_on_worker", span)
 
 
 class InterruptedInTheMiddle(Silent):
@@ -165,7 +165,7 @@ def people_run() -> SimulationConfig:
     )
 
 
-def require_streamed_sums(cluster: Cluster) -> None:
+def require_streamed_sums(pool: RayPool) -> None:
     """Sums over a stream that workers open for themselves are those of this process."""
     config = people_run()
     problem = load_any(config)
@@ -183,7 +183,12 @@ def require_streamed_sums(cluster: Cluster) -> None:
     )
     told: list[tuple[str, int, int]] = []
 
-    found = OnRay(cluster, work, on_progress=lambda *at: told.append(at)).gather(board, asked, attendance())
+    given = (task, problem.stream, problem.splitting)
+    layout = StreamLayout(block_ratings=100)
+    with OnRay(
+        *given, protocol=Trusted(), pool=pool, layout=layout, on_progress=lambda *at: told.append(at)
+    ) as clients:
+        found = clients.gather(board, asked, attendance())
 
     here = sums_of_span(replace(work, present=attendance().rows(300)), board, 0, 300)
     for name, sums in whole_sums(found.sums, asked).items():
@@ -193,7 +198,7 @@ def require_streamed_sums(cluster: Cluster) -> None:
     assert len(told) == 15
 
 
-def require_somebody_to_learn_from(cluster: Cluster) -> None:
+def require_somebody_to_learn_from(pool: RayPool) -> None:
     """As on the engine: seeded noise spends nothing on one user, and says so."""
     run = people_run()
     alone = msgspec.structs.replace(run.data, source="synthetic:users=1,items=40,mean=6")
@@ -203,12 +208,13 @@ def require_somebody_to_learn_from(cluster: Cluster) -> None:
     task = build_any(config, problem, backend="numpy")
     board = task.first_board(problem.catalogue)
     attendance = Attendance(participation=FullParticipation(), name=round_name(0), noise=SeededNoise(0))
-    work = SpanWork(
-        task=task, stream=problem.stream, splitting=problem.splitting, requests=(), backend="numpy"
-    )
+    given = (task, problem.stream, problem.splitting)
 
-    with pytest.raises(InputError, match="one user alone has ratings to learn from"):
-        OnRay(cluster, work).gather(board, task.requests(board), attendance)
+    with (
+        OnRay(*given, protocol=Trusted(), pool=pool) as clients,
+        pytest.raises(InputError, match="one user alone has ratings to learn from"),
+    ):
+        clients.gather(board, task.requests(board), attendance)
 
 
 def refuse(error: str) -> None:
@@ -230,8 +236,8 @@ def test_a_cluster_is_a_pool_and_sums_streams(nodes: Nodes) -> None:
         (numbers,) = pool.run([partial(some_numbers, np.zeros(100_000, dtype=np.int64))])
         numbers += 1  # whoever merges may add in place
         assert numbers.sum() == 200_000
-        require_streamed_sums(cluster)
-        require_somebody_to_learn_from(cluster)
+        require_streamed_sums(pool)
+        require_somebody_to_learn_from(pool)
         with pytest.raises(PrivacyError, match=r"^a row is too long$"):
             pool.run([partial(refuse, "privacy")])
         with pytest.raises(InputError, match="lacks the Python package numba"):
