@@ -26,9 +26,9 @@ from fedboard.cli.guarantee.account import account
 from fedboard.cli.guarantee.ask import ask
 from fedboard.cli.guarantee.certificate import certificate
 from fedboard.cli.guarantee.ledger import ledger
-from fedboard.cli.research.auditing.audit import audit
+from fedboard.cli.research.audit import audit
 from fedboard.cli.research.data import data
-from fedboard.cli.research.demo.demo import demo
+from fedboard.cli.research.demo import demo
 from fedboard.cli.research.flower import flower
 from fedboard.cli.research.live import live
 from fedboard.cli.research.protocols import protocols

@@ -37,7 +37,7 @@ from fedboard.simulations.tuning.private.choice import (
     write_chosen,
 )
 from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, require_runnable, settings_of, told_of
-from fedboard.simulations.tuning.software import source_digest
+from fedboard.simulations.tuning.trials import source_digest
 
 RECORD = "tune.json"
 LEDGER = "ledger.sqlite"
