@@ -159,14 +159,8 @@ class Opened:
         at, within = self._place[number]
         group, path = self.manifest.shards[at].groups[within], self.folder / self.manifest.shards[at].file
         columns = _KINDS[kind] if group.without_ratings or kind != "counts" else (USER,)
-        try:
-            with readable(StoredFile(path=path)):
-                table = self._file(at).read_row_group(within, columns=list(columns), use_threads=False)
-        except OSError as error:
-            reason = error.strerror or " ".join(str(error).split())
-            raise InputError(
-                f"{path} cannot be read ({reason}); bring it back or write the shards again."
-            ) from error
+        with readable(StoredFile(path=path)):
+            table = self._file(at).read_row_group(within, columns=list(columns), use_threads=False)
         users = table.column(USER).to_numpy()
         starts = np.append(0, np.flatnonzero(users[1:] != users[:-1]) + 1)
         if users.size == 0 or users[0] != self._first_user[number] or starts.size != group.users:
@@ -189,6 +183,17 @@ class Opened:
             ],
             times=_of(table, TIME, filled, np.dtype(np.int64), wanted=kind == "times"),
         )
+
+    def files(self) -> list[Path]:
+        """The shards; each is the one that the manifest tells of.
+
+        Raises:
+            InputError: one is not, or cannot be read.
+        """
+        for at, shard in enumerate(self.manifest.shards):
+            with readable(StoredFile(path=self.folder / shard.file)):
+                self._require_same(self.folder / shard.file, shard, at)
+        return [self.folder / shard.file for shard in self.manifest.shards]
 
     def _file(self, at: int) -> Any:
         """The shard, opened, and its digest seen to once in this process."""
@@ -305,6 +310,14 @@ class ShardedRatings:
     def titles(self) -> tuple[str, ...] | None:
         """One for each item, where there are any. Public."""
         return self._opened.catalogue[1]
+
+    def files(self) -> list[Path]:
+        """The shards, in the order of their users: Parquet files with the columns of ``schema_of``. Private.
+
+        Raises:
+            InputError: one is damaged, or another one than the manifest tells of.
+        """
+        return self._opened.files()
 
     def counts(self, start: int, stop: int) -> IntArray:
         """Ratings of each of users ``start:stop``, int64, shape (stop - start,). Private.
