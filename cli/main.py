@@ -34,7 +34,7 @@ from fedboard.cli.research.live import live
 from fedboard.cli.research.protocols import protocols
 from fedboard.cli.research.simulate import simulate
 from fedboard.cli.research.sweep import sweep
-from fedboard.cli.research.tuning.tune import tune
+from fedboard.cli.research.tune import tune
 from fedboard.cli.style.colours import colour_wanted
 from fedboard.cli.style.documents import begin
 from fedboard.cli.style.groups import Commands
