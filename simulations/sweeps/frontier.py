@@ -34,7 +34,7 @@ def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | No
     Args:
         results: of all runs; at least one.
         out_dir: made if it is not there.
-        metric: the metric that is drawn, all are in the tables; None takes test RMSE, else Recall@20, else the first.
+        metric: the one that is drawn, all are in the tables; None: test RMSE, else Recall@20, else the first.
 
     Returns:
         Paths of the three files.

@@ -70,9 +70,7 @@ def _headerless(file: StoredFile, asked: Asked, delimiter: str) -> TextLayout:
         delimiter=delimiter,
         columns=_COLUMNS,
         mapping=ColumnMapping(time="time" if asked.times else None),
-        header=False,
         whole_number_ids=True,
-        quoted=False,
     )
 
 
@@ -200,9 +198,6 @@ def _ordered(file: StoredFile, asked: Asked, columns: tuple[str, ...]) -> TextLa
         delimiter=",",
         columns=columns,
         mapping=ColumnMapping(time=_TIME),
-        header=False,
-        whole_number_ids=False,
-        quoted=False,
     )
 
 
@@ -215,7 +210,6 @@ def _of_2023(file: StoredFile, asked: Asked) -> TextLayout:
         columns=tuple(names),
         mapping=_OF_2023,
         header=True,
-        whole_number_ids=False,
         quoted=True,
         times_per_second=1000,
     )
@@ -249,7 +243,7 @@ AMAZON = (
 
 # Plays.
 
-_TABS = partial(TextLayout, delimiter="\t", header=False, whole_number_ids=False, quoted=False)
+_TABS = partial(TextLayout, delimiter="\t")
 _MSD = _TABS(columns=("user", "song", "plays"), mapping=ColumnMapping(item="song", rating="plays"))
 _LASTFM = _TABS(
     columns=("user", "mbid", "artist", "plays"),
@@ -313,8 +307,6 @@ def _atomic(file: StoredFile, asked: Asked) -> TextLayout:
         columns=tuple(names),
         mapping=wanted,
         header=True,
-        whole_number_ids=False,
-        quoted=False,
         any_times=True,
     )
 
@@ -379,7 +371,6 @@ def _any(file: StoredFile, asked: Asked, delimiter: str) -> TextLayout:
         columns=tuple(header(file, found)),
         mapping=asked.mapping,
         header=True,
-        whole_number_ids=False,
         quoted=True,
         any_times=True,
     )
