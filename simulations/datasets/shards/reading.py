@@ -17,7 +17,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.files import stamp_of
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.rules import check_values
 from fedboard.simulations.datasets.shards.manifest import (
     ITEM,
     KEY,
@@ -174,7 +174,7 @@ class Opened:
         counts = np.diff(np.append(starts, table.num_rows))
         if filled is not None:
             counts = np.add.reduceat(filled, starts, dtype=np.int64)
-        return UserRows(
+        rows = UserRows(
             indptr=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]),
             items=_of(table, ITEM, filled, np.dtype(np.int32), wanted=kind == "ratings"),
             values=_of(table, VALUE, filled, np.dtype(np.float32), wanted=kind == "ratings"),
@@ -183,6 +183,23 @@ class Opened:
             ],
             times=_of(table, TIME, filled, np.dtype(np.int64), wanted=kind == "times"),
         )
+        if kind == "ratings":
+            self._require_entries(rows, f"{path}, row group {within}")
+        return rows
+
+    def _require_entries(self, rows: UserRows, where: str) -> None:
+        """See that a user has rated an item once, of the catalogue and on the scale: bounds rest on it."""
+        ascending = rows.items[1:] > rows.items[:-1]
+        begins = rows.indptr[1:-1]
+        ascending[begins[(begins > 0) & (begins < rows.items.size)] - 1] = True
+        if not ascending.all():
+            raise InputError(f"{where}: the items of a user must ascend, each once; write the shards again.")
+        if rows.items.size and not (rows.items.min() >= 0 and rows.items.max() < self.manifest.items.count):
+            last = self.manifest.items.count - 1
+            raise InputError(
+                f"{where}: an item number is none of the catalogue, 0 to {last}; write the shards again."
+            )
+        check_values(rows.values, self.manifest.rating_range, lambda row: f"{where}, rating {row + 1}")
 
     def files(self) -> list[Path]:
         """The shards; each is the one that the manifest tells of.
@@ -371,33 +388,3 @@ class ShardedRatings:
             raise InputError(
                 f"{self.folder}: users {start}:{stop} were asked for, and there are 0:{self.n_users}."
             )
-
-
-def load_shards(path: str | Path, *, times: bool = False) -> Ratings:
-    """All ratings of a sharded data set.
-
-    Users are numbered and have the keys that they have in the stream; their ids are not in the shards.
-
-    Args:
-        path: of the folder.
-        times: whether to read when they were given.
-
-    Raises:
-        InputError: it cannot be read, or does not say when.
-    """
-    shards = open_shards(path)
-    everybody = shards.read(0, shards.n_users)
-    return Ratings(
-        users=everybody.user_of_entry(),
-        items=everybody.items,
-        values=everybody.ratings,
-        user_ids=np.arange(shards.n_users, dtype=np.int64),
-        item_ids=shards.item_ids,
-        titles=shards.titles,
-        rating_range=shards.rating_range,
-        name=shards.name,
-        items_listed=shards.items_listed,
-        presence=shards.presence,
-        times=shards.times(0, shards.n_users) if times else None,
-        keys=everybody.user_keys,
-    )
