@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.tasks.shared.ratings_config import checked_options
 from fedboard.simulations.datasets import ColumnMapping, Ratings, find_data
 from fedboard.simulations.datasets import load_ratings as load_file
-from fedboard.simulations.datasets.in_memory import ratings_of_columns, ratings_of_table
+from fedboard.simulations.datasets.loading import ratings_of_columns, ratings_of_table
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ if __name__ == "__main__":  # `research` is found beside the installed package
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.failures import guarded
-from fedboard.cli.research.auditing.progress import stepping
+from fedboard.cli.research.audit import stepping
 from fedboard.cli.research.configuration import configure, listed, table_options
 from fedboard.cli.style.documents import STDOUT, begin, file_document, json_or_file
 from fedboard.cli.text import aligned

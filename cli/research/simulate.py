@@ -13,10 +13,9 @@ from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.live_page import LIVE
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import POPULATION, configure, data_options, model_options
-from fedboard.cli.research.run_folder import run_place
 from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import folded
-from fedboard.common.errors import StorageError
+from fedboard.common.errors import InputError, StorageError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
@@ -25,6 +24,32 @@ if TYPE_CHECKING:
     from fedboard.simulations.problem import Problem
     from fedboard.simulations.runs.trainer import Listener
     from fedboard.simulations.simulate import RunResult
+
+
+def run_place(out: Path | None, name: str | None, *, default: str, resume: bool) -> Path:
+    """The directory of a run.
+
+    Args:
+        out: as given by ``--out``.
+        name: as given by ``--name``: a directory in ``runs``.
+        default: name of a new run that was given neither.
+        resume: whether the run is there already.
+
+    Raises:
+        InputError: both are given, or neither for a run to resume.
+    """
+    from fedboard.simulations.runs.folders import RUNS, fresh
+
+    if out is not None and name is not None:
+        raise InputError("give --out DIR or --name NAME (which is runs/NAME), not both")
+    if out is not None:
+        return out
+    if name is not None:
+        return RUNS / name
+    if resume:
+        raise InputError("--resume needs the run: give --out DIR or --name NAME")
+    return fresh(RUNS / default)
+
 
 _EXAMPLES = """\b
 Examples:

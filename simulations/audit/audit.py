@@ -23,9 +23,8 @@ from fedboard.simulations.audit.attacks.noise_check import (
 )
 from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases, small_releases
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.measures.bounds import Line
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.measures.statistics import Line
+from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
 CONFIDENCE = 0.95

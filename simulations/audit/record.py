@@ -8,8 +8,8 @@ from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.audit.attacks.board_games import QUESTIONS, BoardGame
 from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import AuditResult, Plan
-from fedboard.simulations.audit.findings import AuditFinding
-from fedboard.simulations.audit.measures.bounds import Line
+from fedboard.simulations.audit.measures.statistics import Line
+from fedboard.simulations.audit.subject import AuditFinding
 
 
 def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict[str, Any]:

@@ -1,13 +1,17 @@
-"""What is audited: the real parts of a run, by whatever algorithm; a control swaps one of them for a broken one."""
+"""What is audited: the real parts of a run, by whatever algorithm; a control swaps one of them for a broken one.
+
+What an audit finds: one line a check.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from functools import partial
 from typing import Protocol, TypeAlias
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution import Request
-from fedboard.common.errors import InputError
+from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
@@ -25,6 +29,42 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.kernel_choice import backend_of
+
+
+class Part(StrEnum):
+    """The parts of an audit that can find a violation."""
+
+    FILE = "file"
+    """What one user of the file changes before the first release, and what its releases show of her."""
+    COURSE = "course"
+    """Whether what happens, and when, depends on who is there."""
+    NOISE = "noise"
+    """The noise that is drawn against the noise that is booked."""
+    SENSITIVITY = "sensitivity"
+    """What one client can change against the bound that is booked."""
+    CANARIES = "canaries"
+    """What an adversary learns about planted users against the epsilon that is claimed."""
+    BOARD = "board"
+    """What an adversary learns from the final board alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditFinding:
+    """One check and how it ended."""
+
+    part: Part
+    check: str
+    passed: bool
+    detail: str
+
+
+def broken_check(error: FedboardError) -> AuditFinding:
+    """A check of the run itself that failed in the course of an audit."""
+    check = "the run keeps the bounds that it checks itself"
+    return AuditFinding(
+        part=Part.SENSITIVITY, check=check, passed=False, detail=f"{error}; the audit ended there"
+    )
+
 
 NoiseFactory: TypeAlias = Callable[[int], NoiseSource]
 """The noise source of the run with this seed."""

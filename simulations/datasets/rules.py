@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
@@ -87,29 +86,3 @@ def first_repeated_row(users: IndexArray, items: IndexArray, order: IntArray) ->
     if not repeated.any():
         return None
     return int(order[1:][repeated].min())
-
-
-def latest_of_repeated(
-    users: IndexArray, items: IndexArray, times: NDArray[np.int64] | None, values: NDArray[np.float32]
-) -> NDArray[np.bool_]:
-    """Which rows to keep so that each (user, item) pair has one: the latest, of several at one time the largest.
-
-    Which it is, depends on the rows of that user alone, and not on their order.
-
-    Args:
-        users: int32, shape (n_rows,), sorted with ``items``.
-        items: int32, shape (n_rows,).
-        times: int64, shape (n_rows,); None: all at one time.
-        values: float32, shape (n_rows,).
-
-    Returns:
-        Boolean, shape (n_rows,).
-    """
-    same = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
-    kept: NDArray[np.bool_] = ~(np.append(same, False) | np.append(False, same))
-    rows = np.flatnonzero(~kept)
-    when = () if times is None else (times[rows],)
-    ranked = rows[np.lexsort((values[rows], *when, items[rows], users[rows]))]
-    last = np.append((np.diff(users[ranked]) != 0) | (np.diff(items[ranked]) != 0), True)[: ranked.size]
-    kept[ranked[last]] = True
-    return kept

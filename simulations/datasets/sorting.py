@@ -16,7 +16,7 @@ from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import printable
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.rules import id_order, latest_of_repeated
+from fedboard.simulations.datasets.rules import id_order
 from fedboard.simulations.datasets.workbench import Workbench, first_line_of, quoted
 
 
@@ -305,9 +305,12 @@ class SortedRows:
             InputError: a pair occurs twice that must not.
         """
         times, rest = ", given" if self.timed else "", None
+        order = "read.rowid"
+        if self._rows.repeats:
+            order = "given, rating" if self.timed else "rating"
         sql = (
             f"SELECT users.number AS u, items.number AS i, rating{times} FROM {self._read} AS read "
-            "JOIN users ON read.user_id = users.id JOIN items ON read.item_id = items.id ORDER BY u, i, read.rowid"
+            f"JOIN users ON read.user_id = users.id JOIN items ON read.item_id = items.id ORDER BY u, i, {order}"
         )
         for batch in self._bench.arrow(sql):
             columns = [np.asarray(column) for column in batch.columns]
@@ -329,7 +332,7 @@ class SortedRows:
         if same.any():
             if not self._rows.repeats:
                 self._refuse_repeated()
-            kept = latest_of_repeated(users, items, times[0] if times else None, values)
+            kept = np.append(~same, True)  # they stand by time, then by value
             users, items, values, *times = (column[kept] for column in columns)
         first, stop = int(users[0]), int(users[-1]) + 1
         return SortedUsers(

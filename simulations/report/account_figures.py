@@ -103,7 +103,7 @@ def write_account_figure(
         reading=f"Epsilon at delta {setting(delta)}: {told}.",
         held_out=False,
         x=Scale(label="delta (logarithmic)", base=10.0, text=setting),
-        y=Scale(label="epsilon", base=10.0 if apart else None, zero=not apart, text=number),
+        y=Scale(label="epsilon", base=10.0, text=number) if apart else Scale(label="epsilon", zero=True),
     )
     page = render(
         "fedboard.simulations.report:charts.html",

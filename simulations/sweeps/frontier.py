@@ -22,69 +22,51 @@ from fedboard.simulations.sweeps.frontier_data import (
     metric_names,
     metric_rows,
     primary_metric,
-    read_results,
     slice_rows,
     sliced_metric,
     summarise,
 )
 
 
-def frontier_table(results: Sequence[dict[str, Any]], *, metric: str | None = None) -> str:
-    """Markdown table: a row per algorithm, a column per epsilon, mean ± standard deviation over the seeds.
-
-    Args:
-        results: one object per run: ``algorithm``, ``epsilon`` (None: trained without privacy), ``delta``,
-            ``seed``, ``metrics`` {name: value}, ``sliced`` {name: [value per bucket]}.
-        metric: which metric; None takes test RMSE, else Recall@20, else the first there is.
-
-    Returns:
-        Caption and table; the best private value of each column carries an asterisk.
-
-    Raises:
-        InputError: no results, or none with the metric.
-    """
-    read = read_results(results)
-    chosen = metric or primary_metric(read)
-    return f"{caption(read, chosen)}\n\n{markdown(metric_rows(read, chosen))}\n"
-
-
-def write_frontier(
-    results: Sequence[dict[str, Any]], out_dir: Path, *, metric: str | None = None
-) -> list[Path]:
+def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | None = None) -> list[Path]:
     """Write frontier.md, frontier.json and frontier.html.
 
     Args:
-        results: as in ``frontier_table``.
+        results: of all runs; at least one.
         out_dir: made if it is not there.
-        metric: the metric that is drawn; all are in the tables.
+        metric: the one that is drawn, all are in the tables; None: test RMSE, else Recall@20, else the first.
 
     Returns:
         Paths of the three files.
 
     Raises:
-        InputError: no results, or none with the metric.
+        InputError: none has the metric.
     """
-    read = read_results(results)
-    chosen = metric or primary_metric(read)
-    tables = _tables(read, chosen)
+    chosen = metric or primary_metric(results)
+    tables = _tables(results, chosen)
     page = render(
         "fedboard.simulations.report:charts.html",
         live=False,
         command="fedboard sweep",
         title="Privacy-utility frontier",
-        told=f"{len(read)} runs.",
+        told=f"{len(results)} runs.",
         held_out=True,
-        charts=_charts(read, chosen),
+        charts=_charts(results, chosen),
         tables=tables,
         note="* best with a guarantee at this epsilon.",
     )
     summary = [
-        {"metric": name} | asdict(entry) for name in metric_names(read) for entry in summarise(read, name)
+        {"metric": name} | asdict(entry)
+        for name in metric_names(results)
+        for entry in summarise(results, name)
     ]
     parts = "\n".join(f"{label}\n\n{markdown(table)}\n" for label, table in tables)
     texts = {
         "frontier.md": f"# Privacy-utility frontier\n\n{parts}\n\\* best with a guarantee at this epsilon\n",
-        "frontier.json": json.dumps({"results": list(results), "summary": summary}, indent=2) + "\n",
+        "frontier.json": json.dumps(
+            {"results": [asdict(one) for one in results], "summary": summary}, indent=2
+        )
+        + "\n",
         "frontier.html": page,
     }
     out_dir.mkdir(parents=True, exist_ok=True)

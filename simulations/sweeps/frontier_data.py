@@ -2,11 +2,9 @@
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from fedboard.common.errors import InputError
-from fedboard.common.reports.json_values import number_or_none, numbers, numeric_entries, object_or_empty
 from fedboard.common.reports.table import Table
 from fedboard.common.reports.wording import fixed, setting
 from fedboard.simulations.drawing.wording import direction, lower_is_better, metric_label, reading_order
@@ -23,11 +21,11 @@ class Result:
     epsilon: float | None
     """None for a model trained without privacy."""
     delta: float | None
-    seed: str
-    fold: str
-    """Empty where there are none."""
+    seed: int
+    fold: int | None = None
+    """None where there are none."""
     metrics: dict[str, float]
-    sliced: dict[str, list[float | None]]
+    sliced: dict[str, list[float | None]] = field(default_factory=dict)
     """Metric name -> value per popularity bucket, tail to head."""
 
 
@@ -41,17 +39,6 @@ class Summary:
     spread: float | None
     """Standard deviation over the seeds and folds (n - 1); None for a single run."""
     n_seeds: int
-
-
-def read_results(results: Sequence[dict[str, Any]]) -> list[Result]:
-    """Read the results of a sweep, in the order given.
-
-    Raises:
-        InputError: nothing there, or an entry without algorithm or metrics.
-    """
-    if not results:
-        raise InputError("a frontier needs at least one result; run `fedboard sweep` first")
-    return [_result(place, entry) for place, entry in enumerate(results)]
 
 
 def primary_metric(results: Sequence[Result]) -> str:
@@ -134,22 +121,6 @@ def mean_slices(
 def _mean(values: list[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return statistics.fmean(known) if known else None
-
-
-def _result(place: int, entry: dict[str, Any]) -> Result:
-    metrics = numeric_entries(entry.get("metrics"))
-    if not entry.get("algorithm") or not metrics:
-        raise InputError(f"result {place} of the sweep needs an algorithm and at least one metric")
-    sliced = {name: numbers(values) for name, values in object_or_empty(entry.get("sliced")).items()}
-    return Result(
-        algorithm=str(entry["algorithm"]),
-        epsilon=number_or_none(entry.get("epsilon")),
-        delta=number_or_none(entry.get("delta")),
-        seed=str(entry.get("seed", "–")),
-        fold="" if entry.get("fold") is None else str(entry["fold"]),
-        metrics=metrics,
-        sliced={name: values for name, values in sliced.items() if values and name != "bucket_edges"},
-    )
 
 
 def metric_rows(results: Sequence[Result], metric: str) -> Table:

@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -13,6 +12,7 @@ from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import says
 from fedboard.common.protocols.shared.properties import shows_rows
+from fedboard.common.reports.json_values import numbers, numeric_entries
 from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.datasets.splits.coins import Fold
@@ -25,6 +25,7 @@ from fedboard.simulations.sessions.choice import chosen_card
 from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
 from fedboard.simulations.sweeps.frontier import write_frontier
+from fedboard.simulations.sweeps.frontier_data import Result
 
 FAILURES = "failures.txt"
 """Tracebacks of the cells that failed, in the directory of the sweep."""
@@ -189,7 +190,8 @@ def sweep(
     outcomes = tuple(ended[cell.name] for cell in cells)
     _write_failures(out / FAILURES, outcomes)
     several = len(record.grid.protocols) > 1
-    results = [_frontier_entry(outcome, several) for outcome in outcomes if outcome.final is not None]
+    found = [_result(outcome, several) for outcome in outcomes if outcome.final is not None]
+    results = [one for one in found if one.metrics]
     return SweepResult(outcomes=outcomes, frontier=tuple(write_frontier(results, out)) if results else ())
 
 
@@ -253,20 +255,23 @@ def _plain(choice: str) -> str:
     return re.sub(r"[^\w.-]+", "-", choice).strip("-.")
 
 
-def _frontier_entry(outcome: CellOutcome, several: bool) -> dict[str, Any]:
+def _result(outcome: CellOutcome, several: bool) -> Result:
     """What is drawn of a cell; of several protocols the name says which."""
     config, final = outcome.cell.config, outcome.final or {}
     private = not is_reference(config.algorithm)
     under = f", {config.run.protocol}" if several and private else ""
-    return {
-        "algorithm": f"{label_of(config.algorithm)}{under}",
-        "epsilon": config.privacy.epsilon if private else None,
-        "delta": config.privacy.delta if private else None,
-        "seed": config.seed,
-        "fold": None if config.split.folds is None else config.split.fold,
-        "metrics": final["metrics"],
-        "sliced": final.get("sliced", {}),
+    sliced = {
+        name: numbers(values) for name, values in final.get("sliced", {}).items() if name != "bucket_edges"
     }
+    return Result(
+        algorithm=f"{label_of(config.algorithm)}{under}",
+        epsilon=config.privacy.epsilon if private else None,
+        delta=config.privacy.delta if private else None,
+        seed=config.seed,
+        fold=None if config.split.folds is None else config.split.fold,
+        metrics=numeric_entries(final.get("metrics")),
+        sliced=sliced,
+    )
 
 
 __all__ = [

@@ -25,8 +25,16 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.tuning.space import Choice, Parameter, Space, Value, rounded
-from fedboard.simulations.tuning.trials import TrialRecord, read_trial, run_trial
+from fedboard.simulations.tuning.trials import (
+    Choice,
+    Parameter,
+    Space,
+    TrialRecord,
+    Value,
+    read_trial,
+    rounded,
+    run_trial,
+)
 
 if TYPE_CHECKING:
     from optuna import Study

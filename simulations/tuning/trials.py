@@ -1,10 +1,16 @@
-"""One trial: a complete simulation with chosen settings, judged on the validation part alone."""
+"""What a search looks in: which settings and budget shares vary, between which values; and one trial: a complete
+simulation with chosen settings, judged on the validation part alone.
+"""
 
+import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +19,175 @@ import numpy as np
 
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.tasks.shared.algorithm import Variant
+from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.tasks.shared.tuned import search_tables
 from fedboard.server.calibrating import shares_of
-from fedboard.simulations.config import SimulationConfig, overlay, parse_config
+from fedboard.simulations.config import SimulationConfig, overlay, parse_config, read_config
 from fedboard.simulations.datasets import Triples
 from fedboard.simulations.datasets.splits import RatingSplit
 from fedboard.simulations.problem import Problem
+from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.calibrated import training_of
 from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.sweeps.cells import shared_problem
-from fedboard.simulations.tuning.space import Choice
+
+SECTIONS: Mapping[str, str] = {"settings": "settings", "shares": "privacy.shares"}
+"""Table of a search file -> section of the configuration."""
+Value = float | int | bool | str
+Choice = Mapping[str, Value]
+"""Key of the configuration, such as ``settings.clip_norm`` -> value."""
+_KINDS = ("choice", "int", "log", "uniform")
+_DIGITS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameter:
+    """One dimension."""
+
+    kind: str
+    """``log``, ``uniform`` and ``int`` lie between two ends; ``choice`` is one of a list."""
+    values: tuple[Value, ...]
+
+    def inside(self, value: Value) -> Value | None:
+        """The value, or the nearer end; None for what is no choice or no number."""
+        if self.kind == "choice":
+            return value if value in self.values else None
+        if not isinstance(value, int | float):
+            return None
+        bounded = min(max(value, self.values[0]), self.values[1])
+        return int(bounded) if self.kind == "int" else float(bounded)
+
+
+Space = Mapping[str, Parameter]
+"""Key of the configuration -> its dimension."""
+
+
+def space_of(config: SimulationConfig, search_file: Path | None) -> Space:
+    """What may be varied: the space of a file, or the algorithm's own, without what the configuration sets.
+
+    Raises:
+        InputError: unreadable, no space, or nothing is left of it.
+    """
+    if search_file is None:
+        space = default_space(chosen_algorithm(config.algorithm), config.feedback)
+    else:
+        space = read_space(search_file)
+    fixed = {"settings": config.settings, "privacy.shares": config.privacy.shares}
+    left = without(space, fixed)
+    if not left:
+        raise InputError("the configuration sets everything that would be tried; nothing is left to choose")
+    return left
+
+
+def default_space(algorithm: Variant, feedback: Feedback) -> Space:
+    """The space that is searched unless a file gives another: ``search.toml`` beside the algorithm.
+
+    Raises:
+        InputError: there is none for this algorithm and feedback.
+    """
+    found = search_tables(algorithm, feedback)
+    if not found:
+        raise InputError(
+            f"there is no search space for {algorithm.name} with {feedback} feedback; give one with "
+            "--search FILE.toml"
+        )
+    return parse_space(found, source=f"search.toml of {algorithm.name}")
+
+
+def read_space(path: Path) -> Space:
+    """The space of a search file.
+
+    Raises:
+        InputError: unreadable, or not a space.
+    """
+    return parse_space(read_config(path), source=str(path))
+
+
+def parse_space(raw: Mapping[str, Any], *, source: str) -> Space:
+    """Check a space: tables ``settings`` and ``shares`` of ``name = { log = [0.1, 2.0] }`` and the like.
+
+    Raises:
+        InputError: an unknown table or kind, ends that are no range, or nothing to search.
+    """
+    unknown = sorted(set(raw) - set(SECTIONS))
+    if unknown:
+        raise InputError(f"{source}: unknown table {unknown[0]!r}; known are {', '.join(SECTIONS)}")
+    space = {
+        f"{SECTIONS[section]}.{name}": _parameter(given, f"{source}: {section}.{name}")
+        for section, table in raw.items()
+        for name, given in _entries(table, f"{source}: {section}")
+    }
+    if not space:
+        raise InputError(f"{source}: there is nothing to search; declare at least one parameter")
+    return space
+
+
+def without(space: Space, fixed: Mapping[str, Any]) -> Space:
+    """The space without what a configuration sets: ``fixed`` holds its sections by key."""
+    return {
+        key: parameter
+        for key, parameter in space.items()
+        if key.rpartition(".")[2] not in fixed[key.rpartition(".")[0]]
+    }
+
+
+def _entries(table: Any, where: str) -> Iterator[tuple[str, Any]]:
+    if not isinstance(table, Mapping):
+        raise InputError(f"{where} must be a table of parameters")
+    yield from table.items()
+
+
+def _parameter(given: Any, where: str) -> Parameter:
+    kind = next(iter(given), "") if isinstance(given, Mapping) and len(given) == 1 else ""
+    if kind not in _KINDS or not isinstance(given[kind], list):
+        raise InputError(
+            f"{where} must be one of {', '.join(_KINDS)} with a list, as in {{ log = [0.1, 2.0] }}"
+        )
+    values = tuple(given[kind])
+    if kind == "choice":
+        if not values or not all(isinstance(value, bool | int | float | str) for value in values):
+            raise InputError(f"{where}: choice needs a list of numbers, texts or booleans")
+        return Parameter(kind=kind, values=values)
+    numbers = [value for value in values if isinstance(value, int | float) and not isinstance(value, bool)]
+    whole = kind != "int" or all(isinstance(value, int) for value in numbers)
+    if not (len(numbers) == len(values) == 2 and numbers[0] < numbers[1] < math.inf and whole):
+        raise InputError(f"{where}: {kind} needs two numbers, the lower first, got {list(values)}")
+    if kind == "log" and numbers[0] <= 0:
+        raise InputError(f"{where}: the ends of log must be > 0, got {list(values)}")
+    return Parameter(kind=kind, values=values)
+
+
+def rounded(value: Value) -> Value:
+    """As it is written down: four digits."""
+    return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
+
+
+_WITHOUT_EFFECT = ("audit", "drawing", "report")
+"""Folders of ``simulations`` that never change what is measured."""
+
+
+def software() -> str:
+    """Name and version."""
+    return f"fedboard {version('fedboard')}"
+
+
+@lru_cache(maxsize=1)
+def source_digest() -> str:
+    """SHA-256 over the source files that decide what a simulation computes; hex, 12 characters.
+
+    Numbers that were kept from an earlier call are compared with new ones only where this is the same.
+    """
+    digest = hashlib.sha256()
+    for package in ("common", "server", "simulations"):
+        root = Path(str(import_module(f"fedboard.{package}").__file__)).parent
+        for path in sorted(root.rglob("*.py")):
+            relative = path.relative_to(root)
+            if relative.parts[0] not in _WITHOUT_EFFECT:
+                digest.update(f"{root.name}/{relative}\0".encode() + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:12]
+
 
 _VALIDATION_SHARE = 0.1
 

@@ -22,15 +22,16 @@ from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.sweeps.cells import RecordFile
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search, value_of
-from fedboard.simulations.tuning.software import software, source_digest
-from fedboard.simulations.tuning.space import (
+from fedboard.simulations.tuning.trials import (
     SECTIONS,
     Space,
     Value,
+    for_trials,
     parse_space,
+    software,
+    source_digest,
     space_of,
 )
-from fedboard.simulations.tuning.trials import for_trials
 
 SYNTHETIC = "synthetic"
 _NOBODYS = "the ratings are made up by this program, nobody's data"

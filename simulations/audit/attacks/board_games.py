@@ -17,10 +17,9 @@ from fedboard.common.privacy.accounting.exact import compose_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import Task
 from fedboard.simulations.audit.entrance import Crowd, Entered, Entrance
-from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.measures.bounds import split_bound
+from fedboard.simulations.audit.measures.statistics import split_bound
 from fedboard.simulations.audit.pipeline import play
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
 FALSE_POSITIVES = 0.01

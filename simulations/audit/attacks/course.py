@@ -7,9 +7,8 @@ import numpy as np
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.events import canonical_json
-from fedboard.simulations.audit.findings import AuditFinding, Part
 from fedboard.simulations.audit.pipeline import PlayedRound, play
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
 _CHECK = "a run takes the same course whoever is there"

@@ -14,11 +14,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.accounting.exact import compose_events
 from fedboard.common.protocols.sums.exact import whole_sums
+from fedboard.simulations.audit.attacks.canaries import booked_deviations, isometric_square, unit_noise
 from fedboard.simulations.audit.entrance import Crowd, Entered, Entrance
-from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.measures.shifts import booked_deviations, isometric_square, unit_noise
 from fedboard.simulations.audit.pipeline import PlayedRound, play
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
 _HONEST_USERS = 400

@@ -25,12 +25,10 @@ from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of_
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu
 from fedboard.common.protocols.sums.exact import kept_rows
-from fedboard.simulations.audit.attacks.canaries import canary_rows
+from fedboard.simulations.audit.attacks.canaries import booked_deviations, canary_rows, shifts, unit_noise
 from fedboard.simulations.audit.attacks.course import CourseStep, step_of
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.measures.bounds import Line, bound_of, sharp_bound
-from fedboard.simulations.audit.measures.shifts import booked_deviations, shifts, unit_noise
-from fedboard.simulations.audit.measures.statistics import uniform_p
+from fedboard.simulations.audit.measures.statistics import Line, bound_of, sharp_bound, uniform_p
 from fedboard.simulations.audit.pipeline import PlayedRound, play
 from fedboard.simulations.audit.sessions import FIRST, centred
 from fedboard.simulations.audit.subject import Subject

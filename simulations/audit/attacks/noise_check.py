@@ -15,15 +15,13 @@ from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import LEAST_DEVIATION, NoiseShares
+from fedboard.simulations.audit.attacks.canaries import booked_deviations, unit_noise
 from fedboard.simulations.audit.attacks.course import CourseStep, step_of
 from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases
-from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.measures.bounds import Line
-from fedboard.simulations.audit.measures.shifts import booked_deviations, unit_noise
-from fedboard.simulations.audit.measures.statistics import cells_p, relations_between, shape_p, spread_p
+from fedboard.simulations.audit.measures.statistics import Line, cells_p, relations_between, shape_p, spread_p
 from fedboard.simulations.audit.pipeline import PlayedRound, play, remade
 from fedboard.simulations.audit.sessions import under_noise
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine
 
 TWINS = (0.9, 1.1)

@@ -12,10 +12,9 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import event_mu
 from fedboard.common.protocols.sums.exact import kept_rows
-from fedboard.simulations.audit.attacks.canaries import canary_rows
+from fedboard.simulations.audit.attacks.canaries import booked_deviations, canary_rows, shifts, unit_noise
 from fedboard.simulations.audit.attacks.course import within
-from fedboard.simulations.audit.measures.bounds import Line, bound_of, sharp_bound
-from fedboard.simulations.audit.measures.shifts import booked_deviations, shifts, unit_noise
+from fedboard.simulations.audit.measures.statistics import Line, bound_of, sharp_bound
 from fedboard.simulations.audit.pipeline import PlayedRound, play
 from fedboard.simulations.audit.sessions import under_noise
 from fedboard.simulations.audit.subject import Subject

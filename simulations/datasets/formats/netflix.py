@@ -68,9 +68,7 @@ def _select(bench: Workbench, file: StoredFile, asked: Asked) -> str:
         delimiter=",",
         columns=("item", *_COLUMNS),
         mapping=mapping,
-        header=False,
         whole_number_ids=True,
-        quoted=False,
         any_times=True,
     )
     return select_text(quoted(str(place)), layout)

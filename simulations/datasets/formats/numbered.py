@@ -19,7 +19,7 @@ from fedboard.simulations.datasets.named import MANIFEST
 from fedboard.simulations.datasets.ratings import Ratings, Triples
 from fedboard.simulations.datasets.reader import Asked, Looks, Reader
 from fedboard.simulations.datasets.rules import check_values, first_repeated_row, is_sorted, pair_order
-from fedboard.simulations.datasets.shards import load_shards, open_shards
+from fedboard.simulations.datasets.shards import open_shards
 
 _TRAIN, _TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")
 
@@ -169,12 +169,27 @@ def _of_manifest(file: StoredFile) -> Reader:
 
 
 def _read_shards(file: StoredFile, asked: Asked) -> Ratings:
-    """Read all shards.
+    """Read all shards. Users are numbered and have the keys of the stream; their ids are not in the shards.
 
     Raises:
-        InputError: they cannot be read.
+        InputError: they cannot be read, or do not say when.
     """
-    return load_shards(file.path.parent, times=asked.times)
+    shards = open_shards(file.path.parent)
+    everybody = shards.read(0, shards.n_users)
+    return Ratings(
+        users=everybody.user_of_entry(),
+        items=everybody.items,
+        values=everybody.ratings,
+        user_ids=np.arange(shards.n_users, dtype=np.int64),
+        item_ids=shards.item_ids,
+        titles=shards.titles,
+        rating_range=shards.rating_range,
+        name=shards.name,
+        items_listed=shards.items_listed,
+        presence=shards.presence,
+        times=shards.times(0, shards.n_users) if asked.times else None,
+        keys=everybody.user_keys,
+    )
 
 
 SHARDS = Reader(

@@ -68,9 +68,7 @@ def _headerless(file: StoredFile, asked: Asked, delimiter: str) -> TextLayout:
         delimiter=delimiter,
         columns=_COLUMNS,
         mapping=ColumnMapping(time="time" if asked.times else None),
-        header=False,
         whole_number_ids=True,
-        quoted=False,
     )
 
 
@@ -198,9 +196,6 @@ def _ordered(file: StoredFile, asked: Asked, columns: tuple[str, ...]) -> TextLa
         delimiter=",",
         columns=columns,
         mapping=ColumnMapping(time=_TIME),
-        header=False,
-        whole_number_ids=False,
-        quoted=False,
     )
 
 
@@ -213,7 +208,6 @@ def _of_2023(file: StoredFile, asked: Asked) -> TextLayout:
         columns=tuple(names),
         mapping=_OF_2023,
         header=True,
-        whole_number_ids=False,
         quoted=True,
         times_per_second=1000,
     )
@@ -247,7 +241,7 @@ AMAZON = (
 
 # Plays.
 
-_TABS = partial(TextLayout, delimiter="\t", header=False, whole_number_ids=False, quoted=False)
+_TABS = partial(TextLayout, delimiter="\t")
 _MSD = _TABS(columns=("user", "song", "plays"), mapping=ColumnMapping(item="song", rating="plays"))
 _LASTFM = _TABS(
     columns=("user", "mbid", "artist", "plays"),
@@ -311,8 +305,6 @@ def _atomic(file: StoredFile, asked: Asked) -> TextLayout:
         columns=tuple(names),
         mapping=wanted,
         header=True,
-        whole_number_ids=False,
-        quoted=False,
         any_times=True,
     )
 
@@ -377,7 +369,6 @@ def _any(file: StoredFile, asked: Asked, delimiter: str) -> TextLayout:
         columns=tuple(header(file, found)),
         mapping=asked.mapping,
         header=True,
-        whole_number_ids=False,
         quoted=True,
         any_times=True,
     )

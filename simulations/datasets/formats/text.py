@@ -82,11 +82,11 @@ class TextLayout:
     """Names of all columns, in order."""
     mapping: ColumnMapping
     """Which columns hold user, item and rating, and which says when, if that is wanted."""
-    header: bool
+    header: bool = False
     """Whether the first line holds the column names."""
-    whole_number_ids: bool
+    whole_number_ids: bool = False
     """Whether ids must be whole numbers; else any text."""
-    quoted: bool
+    quoted: bool = False
     """Whether cells may be quoted, and then contain delimiters and line ends."""
     item_otherwise: str | None = None
     """Column whose text stands for the item where its own cell is empty."""

@@ -223,15 +223,20 @@ def digest_of(path: Path) -> str:
 
 @contextmanager
 def readable(file: StoredFile) -> Iterator[None]:
-    """Tell what pyarrow finds wrong with a Parquet file in a sentence.
+    """Tell what the disk or pyarrow finds wrong with a Parquet file in a sentence.
 
     Raises:
-        InputError: it is none, it is damaged, or a text in it is not UTF-8.
+        InputError: it cannot be read, is none, is damaged, or a text in it is not UTF-8.
     """
     import pyarrow as pa
 
     try:
         yield
+    except OSError as error:
+        reason = error.strerror or " ".join(str(error).split())
+        raise InputError(
+            f"{file.label} cannot be read ({reason}); bring it back or write the shards again."
+        ) from error
     except (pa.ArrowException, UnicodeDecodeError) as error:
         reason = " ".join(str(error).split())
         raise InputError(

@@ -17,7 +17,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.files import stamp_of
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.datasets.rules import check_values
 from fedboard.simulations.datasets.shards.manifest import (
     ITEM,
     KEY,
@@ -159,14 +159,8 @@ class Opened:
         at, within = self._place[number]
         group, path = self.manifest.shards[at].groups[within], self.folder / self.manifest.shards[at].file
         columns = _KINDS[kind] if group.without_ratings or kind != "counts" else (USER,)
-        try:
-            with readable(StoredFile(path=path)):
-                table = self._file(at).read_row_group(within, columns=list(columns), use_threads=False)
-        except OSError as error:
-            reason = error.strerror or " ".join(str(error).split())
-            raise InputError(
-                f"{path} cannot be read ({reason}); bring it back or write the shards again."
-            ) from error
+        with readable(StoredFile(path=path)):
+            table = self._file(at).read_row_group(within, columns=list(columns), use_threads=False)
         users = table.column(USER).to_numpy()
         starts = np.append(0, np.flatnonzero(users[1:] != users[:-1]) + 1)
         if users.size == 0 or users[0] != self._first_user[number] or starts.size != group.users:
@@ -180,7 +174,7 @@ class Opened:
         counts = np.diff(np.append(starts, table.num_rows))
         if filled is not None:
             counts = np.add.reduceat(filled, starts, dtype=np.int64)
-        return UserRows(
+        rows = UserRows(
             indptr=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]),
             items=_of(table, ITEM, filled, np.dtype(np.int32), wanted=kind == "ratings"),
             values=_of(table, VALUE, filled, np.dtype(np.float32), wanted=kind == "ratings"),
@@ -189,6 +183,34 @@ class Opened:
             ],
             times=_of(table, TIME, filled, np.dtype(np.int64), wanted=kind == "times"),
         )
+        if kind == "ratings":
+            self._require_entries(rows, f"{path}, row group {within}")
+        return rows
+
+    def _require_entries(self, rows: UserRows, where: str) -> None:
+        """See that a user has rated an item once, of the catalogue and on the scale: bounds rest on it."""
+        ascending = rows.items[1:] > rows.items[:-1]
+        begins = rows.indptr[1:-1]
+        ascending[begins[(begins > 0) & (begins < rows.items.size)] - 1] = True
+        if not ascending.all():
+            raise InputError(f"{where}: the items of a user must ascend, each once; write the shards again.")
+        if rows.items.size and not (rows.items.min() >= 0 and rows.items.max() < self.manifest.items.count):
+            last = self.manifest.items.count - 1
+            raise InputError(
+                f"{where}: an item number is none of the catalogue, 0 to {last}; write the shards again."
+            )
+        check_values(rows.values, self.manifest.rating_range, lambda row: f"{where}, rating {row + 1}")
+
+    def files(self) -> list[Path]:
+        """The shards; each is the one that the manifest tells of.
+
+        Raises:
+            InputError: one is not, or cannot be read.
+        """
+        for at, shard in enumerate(self.manifest.shards):
+            with readable(StoredFile(path=self.folder / shard.file)):
+                self._require_same(self.folder / shard.file, shard, at)
+        return [self.folder / shard.file for shard in self.manifest.shards]
 
     def _file(self, at: int) -> Any:
         """The shard, opened, and its digest seen to once in this process."""
@@ -306,6 +328,14 @@ class ShardedRatings:
         """One for each item, where there are any. Public."""
         return self._opened.catalogue[1]
 
+    def files(self) -> list[Path]:
+        """The shards, in the order of their users: Parquet files with the columns of ``schema_of``. Private.
+
+        Raises:
+            InputError: one is damaged, or another one than the manifest tells of.
+        """
+        return self._opened.files()
+
     def counts(self, start: int, stop: int) -> IntArray:
         """Ratings of each of users ``start:stop``, int64, shape (stop - start,). Private.
 
@@ -358,33 +388,3 @@ class ShardedRatings:
             raise InputError(
                 f"{self.folder}: users {start}:{stop} were asked for, and there are 0:{self.n_users}."
             )
-
-
-def load_shards(path: str | Path, *, times: bool = False) -> Ratings:
-    """All ratings of a sharded data set.
-
-    Users are numbered and have the keys that they have in the stream; their ids are not in the shards.
-
-    Args:
-        path: of the folder.
-        times: whether to read when they were given.
-
-    Raises:
-        InputError: it cannot be read, or does not say when.
-    """
-    shards = open_shards(path)
-    everybody = shards.read(0, shards.n_users)
-    return Ratings(
-        users=everybody.user_of_entry(),
-        items=everybody.items,
-        values=everybody.ratings,
-        user_ids=np.arange(shards.n_users, dtype=np.int64),
-        item_ids=shards.item_ids,
-        titles=shards.titles,
-        rating_range=shards.rating_range,
-        name=shards.name,
-        items_listed=shards.items_listed,
-        presence=shards.presence,
-        times=shards.times(0, shards.n_users) if times else None,
-        keys=everybody.user_keys,
-    )

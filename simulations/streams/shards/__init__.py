@@ -2,8 +2,8 @@
 
 from fedboard.simulations.datasets.named import is_sharded
 from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
+from fedboard.simulations.datasets.summary import describe_shards
 from fedboard.simulations.streams.shards.sharding import ShardOptions, shard_ratings
-from fedboard.simulations.streams.shards.summary import describe_shards
 
 __all__ = [
     "ShardOptions",

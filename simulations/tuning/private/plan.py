@@ -20,9 +20,7 @@ from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import build_task, training_of
 from fedboard.simulations.runs.keys import nested
-from fedboard.simulations.tuning.software import software, source_digest
-from fedboard.simulations.tuning.space import SECTIONS, Choice, Value
-from fedboard.simulations.tuning.trials import for_trials
+from fedboard.simulations.tuning.trials import SECTIONS, Choice, Value, for_trials, software, source_digest
 
 MOST_CANDIDATES = 16
 """Each costs a share of the budget, so many are worse than few."""

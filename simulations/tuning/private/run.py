@@ -10,7 +10,6 @@ import msgspec
 
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.files import write_atomically
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.tasks.shared.algorithm import RatingTask
@@ -37,7 +36,7 @@ from fedboard.simulations.tuning.private.choice import (
     write_chosen,
 )
 from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, require_runnable, settings_of, told_of
-from fedboard.simulations.tuning.software import source_digest
+from fedboard.simulations.tuning.trials import source_digest
 
 RECORD = "tune.json"
 LEDGER = "ledger.sqlite"
@@ -67,17 +66,12 @@ def start_tuning(record: PrivateTuneRecord, out: Path) -> None:
         BudgetExceededError: the account of the population has not that much left.
         InputError: ``out`` is in use, or there is no such account.
     """
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise InputError(f"{out} is in use; go on with what is there with --resume, or give another --out")
     privacy = record.config.privacy
     with ExitStack() as stack:
         account = None
         if privacy.population is not None:
             account = stack.enter_context(Population.open(privacy.population))
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"{out}: cannot be made ({error.strerror})") from error
+        _RECORD.begin(out, record, room="trials")
         try:
             ledger = Ledger.create(
                 out / LEDGER,
@@ -88,10 +82,9 @@ def start_tuning(record: PrivateTuneRecord, out: Path) -> None:
                 reserve=True,
             )
         except FedboardError:
-            shutil.rmtree(out, ignore_errors=True)  # it was empty, and nothing is released yet
+            shutil.rmtree(out, ignore_errors=True)  # nothing is released yet
             raise
         stack.enter_context(ledger)
-        write_atomically(out / RECORD, msgspec.json.format(msgspec.json.encode(record), indent=1))
 
 
 def is_private_tuning(out: Path) -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedboard.cli.research.auditing import progress
+from fedboard.cli.research import audit as progress
 
 
 @pytest.mark.parametrize(

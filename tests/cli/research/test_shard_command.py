@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from fedboard.cli.research import shard_progress
+from fedboard.cli.research import data as shard_progress
 from fedboard.server.publication import BoardStore
 
 Command = Callable[..., Result]

@@ -28,7 +28,7 @@ ELSEWHERE = {
     ("board", "fetch"): "cli/device/test_board_command.py",
     ("data", "shard"): "cli/research/test_shard_command.py",
     ("data", "split"): "cli/research/test_split_command.py",
-    ("demo",): "cli/research/demo/test_demo.py",
+    ("demo",): "cli/research/test_demo.py",
     ("fleet", "status"): "server/fleet/test_status.py",
     ("fleet", "invite"): "cli/fleet/test_members.py",
     ("fleet", "members"): "cli/fleet/test_members.py",

@@ -17,7 +17,7 @@ ALLOWED = {
     "common/tasks/registry.py": "the one line each",
     "common/tasks/representation/": "`residual` is a target of its alternation there, not the algorithm",
     "client/device/new_device.py": "an example in the file that a device's owner edits",
-    "cli/research/demo/demo.py": "lays AdaDPALS beside the default, to show both",
+    "cli/research/demo.py": "lays AdaDPALS beside the default, to show both",
 }
 NAME = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, algorithm_names()))})(?![\w-])")
 EXAMPLES = re.compile(r"\s*Examples?:")

@@ -19,8 +19,7 @@ from fedboard.simulations.audit.audit import (
     uniform_findings,
 )
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.attacks.fuzz import fuzz_stages
 from tests.simulations.audit.broken.mutants import null_subject

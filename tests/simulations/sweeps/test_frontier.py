@@ -1,6 +1,7 @@
 """The frontier of a sweep: means and spreads by hand, three files, nothing from outside."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -8,18 +9,17 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.sweeps.frontier import frontier_table, write_frontier
+from fedboard.simulations.sweeps.frontier import write_frontier
+from fedboard.simulations.sweeps.frontier_data import Result
 
 
-def result(algorithm: str, epsilon: float | None, seed: int, rmse: float, **more: Any) -> dict[str, Any]:
-    return {
-        "algorithm": algorithm,
-        "epsilon": epsilon,
+def result(algorithm: str, epsilon: float | None, seed: int, rmse: float, **more: Any) -> Result:
+    given: dict[str, Any] = {
         "delta": None if epsilon is None else 1e-5,
-        "seed": seed,
         "metrics": {"test_rmse": rmse, "recall@20": 1 - rmse},
         "sliced": {"test_rmse": [rmse + 0.2, rmse + 0.1, rmse]},
-    } | more
+    }
+    return Result(algorithm=algorithm, epsilon=epsilon, seed=seed, **(given | more))
 
 
 SWEEP = [
@@ -32,30 +32,6 @@ SWEEP = [
     result("ALS", None, 0, 0.867),
     result("item mean", None, 0, 0.98, sliced={}),
 ]
-
-
-def test_the_table_gives_mean_and_spread_and_marks_the_best() -> None:
-    lines = frontier_table(SWEEP).splitlines()
-
-    assert lines[0].startswith(
-        "Test RMSE (stars), lower is better; mean ± standard deviation over up to 2 seeds"
-    )
-    assert lines[0].endswith("delta 1e-05; not private: simulation only")
-    assert lines[2:] == [
-        "| Algorithm | epsilon 1 | epsilon 20 | non-private |",
-        "| --- | ---: | ---: | ---: |",
-        "| AdaDPALS | 0.9500 ± 0.0141 | 0.8800 * | – |",
-        "| residual | 0.9000 ± 0.0141 * | 0.8810 | – |",
-        "| ALS | – | – | 0.8670 |",
-        "| item mean | – | – | 0.9800 |",
-    ]
-
-
-def test_for_recall_the_highest_is_best() -> None:
-    table = frontier_table(SWEEP, metric="recall@20")
-
-    assert "Recall@20, higher is better" in table
-    assert "| AdaDPALS | 0.0500 ± 0.0141 | 0.1200 * | – |" in table
 
 
 @pytest.fixture(scope="module")
@@ -78,14 +54,28 @@ def test_three_files_are_written_and_need_nothing_else(files: dict[str, Path]) -
     ):
         assert text in html
     markdown = files["frontier.md"].read_text()
+    lines = markdown.splitlines()
+    assert lines[2].startswith(
+        "Test RMSE (stars), lower is better; mean ± standard deviation over up to 2 seeds"
+    )
+    assert lines[2].endswith("delta 1e-05; not private: simulation only")
+    assert lines[4:10] == [
+        "| Algorithm | epsilon 1 | epsilon 20 | non-private |",
+        "| --- | ---: | ---: | ---: |",
+        "| AdaDPALS | 0.9500 ± 0.0141 | 0.8800 * | – |",
+        "| residual | 0.9000 ± 0.0141 * | 0.8810 | – |",
+        "| ALS | – | – | 0.8670 |",
+        "| item mean | – | – | 0.9800 |",
+    ]
     assert "Recall@20, higher is better" in markdown
+    assert "| AdaDPALS | 0.0500 ± 0.0141 | 0.1200 * | – |" in markdown
     assert "| residual | 1 | 1.1000 | 1.0000 | 0.9000 |" in markdown
 
 
 def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path]) -> None:
     content = json.loads(files["frontier.json"].read_text())
 
-    assert content["results"] == SWEEP
+    assert content["results"] == [asdict(one) for one in SWEEP]
     entry = next(
         line
         for line in content["summary"]
@@ -97,6 +87,6 @@ def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path])
     assert entry["n_seeds"] == 2
 
 
-def test_an_unknown_metric_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_metric_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there are: test_rmse, recall@20"):
-        frontier_table(SWEEP, metric="auc")
+        write_frontier(SWEEP, tmp_path, metric="auc")

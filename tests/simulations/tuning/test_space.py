@@ -12,8 +12,7 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import search_tables
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.tuning.space import default_space, parse_space, read_space, without
-from fedboard.simulations.tuning.trials import configured
+from fedboard.simulations.tuning.trials import configured, default_space, parse_space, read_space, without
 
 PAIRS = [
     (algorithm, feedback)

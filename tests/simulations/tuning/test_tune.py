@@ -19,8 +19,7 @@ from fedboard.simulations.problem import load_problem
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning import tune as tune_module
 from fedboard.simulations.tuning.search import Search, Trial, _next_batch
-from fedboard.simulations.tuning.space import Choice, parse_space
-from fedboard.simulations.tuning.trials import TrialRecord, judged_on_validation
+from fedboard.simulations.tuning.trials import Choice, TrialRecord, judged_on_validation, parse_space
 from fedboard.simulations.tuning.tune import TuneRecord, TuneResult, plan_tuning, read_tune_record, tune
 
 pytestmark = pytest.mark.slow

@@ -16,10 +16,9 @@ from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, TrustedMessage
-from fedboard.simulations.audit.findings import AuditFinding, Part
-from fedboard.simulations.audit.measures.shifts import isometric_square
+from fedboard.simulations.audit.attacks.canaries import isometric_square
 from fedboard.simulations.audit.pipeline import play
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 from tests.simulations.audit.attacks.hostile import HostileUser, hostile_messages, hostile_users
 

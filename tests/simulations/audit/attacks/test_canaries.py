@@ -8,9 +8,8 @@ import pytest
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
-from fedboard.simulations.audit.attacks.canaries import canary_rows
+from fedboard.simulations.audit.attacks.canaries import canary_rows, diagonal_places, shifts
 from fedboard.simulations.audit.entrance import random_supports
-from fedboard.simulations.audit.measures.shifts import diagonal_places, shifts
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import KINDS, N_ITEMS, audited, engine_of

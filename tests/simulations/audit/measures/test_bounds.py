@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedboard.simulations.audit.measures.bounds import (
+from fedboard.simulations.audit.measures.statistics import (
     LARGEST_MU,
     estimate,
     proportion_at_least,

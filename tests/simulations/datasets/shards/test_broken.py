@@ -4,6 +4,7 @@ import hashlib
 import json
 import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from fedboard.simulations.datasets.shards import open_shards
 from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
 
 FIRST, SECOND = "ratings-00000.parquet", "ratings-00001.parquet"
+Change = Callable[[pa.Table], list[pa.Table]]
 
 
 @pytest.fixture(scope="module")
@@ -44,6 +46,32 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     (folder / "shards.json").write_text(json.dumps(manifest))
+
+
+def change(folder: Path, number: int, changed: Change, *, groups: list[dict[str, int]] | None = None) -> None:
+    """Write a shard anew, and the manifest so that its digest is right."""
+    manifest = manifest_of(folder)
+    told = manifest["shards"][number]
+    path = folder / told["file"]
+    tables = changed(parquet.read_table(path))
+    if groups is None and len(tables) == 1:
+        rows = [group["ratings"] + group["without_ratings"] for group in told["groups"]]
+        starts = [sum(rows[:at]) for at in range(len(rows))]
+        tables = [tables[0].slice(start, count) for start, count in zip(starts, rows, strict=True)]
+    with parquet.ParquetWriter(path, tables[0].schema) as writer:
+        for table in tables:
+            writer.write_table(table)
+    told |= {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
+    told["groups"] = groups if groups is not None else told["groups"]
+    write_manifest(folder, manifest)
+
+
+def with_column(table: pa.Table, name: str, at: int, value: object) -> list[pa.Table]:
+    cells = table.column(name).to_pylist()
+    cells[at] = value
+    column = table.schema.get_field_index(name)
+    field = pa.field(name, table.schema.field(name).type)
+    return [table.set_column(column, field, pa.array(cells, field.type))]
 
 
 def refused(folder: Path) -> str:
@@ -109,6 +137,13 @@ def test_shards_in_another_order_are_told(folder: Path) -> None:
     assert "it must hold 3 users from number 0 on" in refused(folder)
 
 
+def test_a_user_in_two_row_groups_is_told(folder: Path) -> None:
+    groups = [{"users": 2, "ratings": 8}, {"users": 1, "ratings": 7}]
+    change(folder, 0, lambda table: [table[:8], table[8:]], groups=groups)
+
+    assert "row group 1: it must hold 1 users from number 2 on" in refused(folder)
+
+
 def test_a_number_of_users_that_is_another_is_told(folder: Path) -> None:
     manifest = manifest_of(folder)
     first, second = (shard["groups"][0] for shard in manifest["shards"][1:3])
@@ -116,6 +151,26 @@ def test_a_number_of_users_that_is_another_is_told(folder: Path) -> None:
     write_manifest(folder, manifest)
 
     assert "it must hold 2 users" in refused(folder)
+
+
+CELLS: dict[str, tuple[str, int, object, str]] = {
+    "value off the range": ("value", 7, 6.0, "rating 8: rating 6 is outside the public rating range 1 to 5"),
+    "value is NaN": ("value", 7, float("nan"), "rating 8: the rating is NaN"),
+    "item beyond the catalogue": ("item", 4, 8, "an item number is none of the catalogue, 0 to 7"),
+    "item below it": ("item", 0, -1, "an item number is none of the catalogue"),
+    "item twice": ("item", 1, 0, "the items of a user must ascend"),
+    "items out of order": ("item", 1, 4, "the items of a user must ascend"),
+    "items out of order at the end": ("item", 14, 1, "the items of a user must ascend"),
+}
+
+
+@pytest.mark.parametrize(("name", "at", "value", "said"), CELLS.values(), ids=CELLS)
+def test_a_cell_that_cannot_be_is_told(folder: Path, name: str, at: int, value: object, said: str) -> None:
+    change(folder, 0, lambda table: with_column(table, name, at, value))
+
+    sentence = refused(folder)
+    assert said in sentence
+    assert FIRST in sentence
 
 
 def test_no_parquet_file_is_told(folder: Path) -> None:

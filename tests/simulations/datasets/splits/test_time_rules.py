@@ -9,7 +9,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.datasets import Ratings, SyntheticConfig, id_keys, synthetic_ratings
 from fedboard.simulations.datasets.id_keys import Kind
-from fedboard.simulations.datasets.in_memory import ratings_of_columns
+from fedboard.simulations.datasets.loading import ratings_of_columns
 from fedboard.simulations.datasets.splits.by_time import split_lists_by_time, split_ratings_by_time
 from fedboard.simulations.datasets.splits.coins import SplitCoins
 from fedboard.simulations.datasets.splits.times import ByDate, ByLast

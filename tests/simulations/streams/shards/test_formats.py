@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from fedboard.simulations.datasets import load_ratings
 from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.shards import ShardedRatings, load_shards
+from fedboard.simulations.datasets.shards import ShardedRatings
 from fedboard.simulations.streams.shards import whole
 from tests.simulations.streams.shards.conftest import Shard, in_memory
 from tests.simulations.streams.shards.sources import SOURCES, some_rows
@@ -31,7 +32,7 @@ def assert_same(shards: ShardedRatings, ratings: Ratings) -> None:
         assert getattr(shards, name) == getattr(ratings, name), name
     if ratings.times is not None:
         assert_array_equal(shards.times(0, shards.n_users), ratings.times)
-    whole = load_shards(shards.folder, times=shards.has_times)
+    whole = load_ratings(shards.folder, times=shards.has_times)
     for name in ("users", "items", "values"):
         assert_array_equal(getattr(whole, name), getattr(ratings, name))
     assert_array_equal(whole.user_keys(), ratings.user_keys())

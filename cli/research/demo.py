@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedboard.common.cohort import Cohort
     from fedboard.simulations.config import SimulationConfig
 
+
 _EXAMPLE_PERSON, _EXAMPLE_ITEMS = 1, 5
 _EXAMPLE_FILE, _PAGE = "example-ratings.csv", "page.html"
 _BESIDE = "adadpals"

@@ -26,7 +26,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, Path]:
     from click.testing import CliRunner
 
     from fedboard.cli.main import commands
-    from fedboard.cli.research.demo import demo
+    from fedboard.cli.research import demo
 
     out = tmp_path_factory.mktemp("demo") / "demo"
     with pytest.MonkeyPatch.context() as patch:
@@ -101,7 +101,7 @@ def test_the_page_lies_beside_the_report_which_links_it_and_begins_with_the_verd
 
 
 def test_the_demo_as_a_document(fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedboard.cli.research.demo import demo
+    from fedboard.cli.research import demo
     from fedboard.simulations import simulate
 
     tiny = {**TINY, "run": {"kernels": "numpy", "baselines": False}}
@@ -120,7 +120,7 @@ def test_the_demo_as_a_document(fedboard: Command, tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("small", [False, True])
 def test_a_small_demo_has_fewer_people_and_the_same_promise(small: bool) -> None:
-    from fedboard.cli.research.demo.demo import _configuration
+    from fedboard.cli.research.demo import _configuration
 
     config = _configuration(2.0, 1, small=small)
 

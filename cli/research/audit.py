@@ -1,6 +1,11 @@
-"""``fedboard audit``: attack the guarantee of a run, and say what came of it."""
+"""``fedboard audit``: attack the guarantee of a run, tell how far it is, and say what came of it."""
 
 import json
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +15,127 @@ from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
+from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
-    from fedboard.simulations.audit.audit import Plan
+    from fedboard.simulations.audit.attacks.board_games import BoardGame
+    from fedboard.simulations.audit.audit import AuditResult, Plan
     from fedboard.simulations.audit.entrance import Entrance
-    from fedboard.simulations.audit.subject import Subject
+    from fedboard.simulations.audit.subject import AuditFinding, Subject
     from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.engine import WorkerPool
+
+
+_PHASES = {
+    "noise": "noise of every release, no users",
+    "file": "one user more or less in the file",
+    "canaries": "canary games",
+    "board": "board-only games",
+}
+_BEFORE = {"noise": 0.0, "file": 0.6, "canaries": 0.83, "board": 0.9}
+_A_GAME = 0.06
+"""Of the time of an audit with one canary game, what is gone when a phase begins, and what that game takes."""
+
+
+@contextmanager
+def stepping(games: int = 1) -> Iterator[Callable[[str, int, int], None]]:
+    """The listener that suits stderr, for so many canary games: called with phase, steps done, steps in all."""
+    began = time.monotonic()
+
+    def told(phase: str, done: int, total: int) -> str:
+        return f"{_PHASES.get(phase, phase)}{_left(time.monotonic() - began, phase, done, total, games)}"
+
+    def say(phase: str, done: int, total: int) -> None:
+        if done < total:
+            count = f" ({done + 1} of {total})" if total > 1 else ""
+            click.echo(f"{told(phase, done, total)}{count}", err=True)
+
+    if not sys.stderr.isatty():  # nothing more is needed for plain lines
+        yield say
+        return
+    from fedboard.simulations.drawing.bars import Bars, is_live
+
+    if not is_live():
+        yield say
+        return
+    with Bars(counted=True) as bars:
+        bar = bars.add_task("loading data", total=None)
+
+        def show(phase: str, done: int, total: int) -> None:
+            bars.update(bar, description=told(phase, done, total), completed=done, total=total)
+
+        yield show
+
+
+def _left(seconds: float, phase: str, done: int, total: int, games: int) -> str:
+    """An estimate of what is left, from the time so far; nothing before the first phase or step is over."""
+    more = _A_GAME * (games - 1)
+    gone = _BEFORE.get(phase, 0.0) + (more if phase == "board" else 0.0)
+    share = (gone + done * (_A_GAME if phase == "canaries" else (phase not in _BEFORE) / total)) / (
+        1.0 + more
+    )
+    return f", about {timedelta(seconds=round(seconds / share * (1.0 - share)))} left" if share else ""
+
+
+def audit_text(result: "AuditResult", plan: "Plan") -> str:
+    """Releases, board-only games, checks and the verdict."""
+    return "\n\n".join(
+        (_releases(result), _games(result.board), checks_text(result.findings), _verdict(result, plan))
+    )
+
+
+def _releases(result: "AuditResult") -> str:
+    noise = {line.name: f"{line.ratio:.4f}" for line in result.noise.lines}
+    rows = [
+        (
+            line.name,
+            noise.get(line.name, "-"),
+            f"{line.mu:.4f}",
+            f"{line.bound.sharp:.4f}",
+            f"{line.bound.split:.4f}",
+        )
+        for line in (*result.releases, *result.game.parties, result.game.whole)
+    ]
+    headers = ("release", "noise / booked", "mu claimed", "mu shown", "mu by counting")
+    return aligned(headers, rows, right=(1, 2, 3, 4))
+
+
+def _games(games: Sequence["BoardGame"]) -> str:
+    rows = [
+        (
+            f"{game.name} (final board only)",
+            f"{game.auc:.3f}",
+            f"{game.auc_at_most:.3f}",
+            f"{game.true_positives:.3f}",
+            f"{game.true_positives_at_most:.3f}",
+        )
+        for game in games
+    ]
+    headers = ("game", "AUC", "at most", "true positives at 1 % false", "at most")
+    return aligned(headers, rows, right=(1, 2, 3, 4))
+
+
+def checks_text(findings: Sequence["AuditFinding"]) -> str:
+    """A line for each check, those that failed marked."""
+    rows = [("ok" if f.passed else "FAILED", str(f.part), f.check, f.detail) for f in findings]
+    return aligned(("", "", "", ""), rows)
+
+
+def _verdict(result: "AuditResult", plan: "Plan") -> str:
+    game = result.game
+    told = (
+        f"Claimed: epsilon {game.claimed:.4g} at delta {game.delta:g} (proof). Audited: at least "
+        f"{game.epsilon_lower_bound:.4g} ({plan.confidence:.0%}, {game.n_canaries:,} canaries)."
+    )
+    if result.violated:
+        return (
+            f"{told}\nThe claim does not hold, or this is one of the {1 - plan.confidence:.0%} of games in which "
+            "chance goes beyond it: see the checks that failed, and decide with --repeat 60."
+        )
+    return f"{told}\nNothing exceeds what is claimed. An audit can refute a guarantee, not prove one."
+
 
 _SYNTHETIC = {"n_users": 4_000, "n_items": 3_000, "mean_ratings_per_user": 40}
 """Made for the purpose: few users, so that it is quick, many items, so that canaries do not meet."""
@@ -65,7 +182,6 @@ def audit(
 
     Nothing that is printed is private: audits are for test data and simulations.
     """
-    from fedboard.cli.research.auditing.progress import stepping
     from fedboard.simulations.audit.audit import Plan
 
     workers = flags.pop("workers") or 2
@@ -118,10 +234,9 @@ def _about(config: "SimulationConfig", noise: str) -> dict[str, Any]:
 def _audit(
     config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any, out: Path | None
 ) -> tuple[dict[str, Any], str]:
-    from fedboard.cli.research.auditing.text import audit_text, checks_text
     from fedboard.simulations.audit.audit import audit as run_audit
-    from fedboard.simulations.audit.findings import broken_check
     from fedboard.simulations.audit.record import audit_record, stopped_record
+    from fedboard.simulations.audit.subject import broken_check
     from fedboard.simulations.runs.algorithm_choice import label_of
     from fedboard.simulations.runs.folders import RUNS, fresh
 

@@ -1,1 +1,0 @@
-"""``fedboard audit``: its attacks, how far they are, and what came of them."""

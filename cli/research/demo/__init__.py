@@ -1,1 +1,0 @@
-"""``fedboard demo`` and what it shows."""
