@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -188,10 +189,10 @@ def _data_of(experiment: "Experiment") -> str:
 
 
 def _new_place(out: Path | None, experiment: "Experiment") -> Path:
-    from fedboard.simulations.runs.folders import RUNS, fresh
-
     if out is None:
-        return fresh(RUNS / f"reproduce-{experiment.paper}-{experiment.figure}")
+        wanted = Path("runs", f"reproduce-{experiment.paper}-{experiment.figure}")
+        others = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+        return next(place for place in chain((wanted,), others) if not place.exists())
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
             f"{out} is there already and not empty; name a new directory, nothing is overwritten"

@@ -35,7 +35,7 @@ class Panel:
 
     title: str
     lines: Mapping[str, Sequence[float | None] | Line]
-    """By name, one value for each place, None where there is none; without ``places`` and ``ticks`` each has its own."""
+    """By name, one value for each place, None where there is none; without places and ticks each has its own."""
     places: Sequence[float] = ()
     ticks: Sequence[str] | None = None
     """Names of the places, evenly spaced; None for a scale of numbers."""
