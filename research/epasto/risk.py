@@ -2,8 +2,8 @@
 
     F(theta) = sum_i c_i log(1 + exp(-y_i <theta, x_i>)) + ridge / 2 |theta|^2,    |x_i| <= 1, y_i in {-1, 1}
 
-F is ridge-strongly convex. Exchanging one user's data changes its gradient by at most 2 L W, where L = 1 bounds
-the gradient of one loss and W the total weight of a user, and so moves the minimiser by at most 2 L W / ridge: with d
+F is ridge-strongly convex. Exchanging one user's data changes its gradient by at most 2 L W, where L = 1 bounds the
+gradient of one loss and W the total weight of a user, and so moves the minimiser by at most 2 L W / ridge: with d
 the move, ``ridge |d|^2 <= <grad F'(t) - grad F(t), d>`` by strong convexity and the optimality of both, on any
 convex set. Gaussian noise covers that. How far from the minimiser rounding may leave the solver is bounded
 beforehand by public numbers (rows, features, ridge) and covered too; whether the solver ends does not depend on the
