@@ -4,8 +4,9 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -143,27 +144,9 @@ def run(
 
 
 def _tell_listing(paper: str | None, json_file: Path | None) -> None:
-    from research.registry import PAPERS, experiments_of
-
-    listing = _listing(paper)
     if json_file is not None:
-        names = PAPERS if paper is None else (paper,)
-        record = {
-            name: [
-                {
-                    "figure": each.figure,
-                    "minutes": each.minutes,
-                    "title": each.title,
-                    "data": each.data,
-                    "epsilons": list(each.epsilons),
-                }
-                for each in experiments_of(name)
-            ]
-            for name in names
-        }
-        file_document({"papers": record}, json_file)
-    if json_file != STDOUT:
-        click.echo(listing)
+        raise InputError("--json is for the numbers of an experiment; name one of the list")
+    click.echo(_listing(paper))
 
 
 def _listing(paper: str | None) -> str:
@@ -188,10 +171,10 @@ def _data_of(experiment: "Experiment") -> str:
 
 
 def _new_place(out: Path | None, experiment: "Experiment") -> Path:
-    from fedboard.simulations.runs.folders import RUNS, fresh
-
     if out is None:
-        return fresh(RUNS / f"reproduce-{experiment.paper}-{experiment.figure}")
+        wanted = Path("runs", f"reproduce-{experiment.paper}-{experiment.figure}")
+        others = (wanted.with_name(f"{wanted.name}-{number}") for number in count(2))
+        return next(place for place in chain((wanted,), others) if not place.exists())
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise InputError(
             f"{out} is there already and not empty; name a new directory, nothing is overwritten"
@@ -246,7 +229,7 @@ def _run(experiment: "Experiment", place: Path, asked: Mapping[str, Any]) -> "tu
             on_progress=on_step if sys.stderr.isatty() else _thinned(on_step),
         )
         outcome = experiment.outcome(setting)
-        record = record_of(experiment, outcome, seconds=time.monotonic() - started, peak_mib=_peak_mib())
+        record = record_of(experiment, outcome, seconds=time.monotonic() - started)
         write_outcome(record, outcome, place)
     return record, outcome
 
@@ -257,20 +240,6 @@ def _scratch(experiment: "Experiment", place: Path) -> AbstractContextManager[st
         return TemporaryDirectory(prefix="scratch-", dir=place)
     (place / _PARTS).mkdir(exist_ok=True)
     return nullcontext(str(place / _PARTS))
-
-
-def _peak_mib() -> float | None:
-    """The most memory that this process or one that it waited for has held; None where the system does not say."""
-    try:
-        from resource import RUSAGE_CHILDREN, RUSAGE_SELF, getrusage
-    except ImportError:  # Windows
-        return None
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    own = getrusage(RUSAGE_SELF).ru_maxrss
-    with suppress(OSError):  # on Linux, where that counts what was held by whoever started this process
-        lines = Path("/proc/self/status").read_text().splitlines()
-        own = next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:"))
-    return max(own, getrusage(RUSAGE_CHILDREN).ru_maxrss) / unit
 
 
 def _thinned(on_step: Callable[[str, int, int], None]) -> Callable[[str, int, int], None]:

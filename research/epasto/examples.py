@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, NullLocator, StrMethodFormatter
 
 from fedboard.common.arrays import FloatArray, IntArray
 from research.epasto.bounding import PublicSizes
@@ -16,8 +15,8 @@ from research.epasto.labels import (
     limited_rows,
 )
 from research.epasto.tradeoff import Tradeoff
-from research.shared.drawing import SERIES, new_figure
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, draw_panels
 
 _MEAN_SIZES = (2, 10, 100, 1_000, 10_000, 100_000)
 _REGRESSION_SIZES = (2, 4, 8, 16)
@@ -66,11 +65,7 @@ def example_1(setting: Setting) -> Outcome:
         limited[g] = min(
             _variance(_limited(features, users, limit), features, users) for limit in range(1, g + 1)
         )
-    figure = _against_g(
-        list(weighted),
-        (SERIES[0], "generalised weights", list(weighted.values()), "o-"),
-        (SERIES[1], "best sample limit", list(limited.values()), "s-"),
-    )
+    lines = {"generalised weights": list(weighted.values()), "best sample limit": list(limited.values())}
     ratios = {str(g): limited[g] / weighted[g] for g in weighted}
     return Outcome(
         numbers={
@@ -89,7 +84,7 @@ def example_1(setting: Setting) -> Outcome:
             + ", ".join(f"{ratio:.3g} at g = {g}" for g, ratio in ratios.items())
             + "."
         ),
-        figures={"example-1": figure},
+        figures={"example-1": _against_g(list(weighted), lines)},
     )
 
 
@@ -107,6 +102,12 @@ def example_3(setting: Setting) -> Outcome:
         limited[g] = min(float(np.median(found)) for found in drawn.values())
         above[g] = min(float(np.mean(np.array(found) >= g / 9)) for found in drawn.values())
     ratios = {str(g): limited[g] / weighted[g] for g in weighted}
+    lines = {
+        "generalised weights": list(weighted.values()),
+        "at most 6 / g": [6 / g for g in weighted],
+        "best sample limit, median": list(limited.values()),
+        "at least g / 9": [g / 9 for g in weighted],
+    }
     return Outcome(
         numbers={
             "ratio": ratios,
@@ -133,35 +134,13 @@ def example_3(setting: Setting) -> Outcome:
             + ", ".join(f"{ratio:.3g} times the weights' variance at g = {g}" for g, ratio in ratios.items())
             + "."
         ),
-        figures={"example-3": _bounds_figure(weighted, limited)},
+        figures={"example-3": _against_g(list(weighted), lines)},
     )
 
 
-def _bounds_figure(weighted: Mapping[int, float], limited: Mapping[int, float]) -> Figure:
-    sizes = list(weighted)
-    return _against_g(
-        sizes,
-        (SERIES[0], "generalised weights", list(weighted.values()), "o-"),
-        (SERIES[0], "at most 6 / g", [6 / g for g in sizes], ":"),
-        (SERIES[1], "best sample limit, median", list(limited.values()), "s-"),
-        (SERIES[1], "at least g / 9", [g / 9 for g in sizes], ":"),
-    )
-
-
-def _against_g(sizes: Sequence[int], *lines: tuple[str, str, Sequence[float], str]) -> Figure:
-    """Colour, name, heights and style of each line, on logarithmic scales."""
-    figure = new_figure(5.0, 3.2)
-    axes = figure.subplots()
-    for colour, name, heights, style in lines:
-        axes.loglog(sizes, heights, style, color=colour, label=name)
-    axes.set_xticks(sizes, [str(g) for g in sizes])
-    axes.xaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("g")
-    axes.set_ylabel("variance")
-    axes.legend(frameon=False, fontsize=8)
-    return figure
+def _against_g(sizes: Sequence[int], lines: Mapping[str, Sequence[float]]) -> Figure:
+    ticks = [str(g) for g in sizes]
+    return draw_panels([Panel(title="", lines=lines, ticks=ticks, across="g", up="variance", log=True)])
 
 
 def _unit_rows(g: int) -> tuple[FloatArray, IntArray]:

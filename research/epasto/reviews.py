@@ -186,7 +186,6 @@ def _loss(
     question = WeightedRisk(
         sizes=PublicSizes.of(users, n_users=n_users, public_because="the data set is public"),
         bound=bound,
-        loss="logistic",
         ridge=_RIDGE,
     )
     theta = question.minimise(problem.features[rows], labels[rows], users)

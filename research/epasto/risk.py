@@ -1,8 +1,8 @@
 """Weighted empirical risk minimisation (Algorithm 2) with a DP solver: the regularised minimiser, perturbed.
 
-    F(theta) = sum_i c_i loss(theta, x_i, y_i) + ridge / 2 |theta|^2,    |x_i| <= 1
+    F(theta) = sum_i c_i log(1 + exp(-y_i <theta, x_i>)) + ridge / 2 |theta|^2,    |x_i| <= 1, y_i in {-1, 1}
 
-F is ridge-strongly convex. Exchanging one user's data changes its gradient by at most 2 L W, where L bounds the
+F is ridge-strongly convex. Exchanging one user's data changes its gradient by at most 2 L W, where L = 1 bounds the
 gradient of one loss and W the total weight of a user, and so moves the minimiser by at most 2 L W / ridge: with d
 the move, ``ridge |d|^2 <= <grad F'(t) - grad F(t), d>`` by strong convexity and the optimality of both, on any
 convex set. Gaussian noise covers that. How far from the minimiser rounding may leave the solver is bounded
@@ -15,7 +15,6 @@ Reference: Epasto et al. (2020), sec. 4; Chaudhuri, Monteleoni and Sarwate (2011
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -27,16 +26,13 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from research.epasto.bounding import PublicSizes
 
-Loss = Literal["logistic", "squared"]
-
 _UNITS = 1 << 30
 """The move that an exact minimiser makes, grid units."""
 _ULP = 2.0**-52
 _ROUNDINGS_OF_SOLVERS = 128
-"""Backward error of eigenvectors and Cholesky factors, in ulp times d^2; theirs are smaller."""
+"""Backward error of Cholesky factors, in ulp times d^2; theirs are smaller."""
 _STOP = 8.0
 """Newton stops at a gradient of so many times its rounding; near the minimiser it reaches 2."""
-_MOST_HALVINGS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,42 +42,22 @@ class WeightedRisk:
     sizes: PublicSizes
     bound: float
     """h > 0: values beyond which a user weighs no more."""
-    loss: Loss
-    """"logistic": ``log(1 + exp(-y <theta, x>))``, y in {-1, 1}; "squared": ``(<theta, x> - y)^2 / 2``."""
     ridge: float
     """Strength of the regulariser; > 0."""
-    radius: float | None = None
-    """Of the ball in which theta is sought; squared loss only, where it bounds the gradient."""
-    label_bound: float | None = None
-    """Largest absolute label; squared loss only."""
 
     def __post_init__(self) -> None:
-        """Check every range.
+        """Check the range.
 
         Raises:
-            InputError: a value is outside its range, missing, or of the other loss.
+            InputError: the ridge is outside its range.
         """
-        if self.loss not in ("logistic", "squared"):
-            raise InputError(f"the loss must be logistic or squared, got {self.loss!r}")
         if not 0 < self.ridge < math.inf:
             raise InputError(f"ridge must be a finite number > 0, got {self.ridge}")
-        limits = (self.radius, self.label_bound)
-        if self.loss == "logistic" and limits != (None, None):
-            raise InputError("radius and label_bound belong to the squared loss")
-        if self.loss == "squared" and not all(limit is not None and 0 < limit < math.inf for limit in limits):
-            raise InputError(
-                "the squared loss needs a finite radius and label_bound > 0: they bound its gradient"
-            )
-
-    @property
-    def gradient_bound(self) -> float:
-        """L: 1, or for the squared loss ``radius + label_bound``."""
-        return 1.0 if self.loss == "logistic" else float(self.radius or 0) + float(self.label_bound or 0)
 
     @property
     def move(self) -> float:
-        """Half the largest move of the minimiser, ``L W / ridge``."""
-        return self.gradient_bound * float(self.sizes.user_weights(self.bound).max()) / self.ridge
+        """Half the largest move of the minimiser, ``W / ridge``: L is 1."""
+        return float(self.sizes.user_weights(self.bound).max()) / self.ridge
 
     def shortfall(self, width: int) -> float:
         """Bound on how far from the minimiser the solver ends, in units of ``move``; from public numbers alone.
@@ -128,7 +104,7 @@ class WeightedRisk:
             same_sign=False,
             adjacency=Adjacency.REPLACE_VALUES,
             noise_multiplier=noise_multiplier,
-            covers=f"minimiser of the weighted {self.loss} risk; how many rows each user has is public because "
+            covers="minimiser of the weighted logistic risk; how many rows each user has is public because "
             f"{self.sizes.public_because}",
         )
 
@@ -137,7 +113,7 @@ class WeightedRisk:
 
         Args:
             features: shape (n, d); rows longer than 1 are scaled to length 1. Private.
-            labels: shape (n,); squared: clipped to the label bound; logistic: -1 or 1. Private.
+            labels: shape (n,), -1 or 1. Private.
             users: int, shape (n,), whose row it is. Public.
 
         Raises:
@@ -153,13 +129,8 @@ class WeightedRisk:
         shrunk = features / largest
         rows = shrunk / np.maximum(np.linalg.norm(shrunk, axis=1, keepdims=True), 1.0 / largest)
         weights = self.sizes.value_weights(self.bound)[users]
-        if self.loss == "squared":
-            limit = float(self.label_bound or 0)
-            return _squared(
-                rows, np.clip(labels, -limit, limit), weights, self.ridge, float(self.radius or 0)
-            )
         if not np.isin(labels, (-1.0, 1.0)).all():
-            raise InputError("labels of the logistic loss must be -1 or 1")
+            raise InputError("labels must be -1 or 1")
         close_enough = _STOP * self._rounding(features.shape[1])
         return _logistic(rows, labels, weights, self.ridge, close_enough)
 
@@ -221,27 +192,3 @@ def _logistic(
         step = cho_solve(cho_factor(curvature), gradient)
         length = float(np.linalg.norm(step))
         theta = theta - (math.log1p(length) / length) * step
-
-
-def _squared(
-    rows: FloatArray, labels: FloatArray, weights: FloatArray, ridge: float, radius: float
-) -> FloatArray:
-    """Ridge regression in a ball by its eigenvectors: the least multiplier that keeps the radius, to the last bit.
-
-    With backward stable eigenvectors this is the minimiser of a problem that differs by their rounding, in a ball
-    whose radius does; in terms of the radius, minimisers move by at most ``1 + 1 / ridge``. No iteration can fail.
-    """
-    values, vectors = np.linalg.eigh((rows.T * weights) @ rows)
-    target = rows.T @ (weights * labels)
-    turned, low, high = vectors.T @ target, 0.0, 0.0
-
-    def solved(multiplier: float) -> FloatArray:
-        found: FloatArray = vectors @ (turned / (np.maximum(values, 0.0) + ridge + multiplier))
-        return found
-
-    if float(np.linalg.norm(solved(0.0))) > radius:
-        high = float(np.linalg.norm(target)) / radius
-        for _ in range(_MOST_HALVINGS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if float(np.linalg.norm(solved(middle))) > radius else (low, middle)
-    return solved(high)

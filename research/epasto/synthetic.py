@@ -6,18 +6,16 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
 from research.epasto.estimators import BEST_LIMIT, METHODS, NO_LIMIT, OURS, errors_of
 from research.epasto.problems import synthetic_problem
-from research.shared.drawing import SERIES, new_figure
 from research.shared.experiment import Outcome, Setting
+from research.shared.panels import Panel, draw_panels
 
 ROWS = (600, 1200, 1800, 2400, 3000)
 EXPONENTS = (1.1, 1.2, 1.4, 1.6, 1.8, 2.0)
 ALPHA = 1.5
 _LABELS = {OURS: "ours", BEST_LIMIT: "sample limit, best", NO_LIMIT: "sample limit, all rows"}
-_HATCHES = {OURS: "", BEST_LIMIT: "xx", NO_LIMIT: "\\\\"}
 
 Numbers = dict[str, dict[str, float]]
 
@@ -30,7 +28,7 @@ def figure_1(setting: Setting) -> Outcome:
         numbers={"error": errors},
         settings=_settings(setting, rows=ROWS, alpha=ALPHA, epsilon=epsilon),
         comparison=_verdict(errors, "every number of rows, even by orders of magnitude"),
-        figures={"figure-1": _bars({f"epsilon {epsilon:g}": errors}, "rows")},
+        figures={"figure-1": _lines({f"epsilon {epsilon:g}": errors}, "rows")},
     )
 
 
@@ -48,7 +46,7 @@ def figure_2(setting: Setting) -> Outcome:
         numbers={"error": errors},
         settings=_settings(setting, rows=ROWS[-1], alpha=EXPONENTS, epsilon=epsilon),
         comparison=_verdict(errors, "every exponent, most of all for small ones (uneven contributions)"),
-        figures={"figure-2": _bars({f"epsilon {epsilon:g}, 3000 rows": errors}, "Zipf exponent")},
+        figures={"figure-2": _lines({f"epsilon {epsilon:g}, 3000 rows": errors}, "Zipf exponent")},
     )
 
 
@@ -63,7 +61,7 @@ def figure_3(setting: Setting) -> Outcome:
         comparison=_verdict(
             together, "every number of rows at epsilon 2 and 3, all errors falling with epsilon"
         ),
-        figures={"figure-3": _bars({f"epsilon {epsilon}": of for epsilon, of in errors.items()}, "rows")},
+        figures={"figure-3": _lines({f"epsilon {epsilon}": of for epsilon, of in errors.items()}, "rows")},
     )
 
 
@@ -103,28 +101,19 @@ def _verdict(errors: Numbers, paper: str) -> str:
     )
 
 
-def _bars(panels: Mapping[str, Numbers], what: str) -> Figure:
-    figure = new_figure(3.4 + 3.2 * len(panels), 3.4)
-    drawn = figure.subplots(1, len(panels), squeeze=False, sharey=True)[0]
-    for axes, (title, errors) in zip(drawn, panels.items(), strict=True):
-        places = np.arange(len(errors))
-        for number, method in enumerate(METHODS):
-            heights = [found[method] for found in errors.values()]
-            axes.bar(
-                places + 0.27 * (number - 1),
-                heights,
-                width=0.25,
-                color=SERIES[number],
-                hatch=_HATCHES[method],
-                edgecolor="white",
-                label=_LABELS[method],
+def _lines(panels: Mapping[str, Numbers], what: str) -> Figure:
+    return draw_panels(
+        [
+            Panel(
+                title=title,
+                lines={
+                    label: [found[method] for found in errors.values()] for method, label in _LABELS.items()
+                },
+                ticks=list(errors),
+                across=what,
+                up="average squared error",
+                log=True,
             )
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_xticks(places, list(errors))
-        axes.set_xlabel(what)
-        axes.set_title(title)
-    drawn[0].set_ylabel("average squared error")
-    figure.legend(*drawn[0].get_legend_handles_labels(), loc="outside lower center", ncols=3, frameon=False)
-    return figure
+            for title, errors in panels.items()
+        ]
+    )

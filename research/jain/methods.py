@@ -36,7 +36,8 @@ Settings: TypeAlias = RepresentationConfig | FedRepConfig | SingleModelConfig
 
 def ways(rank: int, adjacency: Adjacency) -> dict[str, Settings]:
     """The private ones: ours, variants that are closer to the algorithms as printed, and baselines. Public."""
-    ours, fedrep = (kind(rank=rank, adjacency=adjacency) for kind in (RepresentationConfig, FedRepConfig))
+    ours = RepresentationConfig(rank=rank, adjacency=adjacency)
+    fedrep = FedRepConfig(rank=rank, adjacency=adjacency)
     return {
         "altmin": ours,
         "altmin-as-printed": replace(

@@ -20,7 +20,6 @@ from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.common.tasks.shared.tuned import TUNED, recipes_of
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
-from fedboard.simulations.judging.metrics.registry import main_metric
 from fedboard.simulations.judging.references import ALS
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
@@ -29,7 +28,7 @@ from research.shared.experiment import Setting
 from research.shared.panels import as_text
 from research.shared.ratings import data_of
 
-METRICS = {feedback: main_metric(feedback, "test") for feedback in Feedback}
+METRICS = {Feedback.EXPLICIT: "test_rmse", Feedback.IMPLICIT: "recall@20"}
 _DELTA = 1e-5
 _HELD_OUT_OF_MANY = ((400_000, 50_000 / 571_355), (100_000, 10_000 / 136_677))
 """As in the published protocols: about 50 000 of MSD's users in each held-out part, 10 000 of ML-20M's; else a

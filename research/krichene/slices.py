@@ -12,7 +12,6 @@ from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.judging.evaluation import neighbour_overlap
 from fedboard.simulations.judging.metrics import N_BUCKETS
 from fedboard.simulations.judging.references import ALS, fit_reference
-from fedboard.simulations.runs.kernel_choice import backend_of
 from research.krichene.benchmarks import (
     STATISTICS,
     Benchmark,
@@ -151,9 +150,7 @@ def als_factors(bench: Benchmark) -> FloatArray:
     Raises:
         TypeError: never; for the type of the model.
     """
-    model = fit_reference(
-        ALS, bench.problem, feedback=bench.feedback, backend=backend_of(bench.config, bench.problem), seed=0
-    )
+    model = fit_reference(ALS, bench.problem, feedback=bench.feedback, backend="compiled", seed=0)
     if not isinstance(model, AlsModel):
         raise TypeError("ALS is an AlsModel")
     return _factors(model.item_factors)

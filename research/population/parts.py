@@ -8,15 +8,12 @@ from pathlib import Path
 
 import msgspec
 
+import fedboard
 from fedboard.common.errors import InputError
-from fedboard.common.files import write_atomically
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.problem import load_problem
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import is_reference, run_reference
-from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.problem import is_streamed, open_problem
-from research.population.cpu_time import cpu_seconds
+from fedboard.simulations.runs.without_privacy import is_reference
+from fedboard.simulations.sweeps.cells import Cell, run_cell
 
 METRIC = "test_rmse"
 
@@ -36,10 +33,7 @@ class Ran:
 
     rmse: float
     seconds: float
-    cpu_seconds: float
-    """Of this process and of its workers; those of the ending that finished it."""
-    judged: int | None
-    """On how many people, where that is a sample."""
+    """Of the call that finished it."""
 
 
 class Parts:
@@ -67,31 +61,34 @@ class Parts:
                     "delete it"
                 )
             return Ran(**record["ran"])
-        place = self._folder / part.name
-        ran = self._run(part.config, place)
+        place, began = self._folder / part.name, time.monotonic()
+        ran = Ran(rmse=_rmse(part.config, place), seconds=time.monotonic() - began)
         record = {
             "configuration": msgspec.to_builtins(wanted, str_keys=True),
             "ran": msgspec.to_builtins(ran),
         }
-        write_atomically(kept, (json.dumps(record, indent=2) + "\n").encode())
+        half = kept.with_suffix(".half")
+        half.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+        half.replace(kept)  # whole or not at all
         shutil.rmtree(place, ignore_errors=True)
         return ran
 
-    @staticmethod
-    def _run(config: SimulationConfig, place: Path) -> Ran:
-        started, cpu = time.monotonic(), cpu_seconds()
+
+def _rmse(config: SimulationConfig, place: Path) -> float:
+    """Of a private run, or of a model without privacy.
+
+    Raises:
+        InputError: it failed.
+    """
+    if not is_reference(config.algorithm):
+        plain = msgspec.to_builtins(config, str_keys=True)
         resume = RunDirectory(place).config.exists()
-        if is_reference(config.algorithm):
-            problem = open_problem(config) if is_streamed(config) else load_problem(config)
-            final = run_reference(config, place, resume=resume, problem=problem)
-        else:
-            final = dict(simulate(config, place, resume=resume, report=False).final)
-        return Ran(
-            rmse=float(final["metrics"][METRIC]),
-            seconds=time.monotonic() - started,
-            cpu_seconds=cpu_seconds() - cpu,
-            judged=(final.get("sample") or {}).get("users"),
-        )
+        done = fedboard.simulate(config=plain, out=place, resume=resume, report=False, progress=False)
+        return float(done.metrics[METRIC])
+    found = run_cell(Cell(name=place.name, config=config), place.parent)
+    if found.final is None:
+        raise InputError(f"run {place.name} failed: {found.error}")
+    return float(found.final["metrics"][METRIC])
 
 
 def _deciding(config: SimulationConfig) -> SimulationConfig:

@@ -117,15 +117,13 @@ def _numbers(plan: Plan, found: Sequence[Measured], beside: Sequence[Measured]) 
         told["people needed"] = _needed(plan, found, gap)
     seconds = {
         f"{one.people.users:,}": {
-            _LABELS[name]: max(
-                ran.cpu_seconds for epsilon in plan.epsilons for ran in one.private[name, epsilon]
-            )
+            _LABELS[name]: max(ran.seconds for epsilon in plan.epsilons for ran in one.private[name, epsilon])
             for name in plan.algorithms
             if any(one.private[name, epsilon] for epsilon in plan.epsilons)
         }
         for one in found
     }
-    told["CPU seconds of a run"] = {users: row for users, row in seconds.items() if row}
+    told["seconds of a run"] = {users: row for users, row in seconds.items() if row}
     if beside:
         told["beside data"] = {one.people.label: _row(plan, one) for one in beside}
     return told

@@ -62,15 +62,30 @@ def draw_panels(panels: Sequence[Panel]) -> Figure:
 
 def line_panels(panels: Mapping[str, Mapping[str, Line]], *, across: str, up: str, log: str = "") -> Figure:
     """Panels by title that have their axes alike; ``log`` names those that are logarithmic, "x", "y" or "xy"."""
-    shared = {"across": across, "up": up, "log": "y" in log, "log_across": "x" in log}
-    return draw_panels([Panel(title=title, lines=lines, **shared) for title, lines in panels.items()])
+    return draw_panels(
+        [
+            Panel(
+                title=title,
+                lines={name: heights for name, (_, heights) in lines.items()},
+                places={name: places for name, (places, _) in lines.items()},
+                across=across,
+                up=up,
+                log="y" in log,
+                log_across="x" in log,
+            )
+            for title, lines in panels.items()
+        ]
+    )
 
 
 def _draw(axes: Axes, panel: Panel) -> None:
-    places = list(range(len(panel.ticks))) if panel.ticks is not None else list(panel.places)
+    places: Sequence[float] | Mapping[str, Sequence[float]] = panel.places
+    if panel.ticks is not None:
+        places = range(len(panel.ticks))
+        axes.set_xticks(places, list(panel.ticks))
     ends = []
-    for number, (name, line) in enumerate(panel.lines.items()):
-        own, values = (places, line) if places else line
+    for number, (name, values) in enumerate(panel.lines.items()):
+        own = places[name] if isinstance(places, Mapping) else places
         known = [(x, y) for x, y in zip(own, values, strict=True) if y is not None]
         if not known:
             continue
@@ -81,8 +96,6 @@ def _draw(axes: Axes, panel: Panel) -> None:
     if panel.level is not None:
         axes.axhline(panel.level[1], color=MUTED, linewidth=1.0)
         ends.append(LineEnd(height=panel.level[1], text=panel.level[0], colour=MUTED))
-    if panel.ticks is not None:
-        axes.set_xticks(places, list(panel.ticks))
     if panel.log:
         axes.set_yscale("log")
         _plain(axes.yaxis)

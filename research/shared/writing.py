@@ -4,24 +4,19 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from research.shared.drawing import pictures
 from research.shared.experiment import Experiment, Outcome
 
-if TYPE_CHECKING:
-    pass
-
 _DIGITS = 4
 _MOST_LINES = 60
 """Longer tables stay in numbers.json."""
 
 
-def record_of(
-    experiment: Experiment, outcome: Outcome, *, seconds: float, peak_mib: float | None = None
-) -> dict[str, Any]:
+def record_of(experiment: Experiment, outcome: Outcome, *, seconds: float) -> dict[str, Any]:
     """Everything as one JSON object: the outcome's numbers at the top level, beside what describes them.
 
     Numbers that are not finite become null; arrays become lists.
@@ -30,7 +25,6 @@ def record_of(
         experiment: which.
         outcome: of it.
         seconds: that it took.
-        peak_mib: the most memory that one of its processes held; None where the system does not say.
 
     Raises:
         ValueError: a number is named like one of the describing keys.
@@ -42,7 +36,6 @@ def record_of(
         "data": experiment.data,
         "comparison": outcome.comparison,
         "seconds": round(seconds, 3),
-        "peak_mib": None if peak_mib is None else round(peak_mib),
         "settings": _plain(outcome.settings),
     }
     clash = sorted(set(about) & set(outcome.numbers))
@@ -83,7 +76,7 @@ def _readme(record: Mapping[str, Any], outcome: Outcome) -> str:
     parts = [
         f"# {record['title']}",
         f"Paper `{record['paper']}`, figure `{record['figure']}`. {record['comparison']}",
-        f"Data: {record['data'].rstrip('.')}. Taken in {record['seconds']:.0f} s{_memory(record)}.",
+        f"Data: {record['data'].rstrip('.')}. Taken in {record['seconds']:.0f} s.",
         *(f"![{stem}]({stem}.svg)" for stem in outcome.figures),
         "## Numbers",
         *(_markdown(*table) for table in tables(outcome.numbers)),
@@ -92,10 +85,6 @@ def _readme(record: Mapping[str, Any], outcome: Outcome) -> str:
         f"```json\n{json.dumps(record['settings'], indent=2)}\n```",
     ]
     return "\n\n".join(parts) + "\n"
-
-
-def _memory(record: Mapping[str, Any]) -> str:
-    return "" if record["peak_mib"] is None else f" with at most {record['peak_mib']} MiB in a process"
 
 
 def _markdown(name: str, head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:

@@ -9,7 +9,6 @@ ROOT = Path(__file__).parents[2]
 SECTION = "## Modules for parts of one's own"
 EXCEPTIONS = {
     "fedboard.cli": "run.py is a command, and takes data, tells of progress and fails as all commands do",
-    "fedboard.common.files": "a part of a curve is written whole or not at all",
     "fedboard.common.kernels": "exact solves, and the compiled loops of the solver of Liu et al.",
     "fedboard.common.per_user.participation": "disjoint cohorts draw no coins",
     "fedboard.common.protocols.sums.exact": "regressions send factored sums by hand",
@@ -19,11 +18,6 @@ EXCEPTIONS = {
     "fedboard.common.tasks.langevin": "figure 7 compares with the algorithm, and trims as it does",
     "fedboard.common.tasks.shared.preparation": "the curve says how the level's share falls with people",
     "fedboard.simulations.judging.evaluation": "figure 10 asks about neighbours",
-    "fedboard.simulations.judging.metrics.registry": "figures name the metric that decides",
-    "fedboard.simulations.runs.folders": "run.py finds a free folder",
-    "fedboard.simulations.runs.kernel_choice": "figure 10 fits with the kernels of a run",
-    "fedboard.simulations.simulate": "the curve goes on with runs that were interrupted",
-    "fedboard.simulations.streams.problem": "the curve streams its people",
 }
 """Modules of the inside, or folders of them, that research still needs, and why; to become fewer."""
 

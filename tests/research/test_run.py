@@ -175,16 +175,11 @@ def test_what_cannot_be_run_is_said_in_a_sentence(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_file_takes_the_numbers_and_stdout_the_words(run: Command, tmp_path: Path) -> None:
-    file = tmp_path / "figures.json"
+def test_a_list_has_no_numbers(run: Command) -> None:
+    listed = run("jain", "--json")
 
-    words, both = run("jain", "--json", file), run("jain", "--json")
-    nowhere = run("jain", "--json", tmp_path / "no" / "figures.json")
-
-    assert words.stdout.startswith("jain: ")
-    assert json.loads(file.read_text()) == json.loads(both.stdout)
-    assert nowhere.stdout == ""
-    assert "name a file in a directory that exists" in nowhere.stderr
+    assert listed.exit_code == 2
+    assert "--json is for the numbers of an experiment" in listed.stderr
 
 
 def test_a_paper_that_was_meant_is_named(run: Command) -> None:

@@ -45,7 +45,7 @@ def test_an_experiment_runs_small(experiment: Experiment, run: Command, tmp_path
     record = json.loads((out / "numbers.json").read_text())
     assert (record["paper"], record["figure"]) == (experiment.paper, experiment.figure)
     assert len(record["comparison"]) > 20
-    described = {"paper", "figure", "title", "data", "comparison", "seconds", "peak_mib", "settings"}
+    described = {"paper", "figure", "title", "data", "comparison", "seconds", "settings"}
     assert [value for name, value in record.items() if name not in described and value]
     page = (out / "README.md").read_text()
     assert all(f"({path.name})" in page for path in out.glob("*.svg"))

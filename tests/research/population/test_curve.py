@@ -103,7 +103,7 @@ class Told(Parts):
 
     def ran(self, part: Part) -> Ran:
         self.names.append(part.name)
-        return Ran(rmse=self.errors[part.config.privacy.epsilon], seconds=1.0, cpu_seconds=1.0, judged=None)
+        return Ran(rmse=self.errors[part.config.privacy.epsilon], seconds=1.0)
 
 
 def test_of_the_most_people_only_that_is_run_which_they_may_help(folder: Path) -> None:

@@ -14,13 +14,12 @@ from fedboard.common.contribution import Contribution
 from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.datasets import Ratings
-from fedboard.simulations.datasets.splits import RatingSplit, UserSplit
 from fedboard.simulations.problem import Problem, load_data, load_problem
 from fedboard.simulations.problem import problem_of as split_problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.kernel_choice import backend_of
 from fedboard.simulations.simulate import simulate
-from tests.simulations.runs import one_generator
+from tests.simulations.audit.broken.paths import one_generator
 
 Row = tuple[str, str, float]
 """User id, item id, rating."""
@@ -79,13 +78,8 @@ def _read(config: SimulationConfig) -> tuple[Problem, Ratings]:
 
 def problem_of_control(config: SimulationConfig) -> tuple[Problem, list[str]]:
     """The same with the split of before."""
-    problem, ratings = _read(config)
-    ids = [str(user) for user in ratings.user_ids.tolist()]
-    explicit = isinstance(problem.split, RatingSplit)
-    split: RatingSplit | UserSplit = (one_generator.split_ratings if explicit else one_generator.split_users)(
-        ratings, seed=config.split.seed
-    )
-    return replace(problem, split=split, train=split.train), ids
+    problem, ids = one_generator(config), load_data(config.data).user_ids.tolist()
+    return replace(problem, split=replace(problem.split, rule=None)), list(map(str, ids))
 
 
 def boards_of(config: SimulationConfig, folder: Path) -> tuple[RatingTask, list[Board]]:
