@@ -1,6 +1,7 @@
 """Small populations with heavy users, extreme ratings and users without ratings."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.residual import config as residual_config
@@ -56,7 +58,14 @@ def without(cohort: Cohort, user: int) -> Cohort:
         items=np.concatenate([first.items, last.items]),
         ratings=np.concatenate([first.ratings, last.ratings]),
         n_items=cohort.n_items,
+        user_keys=None if cohort.user_keys is None else np.delete(cohort.user_keys, user),
     )
+
+
+def exact_sums(task: Any, cohort: Cohort, board: Board) -> dict[str, np.ndarray]:
+    """Of what these users give to the round after this board."""
+    requests = task.requests(board)
+    return whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
 
 
 def with_taste(cohort: Cohort) -> Cohort:

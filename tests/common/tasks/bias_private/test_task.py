@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
@@ -171,15 +171,6 @@ def test_a_lost_round_leaves_what_was_known(lost: int, tmp_path: Path) -> None:
 
     assert np.isfinite(boards[-1].arrays["item_biases"]).all()
     assert np.any(boards[-1].arrays["item_biases"]) == (lost == 2)
-
-
-def test_ratings_that_are_none_do_not_leave_the_device() -> None:
-    task, cohort = a_task(), people((1.0, 5.0))
-    cohort.ratings[3] = np.nan
-    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(N_ITEMS)))))
-
-    with pytest.raises(PrivacyError, match="finite"):
-        task.contribute(cohort, board, task.requests(board))
 
 
 def test_the_moments_get_what_their_accuracy_needs() -> None:
