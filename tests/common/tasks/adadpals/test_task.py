@@ -163,23 +163,6 @@ def test_items_outside_the_head_get_no_weight_and_no_factors(cohort: Cohort, tmp
     np.testing.assert_allclose(squares[rated_head], 1.0)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rank": 0}, "rank"),
-        ({"clip_norm": 0.0}, "clip_norm"),
-        ({"label_bound": float("inf")}, "label_bound"),
-        ({"item_ridge": float("nan")}, "item_ridge"),
-        ({"weight_exponent": 1.5}, "weight_exponent"),
-        ({"rating_low": 5.0, "rating_high": 1.0}, "rating_high"),
-        ({"head_fraction": 0.0}, "head_fraction"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        from_written(settings, AdaDpalsConfig)
-
-
 @pytest.mark.parametrize("clip_norm", [0.5, 2.0])
 def test_the_pull_on_items_is_in_units_of_the_squared_clipping_norm(clip_norm: float) -> None:
     settings = replace(a_task().settings, clip_norm=clip_norm, item_ridge=3.0, item_ridge_exponent=0.25)

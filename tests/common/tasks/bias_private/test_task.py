@@ -189,9 +189,6 @@ def test_the_moments_get_what_their_accuracy_needs() -> None:
     ("settings", "message"),
     [
         ({"rounds": 3}, "rounds must be 0, 1 or 2"),
-        ({"user_ridge": 0.0}, "user_ridge"),
-        ({"first_clip": 2.0}, "first_clip"),
-        ({"moments_share": 1.0}, "moments_share"),
         ({"feedback": Feedback.IMPLICIT}, "presence has no mean"),
     ],
 )

@@ -184,7 +184,6 @@ def test_the_last_board_is_the_mean_of_the_last_states() -> None:
     [
         ({"feedback": Feedback.IMPLICIT}, "feedback"),
         ({"averaged_steps": 4}, "averaged_steps"),
-        ({"likelihood": 0.0}, "likelihood"),
         ({"bias_scale": 2.0}, "bias_scale"),
     ],
 )
