@@ -8,7 +8,6 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.adjacency import Adjacency
@@ -20,18 +19,17 @@ from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpals.update import gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 from fedboard.server.runtime import NoisedSums
-from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, exact_sums, population, presence
+from tests.common.tasks.conftest import (
+    N_USERS,
+    a_prepared_board,
+    a_task,
+    largest_shares,
+    population,
+    presence,
+    through,
+)
 
 ALL_SCHEMES = list(WeightScheme)
-
-
-def isometric_norm(request: Request, change: np.ndarray) -> float:
-    scale = np.ones(request.release.width)
-    if request.release.layout == "symmetric":
-        rank = int((np.sqrt(8 * request.release.width + 1) - 1) / 2)
-        rows, columns = np.triu_indices(rank)
-        scale[rows != columns] = np.sqrt(2.0)
-    return float(np.linalg.norm(change.astype(np.float64) * scale))
 
 
 def boards_of_all_stages(task: AdaDpals) -> list[Board]:
@@ -123,14 +121,7 @@ def test_one_round_is_what_a_slow_obvious_version_computes(tmp_path: Path, feedb
 def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme, feedback: Feedback) -> None:
     cohort = population() if feedback is Feedback.EXPLICIT else presence(population())
     task = a_task(weights=scheme, feedback=feedback, clip_norm=0.3)
-    largest: dict[str, float] = {}
-    for board in boards_of_all_stages(task):
-        requests = {r.name: r for r in task.requests(board)}
-        for j in range(cohort.n_users):
-            alone = exact_sums(task, cohort.rows(j, j + 1), board)
-            for name, change in alone.items():
-                part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
-                largest[name] = max(largest.get(name, 0.0), part)
+    largest = largest_shares(task, cohort, boards_of_all_stages(task))
 
     assert max(largest.values()) <= 1.0
     # The bound is not idle either: some user spends nearly all of what her weighting lets her.
@@ -140,14 +131,9 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme,
 
 def test_items_outside_the_head_get_no_weight_and_no_factors(cohort: Cohort, tmp_path: Path) -> None:
     task = a_task(head_fraction=0.4)
-    board, noise = task.first_board(a_prepared_board(task).catalogue), SeededNoise(0)
-    with Ledger.create(
-        tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
-    ) as ledger:
-        while requests := task.requests(board):
-            sums = FactoredSums.of(task.contribute(cohort, board, requests))
-            booked = {r.name: r.release.book(ledger, noise) for r in requests}
-            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+    budget = Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    with Ledger.create(tmp_path / "l", budget) as ledger:
+        *_, board = through(task, cohort, ledger)
 
     learnt = board.arrays["learnt"] != 0
     assert learnt.sum() == 10

@@ -34,10 +34,18 @@ from fedboard.common.tasks.adadpsgd.update import (
 )
 from fedboard.common.tasks.registry import rebuild_task
 from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
-from fedboard.server.round import lost_round
 from fedboard.server.runtime import NoisedSums
-from tests.common.tasks.adadpals.test_task import isometric_norm
-from tests.common.tasks.conftest import N_ITEMS, N_USERS, exact_sums, population, presence, without
+from tests.common.tasks.conftest import (
+    N_ITEMS,
+    N_USERS,
+    exact_sums,
+    isometric_norm,
+    largest_shares,
+    population,
+    presence,
+    through,
+    without,
+)
 
 COUNTS = np.array([10.0, 40.0])
 OMEGA = np.array([0.5, 0.25])
@@ -250,12 +258,8 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme,
     cohort = rated(feedback)
     task = a_task(weights=scheme, gradient_clip=0.2, vector_bound=0.5, **FEEDBACKS[feedback])
     board = a_board(task, 1)
-    requests = {r.name: r for r in task.requests(board)}
-    gradient, largest = requests["step-1/gradient"].release, dict.fromkeys(requests, 0.0)
-    for j in range(cohort.n_users):
-        for name, change in exact_sums(task, cohort.rows(j, j + 1), board).items():
-            part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
-            largest[name] = max(largest[name], part)
+    gradient = next(r.release for r in task.requests(board) if r.name == "step-1/gradient")
+    largest = largest_shares(task, cohort, [board])
 
     assert max(largest.values()) <= 1.0
     # What is booked is the clipping norm itself, and some user spends nearly all of it.
@@ -375,13 +379,9 @@ def test_a_whole_run_books_its_plan_and_no_more(
     tmp_path: Path, feedback: Feedback, adjacency: Adjacency
 ) -> None:
     task = a_task(steps_per_solve=2, momentum=0.5, adjacency=adjacency, **FEEDBACKS[feedback])
-    cohort, noise = rated(feedback, n_users=80), SeededNoise(0)
-    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(N_ITEMS)))))
+    cohort = rated(feedback, n_users=80)
     with Ledger.create(tmp_path / "l", Budget(epsilon=5.0, delta=1e-5, adjacency=adjacency)) as ledger:
-        while requests := task.requests(board):
-            sums = FactoredSums.of(task.contribute(cohort, board, requests))
-            booked = {r.name: r.release.book(ledger, noise) for r in requests}
-            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+        *_, board = through(task, cohort, ledger)
         names = [str(event["name"]) for event in ledger.events()]
         spent = ledger.spent().epsilon
 
@@ -400,16 +400,8 @@ def test_a_whole_run_books_its_plan_and_no_more(
 @pytest.mark.parametrize("lost", [1, 2, 3])
 def test_a_lost_step_is_skipped(tmp_path: Path, feedback: Feedback, lost: int) -> None:
     task, cohort = a_task(steps_per_solve=2, momentum=0.5, **FEEDBACKS[feedback]), rated(feedback)
-    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(N_ITEMS)))))
-    noise = SeededNoise(0)
     with Ledger.create(tmp_path / "l", BUDGET) as ledger:
-        while requests := task.requests(board):
-            if board.version == lost:
-                board = lost_round(board)
-                continue
-            sums = FactoredSums.of(task.contribute(cohort, board, requests))
-            booked = {r.name: r.release.book(ledger, noise) for r in requests}
-            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+        *_, board = through(task, cohort, ledger, lost=lost)
 
     assert board.version == task.settings.steps + 1
     assert np.isfinite(board.arrays["item_factors"]).all()

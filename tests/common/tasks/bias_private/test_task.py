@@ -13,7 +13,6 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.bias_private.algorithm import (
     BiasConfig,
@@ -23,8 +22,7 @@ from fedboard.common.tasks.bias_private.algorithm import (
     shares_by_release,
 )
 from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
-from fedboard.server.round import lost_round
-from fedboard.server.runtime import NoisedSums
+from tests.common.tasks.conftest import through
 
 SCALES = ((1.0, 5.0), (0.5, 4.0), (1.0, 10.0), (-10.0, 10.0), (0.0, 1.0))
 N_ITEMS = 40
@@ -72,14 +70,7 @@ def played(
     board = task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))
     yield board
     with Ledger.create(folder, Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)) as ledger:
-        while requests := task.requests(board):
-            if board.version == lost:
-                board = lost_round(board)
-            else:
-                sums = FactoredSums.of(task.contribute(cohort, board, requests))
-                booked = {r.name: r.release.book(ledger, SeededNoise(seed)) for r in requests}
-                board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
-            yield board
+        yield from through(task, cohort, ledger, lost=lost, seed=seed)
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)

@@ -24,8 +24,7 @@ from fedboard.common.tasks.shared.preparation import real_stddev
 from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
-from tests.common.tasks.adadpals.test_task import isometric_norm
-from tests.common.tasks.conftest import N_ITEMS, N_USERS, population
+from tests.common.tasks.conftest import N_ITEMS, N_USERS, isometric_norm, population
 
 EPSILON, DELTA = 5.0, 1e-5
 

@@ -9,17 +9,16 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.protocols.trusted.protocol import rows_within_bounds
-from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import Curvature, StageKind, Start, stage_of
 from fedboard.common.tasks.residual.local import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.tasks.residual.releases import user_ridge
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from tests.common.tasks.adadpals.test_task import isometric_norm
 from tests.common.tasks.conftest import (
     N_ITEMS,
     SPREAD,
     a_residual_task,
-    exact_sums,
+    isometric_norm,
+    largest_shares,
     population,
     presence,
     residual_boards,
@@ -45,18 +44,6 @@ def with_ratings(cohort: Cohort, ratings: np.ndarray) -> Cohort:
     return replace(cohort, ratings=ratings.astype(np.float32))
 
 
-def largest_shares(task: Residual, cohort: Cohort) -> dict[str, float]:
-    """By release: the largest norm of one user's contribution, as a share of the booked bound."""
-    largest: dict[str, float] = {}
-    for board in residual_boards(task):
-        requests = {r.name: r for r in task.requests(board)}
-        for j in range(cohort.n_users):
-            for name, change in exact_sums(task, cohort.rows(j, j + 1), board).items():
-                part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
-                largest[name] = max(largest.get(name, 0.0), part)
-    return largest
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("start", STARTS)
 @pytest.mark.parametrize("clip_quantile", QUANTILES)
@@ -73,7 +60,7 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(
         **FEEDBACKS[feedback],
     )
 
-    largest = largest_shares(task, rated(feedback))
+    largest = largest_shares(task, rated(feedback), residual_boards(task))
 
     assert largest.keys() == task.settings.shared.noise_multipliers.keys()
     assert max(largest.values()) <= 1.0
@@ -94,7 +81,7 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(
 def test_the_bound_holds_for_very_small_and_very_large_norms(clip_norm: float) -> None:
     task = a_residual_task(clip_norm=clip_norm, bias_clip_norm=min(clip_norm, 2.0))
 
-    assert max(largest_shares(task, population()).values()) <= 1.0
+    assert max(largest_shares(task, population(), residual_boards(task)).values()) <= 1.0
 
 
 @pytest.mark.parametrize("stage", [StageKind.BIASES, StageKind.ALTERNATION])
