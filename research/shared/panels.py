@@ -9,15 +9,8 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from research.shared.drawing import (
-    DASHES,
-    MARKERS,
-    MUTED,
-    SERIES,
-    LineEnd,
-    label_line_ends,
-    new_figure,
-)
+from fedboard.common.reports.charts import SERIES
+from research.shared.drawing import DASHES, MARKERS, MUTED, LineEnd, label_line_ends, new_figure
 
 EXPONENTS = (0.0, 1 / 8, 1 / 4, 1 / 3, 1 / 2, 1.0)
 """mu of weights, in the figures that go through several."""
@@ -34,9 +27,10 @@ class Panel:
     """One set of axes."""
 
     title: str
-    lines: Mapping[str, Sequence[float | None] | Line]
-    """By name, one value a place, None where there is none; without ``places`` and ``ticks`` or its own."""
-    places: Sequence[float] = ()
+    lines: Mapping[str, Sequence[float | None]]
+    """By name, a value for each of its places; None where there is none."""
+    places: Sequence[float] | Mapping[str, Sequence[float]] = ()
+    """Of all lines, or of each by its name."""
     ticks: Sequence[str] | None = None
     """Names of the places, evenly spaced; None for a scale of numbers."""
     across: str

@@ -1,13 +1,20 @@
 """Small populations with heavy users, extreme ratings and users without ratings."""
 
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.contribution import Request
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
 from fedboard.common.tasks.residual import config as residual_config
@@ -15,6 +22,8 @@ from fedboard.common.tasks.residual.algorithm import Residual
 from fedboard.common.tasks.residual.config import ResidualConfig, ResidualShares, StageKind, stage_of
 from fedboard.common.tasks.shared.preparation import head_of
 from fedboard.common.tasks.shared.ratings_config import Feedback, from_written, with_noise
+from fedboard.server.round import lost_round
+from fedboard.server.runtime import NoisedSums
 
 N_USERS, N_ITEMS = 40, 25
 SPREAD = 1.1
@@ -56,7 +65,50 @@ def without(cohort: Cohort, user: int) -> Cohort:
         items=np.concatenate([first.items, last.items]),
         ratings=np.concatenate([first.ratings, last.ratings]),
         n_items=cohort.n_items,
+        user_keys=None if cohort.user_keys is None else np.delete(cohort.user_keys, user),
     )
+
+
+def exact_sums(task: Any, cohort: Cohort, board: Board) -> dict[str, np.ndarray]:
+    """Of what these users give to the round after this board."""
+    requests = task.requests(board)
+    return whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
+
+
+def through(
+    task: Any, cohort: Cohort, ledger: Ledger, *, lost: int | None = None, seed: int = 0
+) -> Iterator[Board]:
+    """The boards of a run after the first, through ledger and noise; the round after board ``lost`` is lost."""
+    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))
+    while requests := task.requests(board):
+        if board.version == lost:
+            board = lost_round(board)
+        else:
+            sums = FactoredSums.of(task.contribute(cohort, board, requests))
+            booked = {r.name: r.release.book(ledger, SeededNoise(seed)) for r in requests}
+            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+        yield board
+
+
+def isometric_norm(request: Request, change: np.ndarray) -> float:
+    scale = np.ones(request.release.width)
+    if request.release.layout == "symmetric":
+        rank = int((np.sqrt(8 * request.release.width + 1) - 1) / 2)
+        rows, columns = np.triu_indices(rank)
+        scale[rows != columns] = np.sqrt(2.0)
+    return float(np.linalg.norm(change.astype(np.float64) * scale))
+
+
+def largest_shares(task: Any, cohort: Cohort, boards: Sequence[Board]) -> dict[str, float]:
+    """By release: the largest norm of one user's contribution, as a share of the booked bound."""
+    largest: dict[str, float] = defaultdict(float)
+    for board in boards:
+        requests = {r.name: r for r in task.requests(board)}
+        for j in range(cohort.n_users):
+            for name, change in exact_sums(task, cohort.rows(j, j + 1), board).items():
+                part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
+                largest[name] = max(largest[name], part)
+    return largest
 
 
 def with_taste(cohort: Cohort) -> Cohort:

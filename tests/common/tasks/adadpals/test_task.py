@@ -1,6 +1,5 @@
 """AdaDPALS against a slow, obvious version of its formulas, and its promise about single users."""
 
-import itertools
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,36 +8,28 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.clipping import check_rows
 from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.common.tasks.adadpals.update import gauged, item_ridge_of, unobserved_scale
 from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
 from fedboard.server.runtime import NoisedSums
-from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population, presence
+from tests.common.tasks.conftest import (
+    N_USERS,
+    a_prepared_board,
+    a_task,
+    largest_shares,
+    population,
+    presence,
+    through,
+)
 
 ALL_SCHEMES = list(WeightScheme)
-
-
-def exact_sums(task: AdaDpals, cohort: Cohort, board: Board) -> dict[str, np.ndarray]:
-    requests = task.requests(board)
-    return whole_sums(FactoredSums.of(task.contribute(cohort, board, requests)), requests)
-
-
-def isometric_norm(request: Request, change: np.ndarray) -> float:
-    scale = np.ones(request.release.width)
-    if request.release.layout == "symmetric":
-        rank = int((np.sqrt(8 * request.release.width + 1) - 1) / 2)
-        rows, columns = np.triu_indices(rank)
-        scale[rows != columns] = np.sqrt(2.0)
-    return float(np.linalg.norm(change.astype(np.float64) * scale))
 
 
 def boards_of_all_stages(task: AdaDpals) -> list[Board]:
@@ -130,14 +121,7 @@ def test_one_round_is_what_a_slow_obvious_version_computes(tmp_path: Path, feedb
 def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme, feedback: Feedback) -> None:
     cohort = population() if feedback is Feedback.EXPLICIT else presence(population())
     task = a_task(weights=scheme, feedback=feedback, clip_norm=0.3)
-    largest: dict[str, float] = {}
-    for board in boards_of_all_stages(task):
-        requests = {r.name: r for r in task.requests(board)}
-        for j in range(cohort.n_users):
-            alone = exact_sums(task, cohort.rows(j, j + 1), board)
-            for name, change in alone.items():
-                part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
-                largest[name] = max(largest.get(name, 0.0), part)
+    largest = largest_shares(task, cohort, boards_of_all_stages(task))
 
     assert max(largest.values()) <= 1.0
     # The bound is not idle either: some user spends nearly all of what her weighting lets her.
@@ -145,68 +129,11 @@ def test_no_user_moves_a_sum_by_more_than_the_booked_bound(scheme: WeightScheme,
         assert min(share for name, share in largest.items() if name.endswith("quadratic")) > 0.95
 
 
-@pytest.mark.parametrize("scheme", ALL_SCHEMES)
-def test_removing_a_user_changes_the_sums_by_her_contribution_to_the_last_bit(
-    cohort: Cohort, scheme: WeightScheme
-) -> None:
-    task = a_task(weights=scheme)
-    for board in boards_of_all_stages(task):
-        everybody = exact_sums(task, cohort, board)
-        for j in (0, 1, 7, N_USERS - 1):
-            kept = np.ones(cohort.n_ratings, dtype=np.bool_)
-            kept[cohort.indptr[j] : cohort.indptr[j + 1]] = False
-            others = exact_sums(task, cohort.where(kept), board)
-            alone = exact_sums(task, cohort.rows(j, j + 1), board)
-            for name in everybody.keys() - {"users"}:
-                np.testing.assert_array_equal(everybody[name] - others[name], alone[name])
-
-
-def test_absurd_ratings_stay_within_the_bound(cohort: Cohort) -> None:
-    task = a_task()
-    ratings = cohort.ratings.copy()
-    ratings[:50] = 1e30
-    wild = Cohort(indptr=cohort.indptr, items=cohort.items, ratings=ratings, n_items=cohort.n_items)
-
-    for board in boards_of_all_stages(task):
-        rows = task.contribute(wild, board, task.requests(board))
-        assert not broken(rows).any()
-        for name, total in rows.totals.items():
-            bound = next(r.release.l2_bound for r in task.requests(board) if r.name == name)
-            assert np.abs(total).max() <= bound
-
-
-def test_ratings_that_are_not_numbers_never_leave_the_device(cohort: Cohort) -> None:
-    task = a_task()
-    ratings = cohort.ratings.copy()
-    ratings[3] = np.nan
-    wild = Cohort(indptr=cohort.indptr, items=cohort.items, ratings=ratings, n_items=cohort.n_items)
-    board = a_prepared_board(task)
-
-    with pytest.raises((PrivacyError, InputError)):
-        task.contribute(wild, board, task.requests(board))
-
-
-def broken(rows: Contribution) -> np.ndarray:
-    return check_rows(
-        rows.indptr,
-        rows.items,
-        n_items=rows.n_items,
-        vectors=rows.vectors,
-        weights=rows.weights,
-        responses=rows.responses,
-    )
-
-
 def test_items_outside_the_head_get_no_weight_and_no_factors(cohort: Cohort, tmp_path: Path) -> None:
     task = a_task(head_fraction=0.4)
-    board, noise = task.first_board(a_prepared_board(task).catalogue), SeededNoise(0)
-    with Ledger.create(
-        tmp_path / "l", Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
-    ) as ledger:
-        while requests := task.requests(board):
-            sums = FactoredSums.of(task.contribute(cohort, board, requests))
-            booked = {r.name: r.release.book(ledger, noise) for r in requests}
-            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+    budget = Budget(epsilon=9.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
+    with Ledger.create(tmp_path / "l", budget) as ledger:
+        *_, board = through(task, cohort, ledger)
 
     learnt = board.arrays["learnt"] != 0
     assert learnt.sum() == 10
@@ -220,23 +147,6 @@ def test_items_outside_the_head_get_no_weight_and_no_factors(cohort: Cohort, tmp
     squares = np.bincount(cohort.user_of_entry(), weights=weights**2, minlength=N_USERS)
     rated_head = np.bincount(cohort.user_of_entry(), weights=learnt[cohort.items], minlength=N_USERS) > 0
     np.testing.assert_allclose(squares[rated_head], 1.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"rank": 0}, "rank"),
-        ({"clip_norm": 0.0}, "clip_norm"),
-        ({"label_bound": float("inf")}, "label_bound"),
-        ({"item_ridge": float("nan")}, "item_ridge"),
-        ({"weight_exponent": 1.5}, "weight_exponent"),
-        ({"rating_low": 5.0, "rating_high": 1.0}, "rating_high"),
-        ({"head_fraction": 0.0}, "head_fraction"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings: dict[str, float], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        from_written(settings, AdaDpalsConfig)
 
 
 @pytest.mark.parametrize("clip_norm", [0.5, 2.0])
@@ -279,19 +189,3 @@ def test_the_paper_s_scale_and_unobserved_term_are_a_choice() -> None:
 def test_a_release_without_calibrated_noise_is_refused() -> None:
     with pytest.raises(PrivacyError, match="calibrate"):
         AdaDpals(AdaDpalsConfig()).plan()
-
-
-@pytest.mark.parametrize("scheme", ALL_SCHEMES)
-def test_contributions_do_not_depend_on_how_users_are_split(cohort: Cohort, scheme: WeightScheme) -> None:
-    task = a_task(weights=scheme)
-    board = a_prepared_board(task)
-    whole = task.contribute(cohort, board, task.requests(board))
-
-    for cuts in ([0, 1, N_USERS], [0, 13, 14, 30, N_USERS]):
-        parts = [
-            task.contribute(cohort.rows(start, stop), board, task.requests(board))
-            for start, stop in itertools.pairwise(cuts)
-        ]
-        for field in ("vectors", "weights", "responses"):
-            joined = np.concatenate([getattr(part, field) for part in parts])
-            np.testing.assert_array_equal(joined, getattr(whole, field))

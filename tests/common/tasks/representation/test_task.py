@@ -18,7 +18,6 @@ from fedboard.common.tasks.representation.config import (
     AlternationTarget,
     LossName,
     RepresentationConfig,
-    RepresentationShares,
     calibrated,
 )
 from fedboard.common.tasks.representation.local import GRID
@@ -72,12 +71,9 @@ def test_without_noise_nothing_can_be_asked() -> None:
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ({"rank": 0}, "rank"),
         ({"step_bounds": ()}, "step_bounds"),
         ({"step_bounds": (0.1, -1.0)}, "step_bounds"),
         ({"cohorts": 2}, "cohorts"),
-        ({"clip_norm": 0.0}, "clip_norm"),
-        ({"example_bound": float("inf")}, "example_bound"),
         ({"loss": LossName.LOGISTIC, "answer": AlternationTarget.RESPONSE}, "answer"),
     ],
 )
@@ -86,9 +82,7 @@ def test_settings_out_of_range_are_named(wrong: dict[str, object], named: str) -
         RepresentationConfig(**wrong)  # type: ignore[arg-type]
 
 
-def test_shares_out_of_range_are_named_and_so_is_a_rank_above_the_features() -> None:
-    with pytest.raises(InputError, match="initialisation"):
-        RepresentationShares(initialisation=1.0)
+def test_a_rank_above_the_features_is_refused() -> None:
     with pytest.raises(InputError, match="features"):
         Representation(replace(SETTINGS, rank=DIMENSION + 1)).first_board(catalogue())
 

@@ -36,11 +36,13 @@ from tests.common.tasks.conftest import (
     PRESENCE,
     SPREAD,
     a_residual_task,
+    exact_sums,
     population,
     presence,
     residual_boards,
+    without,
 )
-from tests.common.tasks.residual.test_bounds import exact_sums, with_ratings, without
+from tests.common.tasks.residual.test_bounds import with_ratings
 
 
 def test_the_local_model_minimises_its_loss(cohort: Cohort) -> None:

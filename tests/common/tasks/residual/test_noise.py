@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.adjacency import Adjacency
@@ -19,20 +18,19 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.residual.config import Curvature, Start, stage_of
 from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.server.round import lost_round
-from fedboard.server.runtime import NoisedSums
-from tests.common.tasks.adadpals.test_task import isometric_norm
 from tests.common.tasks.conftest import (
-    N_ITEMS,
     N_USERS,
     PRESENCE,
     SPREAD,
     a_residual_task,
+    exact_sums,
+    isometric_norm,
     population,
     presence,
     residual_boards,
+    through,
 )
-from tests.common.tasks.residual.test_bounds import exact_sums, with_ratings
+from tests.common.tasks.residual.test_bounds import with_ratings
 
 
 def test_the_private_quantile_counts_who_is_within_the_norm(cohort: Cohort) -> None:
@@ -171,15 +169,8 @@ def test_a_lost_round_is_skipped(tmp_path: Path, feedback: Feedback, lost: int) 
     settings = dict(PRESENCE) if feedback is Feedback.IMPLICIT else {}
     task = a_residual_task(start=Start.SPECTRAL, curvature=Curvature.ONCE, **settings)
     cohort = presence(population()) if feedback is Feedback.IMPLICIT else population()
-    board = task.first_board(Catalogue(item_ids=tuple(map(str, range(N_ITEMS)))))
     with Ledger.create(tmp_path / "l", BUDGET) as ledger:
-        while requests := task.requests(board):
-            if board.version == lost:
-                board = lost_round(board)
-                continue
-            sums = FactoredSums.of(task.contribute(cohort, board, requests))
-            booked = {r.name: r.release.book(ledger, SeededNoise(0)) for r in requests}
-            board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
+        *_, board = through(task, cohort, ledger, lost=lost)
 
     assert np.isfinite(board.arrays["item_factors"]).all()
     assert np.any(board.arrays["item_factors"])

@@ -16,9 +16,9 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares
+from fedboard.common.tasks.adadpals.config import BudgetShares
 from fedboard.common.tasks.shared.adaptive_clipping import PRESENCE_BOUND
-from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
+from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.runtime import NoisedSums
 from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
 
@@ -109,12 +109,6 @@ def test_the_last_round_and_a_run_of_one_round_release_no_norms() -> None:
 
     assert asking(several) == ["round-1/clip", "round-2/clip"]
     assert asking(single) == []
-
-
-@pytest.mark.parametrize("settings", [{"clip_quantile": 0.0}, {"clip_quantile": 1.0}, {"clip_rate": 0.0}])
-def test_settings_out_of_range_are_named(settings: dict[str, float]) -> None:
-    with pytest.raises(InputError, match=next(iter(settings))):
-        from_written(settings, AdaDpalsConfig)
 
 
 def test_a_share_that_leaves_nothing_is_refused() -> None:
