@@ -122,7 +122,7 @@ def join(
     if ratings is not None:
         from fedboard.cli.device.ratings import import_ratings
 
-        whole = {"columns": None, "store": None, "place": None}
+        whole = {"columns": None, "place": None}
         context.invoke(import_ratings, file=ratings, device=member.device, **whole)
     if run:
         take_part(member.device, once=False)

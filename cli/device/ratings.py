@@ -28,9 +28,6 @@ DEVICE = click.option(
     show_default=True,
     help="Configuration of this device.",
 )
-_STORE = click.option(
-    "--store", type=click.Path(path_type=Path), help="A rating store, in place of the device's."
-)
 _BOARD = click.option(
     "--board",
     "place",
@@ -40,8 +37,8 @@ _BOARD = click.option(
 
 
 def _of_store(command: Command) -> Command:
-    """Options of a command that works on the store."""
-    for option in (_BOARD, _STORE, DEVICE):
+    """Options of a command that works on the device's store."""
+    for option in (_BOARD, DEVICE):
         command = option(command)
     return command
 
@@ -78,17 +75,15 @@ def init(folder: Path, epsilon: float, delta: float, adjacency: str) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 @OWN_COLUMNS
 @_of_store
-def import_ratings(
-    file: Path, columns: str | None, device: Path, store: Path | None, place: Path | None
-) -> None:
+def import_ratings(file: Path, columns: str | None, device: Path, place: Path | None) -> None:
     """Take over a CSV file with the header `item,rating` and perhaps `timestamp`.
 
     Items that are in the store already get the file's rating. All lines are taken, or none.
     """
     from fedboard.client.ratings.own_file import read_ratings
 
-    found = read_ratings(file, board=_board(device, store, place), columns=own_columns(columns))
-    with _open(device, store) as opened:
+    found = read_ratings(file, board=_board(device, place), columns=own_columns(columns))
+    with _open(device) as opened:
         new = opened.put(found)
         click.echo(f"{len(found)} ratings imported, {new} of them new; {len(opened)} in the store")
 
@@ -97,7 +92,7 @@ def import_ratings(
 @click.argument("item")
 @click.argument("rating", type=float, default=1.0)
 @_of_store
-def add(item: str, rating: float, device: Path, store: Path | None, place: Path | None) -> None:
+def add(item: str, rating: float, device: Path, place: Path | None) -> None:
     """Add or change the rating of one ITEM, by id or by title.
 
     A title that is typed before there is a board is kept, and found once there is one. For implicit feedback RATING
@@ -105,9 +100,9 @@ def add(item: str, rating: float, device: Path, store: Path | None, place: Path 
     """
     from fedboard.client.ratings.store import OwnRating
 
-    board = _board(device, store, place)
+    board = _board(device, place)
     own = OwnRating(item=_item(item, board), rating=_on_range(rating, board))
-    with _open(device, store) as opened:
+    with _open(device) as opened:
         kept = _kept_as(own.item, [entry.item for entry in opened.ratings()], board)
         new = opened.put([own]) and kept == own.item
         if kept != own.item:  # she rated it by its title before there was a board
@@ -124,9 +119,7 @@ def add(item: str, rating: float, device: Path, store: Path | None, place: Path 
 @click.option("--all", "everything", is_flag=True, help="Every rating; there is no way back.")
 @click.option("--yes", is_flag=True, help="With --all: do not ask.")
 @_of_store
-def remove(
-    item: str | None, everything: bool, yes: bool, device: Path, store: Path | None, place: Path | None
-) -> None:
+def remove(item: str | None, everything: bool, yes: bool, device: Path, place: Path | None) -> None:
     """Delete the rating of one ITEM, or all, and the answers made from them that are kept to be sent again.
 
     The record of what was given stays: forgetting it would let the same be given twice.
@@ -136,15 +129,15 @@ def remove(
     if item is None:
         if not yes:
             click.confirm("Delete all your ratings? There is no way back", abort=True)
-        with _open(device, store) as opened:
+        with _open(device) as opened:
             number = opened.delete_all()
-        click.echo(f"{number} ratings and {_forget_answers(device, store)} kept answers deleted")
+        click.echo(f"{number} ratings and {_forget_answers(device)} kept answers deleted")
         return
-    board = _board(device, store, place)
-    with _open(device, store) as opened:
+    board = _board(device, place)
+    with _open(device) as opened:
         found = _kept_as(item, [own.item for own in opened.ratings()], board)
         opened.remove(found)
-    _forget_answers(device, store)
+    _forget_answers(device)
     click.echo(f"removed: {_named(found, board)}")
 
 
@@ -161,12 +154,10 @@ def remove(
 @click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
 @JSON
 @_of_store
-def list_ratings(
-    file: str | None, force: bool, as_json: bool, device: Path, store: Path | None, place: Path | None
-) -> None:
+def list_ratings(file: str | None, force: bool, as_json: bool, device: Path, place: Path | None) -> None:
     """List your ratings."""
-    board = _board(device, store, place)
-    with _open(device, store) as opened:
+    board = _board(device, place)
+    with _open(device) as opened:
         found = opened.ratings()
         coverage = None if board is None else opened.coverage(board)
     if file is not None:
@@ -201,21 +192,16 @@ def _write_csv(file: str, found: "Sequence[OwnRating]", board: "Board | None", *
         ) from None
 
 
-def _forget_answers(device: Path, store: Path | None) -> int:
-    """Delete a device's kept answers; a store alone has none."""
-    if store is not None:
-        return 0
+def _forget_answers(device: Path) -> int:
+    """Delete a device's kept answers."""
     from fedboard.client.device.config import load_device
 
     return load_device(device).answers().forget()
 
 
-def _open(device: Path, store: Path | None) -> "RatingStore":
-    from fedboard.client.ratings.store import RatingStore
-
-    if store is not None:
-        return RatingStore.open(store)
+def _open(device: Path) -> "RatingStore":
     from fedboard.client.device.config import load_device
+    from fedboard.client.ratings.store import RatingStore
 
     place = load_device(device).ratings.store
     if place is None:
@@ -223,11 +209,11 @@ def _open(device: Path, store: Path | None) -> "RatingStore":
     return RatingStore.open(place)
 
 
-def _board(device: Path, store: Path | None, place: Path | None) -> "Board | None":
+def _board(device: Path, place: Path | None) -> "Board | None":
     """The board that is named, or the newest one of the device's cache."""
     from fedboard.client.boards.open_board import board_file, open_board
 
-    if place is None and store is None:
+    if place is None:
         from fedboard.client.device.config import load_device
 
         cache = load_device(device).board.cache

@@ -35,7 +35,7 @@ OF_MANY = {
 OF_ONE = {
     ("recommend",): ("{}", "{run}"),
     ("explain",): ("3", "{}", "{run}"),
-    ("ratings", "import"): ("{}", "--store", "{store}"),
+    ("ratings", "import"): ("{}", "--device", "{device}"),
 }
 
 
@@ -98,10 +98,11 @@ def test_a_person_s_own_file_is_read_as_suggested(
     fedboard: Command, finished: Path, tmp_path: Path, path: tuple[str, ...]
 ) -> None:
     fedboard("ratings", "init", tmp_path / "device")
-    (store,) = (tmp_path / "device").glob("*ratings*")
     mine = tmp_path / "mine.csv"
     mine.write_text(OWN)
-    arguments = [part.format(mine, run=finished, store=store) for part in OF_ONE[path]]
+    arguments = [
+        part.format(mine, run=finished, device=tmp_path / "device" / "device.toml") for part in OF_ONE[path]
+    ]
 
     missed = fedboard(*path, *arguments)
     told = suggested(missed.stderr)

@@ -9,6 +9,7 @@ import pytest
 from click.testing import Result
 
 from fedboard.client.device.config import load_device
+from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
 
 pytestmark = pytest.mark.slow
@@ -163,7 +164,8 @@ def test_recommendations_are_the_same_from_csv_store_and_device(
     from_device = json.loads(ok(fedboard("recommend", "device.toml", "--json")))
     assert from_csv == from_store == from_device
     assert from_csv["board_digest"] == board.digest
-    ok(fedboard("ratings", "add", "not-on-the-board", "3", "--store", "ratings.sqlite"))
+    with RatingStore.open(Path("ratings.sqlite")) as store:
+        store.put([OwnRating(item="not-on-the-board", rating=3.0)])
     assert "(1 more are not on it)" in ok(fedboard("recommend", "device.toml"))
 
 
