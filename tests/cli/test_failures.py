@@ -99,7 +99,7 @@ def test_bad_ratings_are_refused_by_name_and_leave_nothing(
         (("--algorithm", "als", "--runtime", "in-process"), "leave run.runtime (--runtime) at 'engine'"),
         (("--algorithm", "popularity"), "'popularity' is not for explicit feedback"),
         (("--algorithm", "als", "--set", "settings.clip_norm=1"), "unknown key 'clip_norm' for als"),
-        (("--algorithm", "als", "--rank", "0"), "rank must be a whole number from 1 to 512, got 0"),
+        (("--algorithm", "als", "--rank", "0"), "rank must be a whole number >= 1, got 0"),
         (("--set", "settings.clip=1"), "settings: unknown key 'clip'"),
         (("--set", "settings.clip_norm=-1"), "clip_norm must be finite and > 0, got -1"),
         (("--set", "privacy.shares.counts=1.5"), "shares.counts must be in (0, 1), got 1.5"),
