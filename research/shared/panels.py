@@ -9,8 +9,7 @@ from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from fedboard.common.reports.charts import SERIES
-from research.shared.drawing import DASHES, MARKERS, MUTED, LineEnd, label_line_ends, new_figure
+from research.shared.drawing import DASHES, MARKERS, MUTED, SERIES, LineEnd, label_line_ends, new_figure
 
 EXPONENTS = (0.0, 1 / 8, 1 / 4, 1 / 3, 1 / 2, 1.0)
 """mu of weights, in the figures that go through several."""
