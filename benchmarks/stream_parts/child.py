@@ -12,7 +12,7 @@ from unittest import mock
 from process_tree import family, tree_cpu_seconds
 
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.engine import streamed
+from fedboard.simulations.engine import runtime
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.streams.merging import SpanSums
 from fedboard.simulations.streams.problem import StreamedProblem
@@ -74,14 +74,14 @@ class Told:
 def run_asked(asked: Mapping[str, Any]) -> dict[str, Any]:
     """One run, in this process."""
     told = Told(Path(asked["record"]), asked.get("kill_in"))
-    checked = streamed.require_everybody
+    checked = runtime.require_everybody
 
     def watching(sums: SpanSums, n_users: int) -> None:
         told.n_ratings = sums.n_ratings
         checked(sums, n_users)
 
     began = time.monotonic()
-    with mock.patch.object(streamed, "require_everybody", watching):
+    with mock.patch.object(runtime, "require_everybody", watching):
         result = simulate(
             parse_config(asked["config"]),
             Path(asked["out"]),
