@@ -296,8 +296,8 @@ class _Watched:
         return Gathered(sums=sums)
 
     def _asked(self, engine: Engine, board: Board, requests: tuple[Request, ...]) -> Contribution:
-        held = engine.rows(board, requests).sums
-        rows = asked_rows(held.rows.contribution(held.population), requests)
+        found = engine.round_of(board, requests)
+        rows = asked_rows(found.contribution(0, found.work.stream.n_users), requests)
         return rows if self._with_fleet else row_range(rows, 0, 0)
 
     def open(

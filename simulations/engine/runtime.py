@@ -117,7 +117,7 @@ class Engine(OnPool):
             task: what is learnt.
             users: rows of all of which is learnt, or a stream of all users' ratings. Private.
             splitting: what of a stream's ratings is learnt from; None: all.
-            protocol: how contributions become sums; its kernels compute.
+            protocol: checks contributions, which are summed as rows whatever its form; its kernels compute.
             pool: where jobs run.
             layout: how users are gone through.
             on_progress: told ("users", users done, users in all) and ("items", blocks done, blocks in all).
@@ -138,6 +138,7 @@ class Engine(OnPool):
             splitting=splitting or Everything(),
             requests=(),
             backend=protocol.backend,
+            protocol=replace(protocol, form="factored"),
             block_ratings=self._layout.block_ratings,
             scales_of=scales_of,
         )

@@ -12,12 +12,12 @@ from fedboard.common.arrays import BitArray, BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.per_user.participation import PresentRows
 from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
-from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_within_bounds
-from fedboard.common.protocols.trusted.protocol import factored_bytes
+from fedboard.common.protocols.sums.row_bounds import asked_rows
+from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.datasets.id_keys import Kind, id_keys
@@ -58,6 +58,8 @@ class SpanWork:
     """Who takes part; None for everybody. Secret."""
     scales_of: ScalesOf | None = None
     """Personal levels; None where the run's guarantee is everybody's."""
+    protocol: Trusted | None = None
+    """Who checks each row against every bound, of the factored form; None: the trusted protocol as it is."""
     summed: tuple[Request, ...] | None = None
     """Those of the requests of which sums are formed; None: all."""
     rows: tuple[int, int] | None = None
@@ -105,9 +107,10 @@ class SpanWork:
             present=None if self.present is None else self.present.rows(first, last),
             scales=None if self.scales_of is None else self.scales_of(cohort.keys),
         )
-        if not bool(np.all(rows_within_bounds(given, self.requests))):
-            raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
-        return given
+        message = (self.protocol or Trusted(backend=self.backend)).encode(given, self.requests)
+        if not isinstance(message, FactoredMessage):
+            raise InputError("rows are summed here: the trusted protocol needs its factored form")
+        return message.contribution
 
 
 def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSums:
