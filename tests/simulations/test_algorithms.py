@@ -47,7 +47,6 @@ WALK = (
     "common/tasks/shared/tuned.py",
     "common/tasks/shared/ratings_config.py",
     "common/tasks/{}/algorithm.py",
-    "common/tasks/{}/task.py",
 )
 """From the name of an algorithm to its task."""
 
