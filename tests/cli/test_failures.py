@@ -196,7 +196,7 @@ def test_a_device_gets_sentences_too(fedboard: Command, finished: Path, tmp_path
     mine.write_text("item,rating\n1,5\n1,4\n")
 
     assert f"{mine}, line 3: item '1' is listed twice" in sentence(fedboard("recommend", mine, finished))
-    assert "no ratings can be read" in sentence(fedboard("recommend", tmp_path / "no.csv", finished))
+    assert "nothing can be read there" in sentence(fedboard("recommend", tmp_path / "no.csv", finished))
     assert "no such file or directory" in sentence(fedboard("recommend", mine, tmp_path / "no"))
     assert "not a complete fedboard board" in sentence(fedboard("recommend", mine, mine))
     assert "not in the board's catalogue" in sentence(

@@ -235,7 +235,7 @@ def test_the_server_ends_with_all_that_it_has_begun(fleet: Fleet) -> None:
     fleet.trained()
 
     assert fleet.end_all(NODES, signal.SIGTERM) == [0] * len(NODES)
-    assert all(" 0 failed" in fleet.log(name) for name in NODES)
+    assert all(" answered, 0 refused" in fleet.log(name) for name in NODES)
     assert fleet.end("server", signal.SIGTERM) == 0
 
     assert "stopped; start it again" in fleet.log("server")

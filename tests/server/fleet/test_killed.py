@@ -45,7 +45,7 @@ def killed(of, name, what, *, after, in_round):
         return found
     setattr(of, name, instead)
 
-killed(Mailbox, "query", "asked", after=True, in_round=1)
+killed(Mailbox, "ask", "asked", after=True, in_round=1)
 killed(Mailbox, "put", "answered", after=True, in_round=2)
 killed(Ledger, "book_all", "unbooked", after=False, in_round=3)
 killed(Ledger, "book_all", "booked", after=True, in_round=4)

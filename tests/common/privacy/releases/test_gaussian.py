@@ -415,7 +415,7 @@ def test_sums_that_just_fit_64_bits_and_just_do_not_are_judged_alike(width: int,
             assert keeps_l2_bound(row[np.newaxis], bound).tolist() == obvious(row[np.newaxis], bound)
 
 
-PROGRAM = Path(__file__).parents[4] / "benchmarks" / "privacy" / "floating_point_attack.py"
+PROGRAM = Path(__file__).parents[4] / "benchmarks" / "privacy_parts" / "floating_point.py"
 
 
 @pytest.fixture(scope="module")

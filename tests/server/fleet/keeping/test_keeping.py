@@ -174,8 +174,7 @@ def test_a_later_board_that_is_signed_ends_the_training_wherever_its_mirror_lies
     assert goes_on.exit_code == 0, goes_on.stderr
     go_on(lost)
     publish_into(mirror, boards, key=key, run=lost.name)
-    for file in mirror.chain()[-1].manifest.files:  # as of a copy of the manifests alone
-        mirror.file(file.sha256).unlink(missing_ok=True)
+    mirror.file(mirror.chain()[-1].manifest.file.sha256).unlink()  # as of a copy of the manifests alone
 
     refused = restored(backup, tmp_path / "shown", "--newest-board", mirror.folder)
     assert refused.exit_code == 3, refused.stderr
