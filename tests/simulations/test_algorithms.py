@@ -78,7 +78,9 @@ def test_the_walk_from_a_name_to_its_task_enters_each_file_from_one_other(algori
         sys.setprofile(None)
 
     assert list(entered) == walk
-    settings = entered.pop("common/tasks/shared/ratings_config.py")  # what an algorithm's own settings begin with
+    settings = entered.pop(
+        "common/tasks/shared/ratings_config.py"
+    )  # what an algorithm's own settings begin with
     assert len(settings) <= 3
     assert {len(by) for by in entered.values()} == {1}
 
