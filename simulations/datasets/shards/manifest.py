@@ -4,7 +4,7 @@ What a folder of shards says of itself: its manifest, ``shards.json``. Private, 
 
 And its catalogue: the items, a Parquet file beside the shards, in the order of their numbers. Public.
 
-The format is described for whoever writes it otherwise in ``docs/guide/streaming.md``.
+``fedboard data shard`` alone writes shards.
 """
 
 import hashlib
