@@ -4,6 +4,7 @@ import http.client
 import json
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -30,13 +31,11 @@ def asked(
 ) -> tuple[int, Mapping[str, str], bytes]:
     """Status, headers and content; ``Host`` is the address's own unless it is given."""
     parts = urlsplit(address)
-    connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)
     given = {name.replace("_", "-"): value for name, value in headers.items()}
-    connection.request(method, parts.path if path is None else path, headers=given)
-    answer = connection.getresponse()
-    found = (answer.status, dict(answer.headers), answer.read())
-    connection.close()
-    return found
+    with closing(http.client.HTTPConnection(parts.hostname, parts.port, timeout=30)) as connection:
+        connection.request(method, parts.path if path is None else path, headers=given)
+        answer = connection.getresponse()
+        return answer.status, dict(answer.headers), answer.read()
 
 
 def pages(address: str) -> Iterator[str]:
