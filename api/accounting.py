@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from fedboard.client.guarantee.accounts import (
+from fedboard.client.verification.accounts import (
     epsilon_answer,
     equal_account,
     noise_answer,

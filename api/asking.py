@@ -7,8 +7,8 @@ from typing import Literal
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.shown import table_html
-from fedboard.common.questions.collection import Subject
-from fedboard.common.questions.wording import Wording
+from fedboard.common.queries.collection import Subject
+from fedboard.common.queries.wording import Wording
 from fedboard.ratings import InMemory, load_ratings
 from fedboard.simulations.runs.asking import Asking, Payer, Told, ask_users
 

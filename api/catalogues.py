@@ -10,9 +10,9 @@ def algorithms(feedback: str | None = None) -> tuple[str, ...]:
     Raises:
         InputError: another kind of feedback.
     """
+    from fedboard.common.algorithms.registry import algorithm_names
+    from fedboard.common.algorithms.shared.ratings_config import Feedback
     from fedboard.common.errors import InputError
-    from fedboard.common.tasks.registry import algorithm_names
-    from fedboard.common.tasks.shared.ratings_config import Feedback
 
     try:
         kind = None if feedback is None else Feedback(feedback)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedboard.client.boards.seen import CosignedBoards
-from fedboard.client.guarantee.evidence import Evidence, read_evidence
-from fedboard.client.guarantee.verification import verify_evidence
+from fedboard.client.verification.evidence import Evidence, read_evidence
+from fedboard.client.verification.verification import verify_evidence
 from fedboard.common.board import Board
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.certificate import Certificate, Finding

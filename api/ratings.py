@@ -6,11 +6,11 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 from numpy.typing import ArrayLike
 
+from fedboard.common.algorithms.shared.ratings_config import checked_options
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import checked_options
-from fedboard.simulations.datasets import ColumnMapping, Ratings, find_data
-from fedboard.simulations.datasets import load_ratings as load_file
-from fedboard.simulations.datasets.loading import ratings_of_columns, ratings_of_table
+from fedboard.simulations.data import ColumnMapping, Ratings, find_data
+from fedboard.simulations.data import load_ratings as load_file
+from fedboard.simulations.data.loading import ratings_of_columns, ratings_of_table
 
 
 @runtime_checkable

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from fedboard.client.boards.open_board import open_board
-from fedboard.client.device.own_ratings import OwnView, open_own
+from fedboard.client.participation.own_ratings import OwnView, open_own
 from fedboard.client.ratings.own_file import own_ratings
 from fedboard.client.recommending import recommend as recommending
 from fedboard.client.recommending.catalogue_search import ItemIndex, title_of

@@ -13,7 +13,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.shown import table_html
 from fedboard.configuring import IN_MEMORY
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.datasets.splits.tables import SplitTables
+from fedboard.simulations.data.splits.tables import SplitTables
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.simulate import RunResult

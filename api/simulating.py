@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.algorithms.registry import usual
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import usual
 from fedboard.configuring import configuration_of, require_main_process
 from fedboard.ratings import InMemory
 from fedboard.run import Run

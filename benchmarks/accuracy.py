@@ -45,9 +45,9 @@ from typing import Any
 import numpy as np
 
 import fedboard
+from fedboard.common.algorithms.registry import algorithm_names
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.tasks.registry import algorithm_names
-from fedboard.common.tasks.shared.ratings_config import Feedback
 
 NAMED = {name: {"source": name} for name in ("ml-1m", "ml-100k", "ml-latest-small", "ml-1m-x12")}
 """Looked up in ``$FEDBOARD_DATA``; left out where they are not there."""

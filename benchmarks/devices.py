@@ -39,8 +39,8 @@ from fleets.swarm import SwarmPlan, join_all, people, percentiles
 from process_tree import cpu_seconds, own_memory
 
 from fedboard.common.board import Catalogue
-from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.plan.state_folder import KeysFolder
+from fedboard.server.fleet.settings import FleetSettings, read_settings
+from fedboard.server.fleet.state_folder import KeysFolder
 
 FLEETS = Path(__file__).parent / "fleets"
 KINDS = ("stalling", "flooding", "replaying")

@@ -25,10 +25,10 @@ sys.path.insert(0, str(ROOT))
 
 from fedboard.client.page.boards import HeldBoard  # noqa: E402
 from fedboard.client.page.writing import write_page  # noqa: E402
+from fedboard.common.algorithms.residual.algorithm import Residual  # noqa: E402
+from fedboard.common.algorithms.residual.config import ResidualConfig  # noqa: E402
 from fedboard.common.board import Board, Catalogue  # noqa: E402
-from fedboard.common.tasks.residual.algorithm import Residual  # noqa: E402
-from fedboard.common.tasks.residual.config import ResidualConfig  # noqa: E402
-from fedboard.common.wire.item_features import CatalogueFeatures  # noqa: E402
+from fedboard.common.item_features import CatalogueFeatures  # noqa: E402
 from tests.client.page.browser import Page, opened  # noqa: E402
 
 SIZES = {

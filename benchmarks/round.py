@@ -25,6 +25,9 @@ from process_tree import cpu_seconds, peak_memory
 from workload import made_up
 
 from fedboard.common import kernels
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
+from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.algorithms.shared.ratings_config import with_noise
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
@@ -34,9 +37,6 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, index_by_item
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.streams.spans import SpanWork

@@ -1,7 +1,7 @@
 """The made-up ratings that the speed benchmarks run on: 70 000 users, 10 700 items, 10M ratings."""
 
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
 
 
 def made_up(*, quick: bool) -> Cohort:

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from fedboard.common.wire.pages.place import Place
-    from fedboard.common.wire.pages.serving import Source
+    from fedboard.common.reports.place import Place
+    from fedboard.common.reports.serving import Source
 
 LIVE = click.option(
     "--live",
     metavar="[HOST:PORT]",
     is_flag=False,
-    flag_value="usual",  # common.wire.pages.place.USUAL
+    flag_value="usual",  # common.reports.place.USUAL
     help="Serve the report while it goes on, on this machine alone unless HOST says otherwise.",
 )
 
@@ -26,8 +26,8 @@ def serving(place: "Place", source: "Source") -> Iterator[str]:
     Raises:
         InputError: the address cannot be used.
     """
-    from fedboard.common.wire.pages.place import warning_of
-    from fedboard.common.wire.pages.serving import PageServer
+    from fedboard.common.reports.place import warning_of
+    from fedboard.common.reports.serving import PageServer
 
     warning = warning_of(place)
     if warning is not None:

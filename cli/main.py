@@ -8,16 +8,19 @@ from typing import Any
 
 import click
 
+from fedboard.cli.colours import colour_wanted
 from fedboard.cli.device.board import board
 from fedboard.cli.device.client import client
 from fedboard.cli.device.ratings import ratings
 from fedboard.cli.device.recommend import explain, recommend
 from fedboard.cli.device.status import status
+from fedboard.cli.documents import begin
 from fedboard.cli.exit_codes import table
 from fedboard.cli.failures import guarded
 from fedboard.cli.fleet.fleet import fleet
 from fedboard.cli.fleet.keys import keys
 from fedboard.cli.fleet.server import helper, server, witness
+from fedboard.cli.groups import Commands
 from fedboard.cli.guarantee.account import account
 from fedboard.cli.guarantee.certificate import certificate
 from fedboard.cli.guarantee.ledger import ledger
@@ -31,9 +34,6 @@ from fedboard.cli.research.protocols import protocols
 from fedboard.cli.research.simulate import simulate
 from fedboard.cli.research.sweep import sweep
 from fedboard.cli.research.tune import tune
-from fedboard.cli.style.colours import colour_wanted
-from fedboard.cli.style.documents import begin
-from fedboard.cli.style.groups import Commands
 from fedboard.client.starting import start_quickly
 
 _DEBUG = "--debug"

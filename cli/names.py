@@ -32,7 +32,7 @@ class NamedOption(click.Option):
 
 def default_algorithm() -> str:
     """What is run where nobody names another, as help says it."""
-    from fedboard.common.tasks.registry import USUAL, USUAL_FOR_PRESENCE
+    from fedboard.common.algorithms.registry import USUAL, USUAL_FOR_PRESENCE
 
     return f" [default: {USUAL}; {USUAL_FOR_PRESENCE} with implicit feedback]"
 
@@ -43,7 +43,7 @@ def private_algorithms(beside: str = "") -> str:
     Args:
         beside: what else may be named.
     """
-    from fedboard.common.tasks.registry import algorithm_names
+    from fedboard.common.algorithms.registry import algorithm_names
 
     own = "or your own as package.module:RECORD or path/to/file.py:RECORD"
     return f"{', '.join(algorithm_names())}, {own}{beside}. {default_algorithm()}"

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import open_file, write_atomically
+from fedboard.common.item_features import CatalogueFeatures, features_from, stored_features
 from fedboard.common.privacy.shown import table_html
-from fedboard.common.wire.item_features import CatalogueFeatures, features_from, stored_features
 
 AnyArray = NDArray[Any]
 

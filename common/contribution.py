@@ -70,7 +70,7 @@ class Contribution:
     """The rows of one client (a phone: one row; a cohort: many) for the requests of one round.
 
     Private until it is summed and noised. Whoever sums it checks the bounds first
-    (``fedboard.common.per_user.clipping.check_rows``).
+    (``fedboard.common.contribution_bounding.clipping.check_rows``).
     """
 
     n_items: int

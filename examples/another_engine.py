@@ -16,7 +16,11 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.per_user.participation import Attendance, FullParticipation, require_unsampled
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
+    FullParticipation,
+    require_unsampled,
+)
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease

@@ -16,12 +16,29 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.algorithm import Algorithm
+from fedboard.common.algorithms.shared.array_rules import ArrayRule, mean_rating, prepared
+from fedboard.common.algorithms.shared.preparation import (
+    calibrated_request,
+    capped_counts,
+    capped_mean,
+    counts_request,
+    mean_requests,
+    released_mean,
+)
+from fedboard.common.algorithms.shared.ratings_config import (
+    SUM_SHARE_OF_MEAN,
+    Feedback,
+    RatingsConfig,
+    as_written,
+)
+from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import require
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.per_user.clipping import (
+from fedboard.common.contribution_bounding.clipping import (
     RESPONSE_BOUND,
     VECTOR_BOUND,
     WEIGHT_ONE,
@@ -30,18 +47,6 @@ from fedboard.common.per_user.clipping import (
     quantise_weights,
 )
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.algorithm import Algorithm
-from fedboard.common.tasks.shared.array_rules import ArrayRule, mean_rating, prepared
-from fedboard.common.tasks.shared.preparation import (
-    calibrated_request,
-    capped_counts,
-    capped_mean,
-    counts_request,
-    mean_requests,
-    released_mean,
-)
-from fedboard.common.tasks.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig, as_written
-from fedboard.common.tasks.shared.regression import Regression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,10 +17,10 @@ if __name__ == "__main__":  # `research` is found beside the installed package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
+from fedboard.cli.documents import STDOUT, begin, file_document, json_or_file
 from fedboard.cli.failures import guarded
 from fedboard.cli.research.audit import stepping
 from fedboard.cli.research.configuration import configure, listed, table_options
-from fedboard.cli.style.documents import STDOUT, begin, file_document, json_or_file
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 

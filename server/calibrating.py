@@ -4,15 +4,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from fedboard.common.algorithms.shared.algorithm import RatingTask, Variant
+from fedboard.common.algorithms.shared.ratings_config import Feedback, checked_options, keys_of, with_noise
+from fedboard.common.algorithms.shared.tuned import TUNED, Preset, preset
+from fedboard.common.algorithms.supervised.examples import CohortTask, ExampleAlgorithm
 from fedboard.common.arrays import FloatArray
+from fedboard.common.contribution_bounding.participation import stated_by_release
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import stated_by_release
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
-from fedboard.common.tasks.on_examples.examples import CohortTask, ExampleAlgorithm
-from fedboard.common.tasks.shared.algorithm import RatingTask, Variant
-from fedboard.common.tasks.shared.ratings_config import Feedback, checked_options, keys_of, with_noise
-from fedboard.common.tasks.shared.tuned import TUNED, Preset, preset
 from fedboard.server.run_spec import Promise
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import grpc
 
 from fedboard.common.errors import InputError
-from fedboard.common.wire.addresses import Address
+from fedboard.common.messages.addresses import Address
 
 _log = logging.getLogger(__name__)
 _GRPC_LOG = logging.getLogger("grpc._cython.cygrpc")

@@ -13,9 +13,9 @@ from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.questions.collection import Answer, Mechanism
-from fedboard.common.questions.statement import StatedQuestion
-from fedboard.common.questions.wording import QuestionTask
+from fedboard.common.queries.collection import Answer, Mechanism
+from fedboard.common.queries.statement import StatedQuestion
+from fedboard.common.queries.wording import QuestionTask
 from fedboard.server.runtime import Runtime
 
 ASSUMPTIONS = (

@@ -6,8 +6,13 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
+    FullParticipation,
+    Participation,
+    round_name,
+)
 from fedboard.common.kernels.blas_threads import one_blas_thread_here
-from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation, round_name
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease, GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource

@@ -9,15 +9,15 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.contribution_bounding.participation import Participation
+from fedboard.common.contribution_bounding.sampling import participation_with
 from fedboard.common.errors import InputError, SettingError
-from fedboard.common.per_user.participation import Participation
-from fedboard.common.per_user.sampling import participation_with
+from fedboard.common.messages.addresses import parse_address
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.registry import USUAL, names_where, says
 from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.wire.addresses import parse_address
 
 MOST_ATTEMPTS = 100
 MOST_SECONDS = 1e6
@@ -37,7 +37,7 @@ def require(holds: bool, sentence: str) -> None:
 
 
 class ParticipationChoice(Section, frozen=True, kw_only=True):
-    """Who takes part in a round, see ``fedboard.common.per_user.participation``."""
+    """Who takes part in a round, see ``fedboard.common.contribution_bounding.participation``."""
 
     kind: Literal["full", "poisson", "fixed-size", "shuffled-cohorts"] = "full"
     probability: float | None = None

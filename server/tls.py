@@ -14,10 +14,10 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from fedboard.common.boards.ed25519_keys import write_new
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.keys.ed25519_keys import write_new
-from fedboard.common.wire.certificate_dates import require_current
+from fedboard.common.messages.certificate_dates import require_current
 
 _ALWAYS = ("localhost", "127.0.0.1")
 _AUTHORITY_DAYS, _SERVER_DAYS = 3650, 825

@@ -14,8 +14,8 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import FullParticipation, Participation, round_name
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import FullParticipation, Participation, round_name
 from fedboard.common.privacy.accounting.budget import Plan
 from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.events import canonical_json

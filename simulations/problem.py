@@ -8,11 +8,11 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback, checked_options
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback, checked_options
 from fedboard.server.catalogue.features import (
     NONE,
     TITLES,
@@ -22,7 +22,7 @@ from fedboard.server.catalogue.features import (
     load_item_features,
 )
 from fedboard.simulations.config import DataConfig, SimulationConfig, SplitConfig
-from fedboard.simulations.datasets import (
+from fedboard.simulations.data import (
     ColumnMapping,
     Ratings,
     SyntheticConfig,
@@ -32,8 +32,8 @@ from fedboard.simulations.datasets import (
     look_at,
     synthetic_ratings,
 )
-from fedboard.simulations.datasets.loading import NO_TIMES
-from fedboard.simulations.datasets.splits import (
+from fedboard.simulations.data.loading import NO_TIMES
+from fedboard.simulations.data.splits import (
     RatingSplit,
     UserSplit,
     split_lists_by_time,
@@ -41,9 +41,9 @@ from fedboard.simulations.datasets.splits import (
     split_ratings_by_time,
     split_users,
 )
-from fedboard.simulations.datasets.splits.coins import Fold, SplitCoins
-from fedboard.simulations.datasets.splits.tables import SplitTables, split_tables
-from fedboard.simulations.datasets.splits.times import ByDate, ByLast, TimeRule, public_time
+from fedboard.simulations.data.splits.coins import Fold, SplitCoins
+from fedboard.simulations.data.splits.tables import SplitTables, split_tables
+from fedboard.simulations.data.splits.times import ByDate, ByLast, TimeRule, public_time
 
 
 @dataclass(frozen=True, kw_only=True)

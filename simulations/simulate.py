@@ -8,14 +8,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fedboard.common.algorithms.rebuilding import AnyTask
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
-from fedboard.simulations.datasets.examples import ExampleProblem
+from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.runs.algorithm_choice import loading_of
 from fedboard.simulations.runs.calibrated import AnyProblem, build_any, completed, kernels_of, load_any
@@ -69,7 +69,7 @@ def simulate(
     """Run one private simulation.
 
     Everything is written to ``out``: configuration, ledger, a board per round with its certificate, metrics,
-    report. A run that was interrupted, killed or failed goes on from its last published board with ``resume``.
+    reports. A run that was interrupted, killed or failed goes on from its last published board with ``resume``.
 
     Args:
         config: what to run; see ``parse_config``.
@@ -135,9 +135,9 @@ def _workers(config: SimulationConfig, backend: str, stack: ExitStack) -> Worker
         PrivacyError: secret noise would go to it in the clear.
     """
     if config.run.runtime == "ray":
-        from fedboard.simulations.engine.on_ray.cluster import Cluster
-        from fedboard.simulations.engine.on_ray.pool import RayPool
-        from fedboard.simulations.engine.on_ray.secrecy import require_encrypted
+        from fedboard.simulations.ray.cluster import Cluster
+        from fedboard.simulations.ray.pool import RayPool
+        from fedboard.simulations.ray.secrecy import require_encrypted
 
         run = config.run
         cluster = Cluster(run.address, workers=run.workers, carry_code=run.carry_code)
@@ -149,10 +149,10 @@ def _workers(config: SimulationConfig, backend: str, stack: ExitStack) -> Worker
 
 
 def write_report(run: Path) -> Path:
-    """``fedboard.simulations.report``; imported now, because that takes long and many runs end before."""
-    from fedboard.simulations import report
+    """``fedboard.simulations.reports``; imported now, because that takes long and many runs end before."""
+    from fedboard.simulations import reports
 
-    return report.write_report(run)
+    return reports.write_report(run)
 
 
 def require_installed(*, report: bool) -> None:

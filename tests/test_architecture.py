@@ -55,7 +55,7 @@ FLOWER = (
 WITH_FLOWER = {"flwr"}
 NEEDED_BY = {
     "common/rounds/flower_parts.py": ("sim",),
-    "common/questions": ("optimization",),
+    "common/queries": ("optimization",),
     "common/privacy/accounting": ("pld",),
     "common": ("sim",),
     "client/flower": ("sim",),
@@ -377,7 +377,7 @@ ROWS = (
 )
 MAY_NAME_A_PROTOCOL = {
     ("common/rounds/question.py", "trusted"): ROWS,
-    ("client/answering/rounds.py", "trusted"): ROWS,
+    ("client/participation/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
     ("server/flower", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
@@ -385,16 +385,16 @@ MAY_NAME_A_PROTOCOL = {
     ("simulations/streams", "trusted"): ROWS,
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
-    ("simulations/judging/contract_runs.py", "trusted"): ROWS,
+    ("simulations/evaluation/contract_runs.py", "trusted"): ROWS,
     ("simulations/runs/asking.py", "trusted"): "a question is asked of rows, under no other protocol",
-    ("client/device/promises.py", "two-server"): "a device decides by the registered name",
-    ("client/device/promises.py", "secure-sum"): "a device decides by the registered name",
-    ("client/device/promises.py", "distributed-dp"): "a device decides by the registered name",
+    ("client/participation/promises.py", "two-server"): "a device decides by the registered name",
+    ("client/participation/promises.py", "secure-sum"): "a device decides by the registered name",
+    ("client/participation/promises.py", "distributed-dp"): "a device decides by the registered name",
     ("server/helper", "two-server"): "it is the second server",
     ("simulations/audit/sessions.py", "secure-sum"): "it writes down what the parties of a session hold",
     ("simulations/audit/sessions.py", "two-server"): "it writes down what the parties of a session hold",
     ("simulations/flower/on_ray.py", "local"): "Ray's word for a cluster on this machine",
-    ("simulations/engine/on_ray/cluster.py", "local"): "Ray's word for a cluster on this machine",
+    ("simulations/ray/cluster.py", "local"): "Ray's word for a cluster on this machine",
 }
 """Where a protocol is named, and why. Elsewhere the registry is asked, a card, or a property of the class: a new
 protocol is a folder and a line."""

@@ -9,13 +9,13 @@ from tests.test_size import code_lines
 PAGE = ROOT / "docs" / "trusted-core.md"
 FOLDERS = (
     "common/certificate",
-    "common/per_user",
+    "common/contribution_bounding",
     "common/privacy",
     "common/protocols/sums",
 )
 FILES = (
     *("arrays", "board", "checks", "cohort", "contribution", "errors", "files", "normal_quantiles"),
-    *("protection", "protocol", "task", "wire/item_features"),
+    *("protection", "protocol", "task", "item_features"),
 )
 KERNELS = (
     *("backends", "blas_threads", "compiling", "draws", "packed", "sums", "threads"),

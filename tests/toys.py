@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from fedboard.cli.main import commands
 from tests.house import ROOT, House
 
-ALGORITHM_REGISTRY = "common/tasks/registry.py"
+ALGORITHM_REGISTRY = "common/algorithms/registry.py"
 ALGORITHM_LINE = '    "toy",\n'
 ALGORITHM = (
     (ROOT / "examples" / "damped_means.py").read_text(encoding="utf-8").replace('"damped-means"', '"toy"')

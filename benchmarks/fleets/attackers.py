@@ -31,11 +31,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import grpc
 import msgspec
 
-from fedboard.client.device.config import load_device
-from fedboard.client.node.connection import CallError, ServerConnection, chunks
+from fedboard.client.participation.config import load_device
+from fedboard.client.participation.connection import CallError, ServerConnection, chunks
 from fedboard.common.boards.methods import LATEST, method
-from fedboard.common.wire.devices import CHUNK_BYTES, DeviceKey, Method
-from fedboard.common.wire.devices_pb2 import AnswerChunk, WorkRequest
+from fedboard.common.messages.devices import CHUNK_BYTES, DeviceKey, Method
+from fedboard.common.messages.devices_pb2 import AnswerChunk, WorkRequest
 from fleets.swarm import percentiles
 
 _WORK = WorkRequest(version="0").SerializeToString()

@@ -15,14 +15,14 @@ import numpy as np
 
 from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.sources import open_source
-from fedboard.client.device.config import load_device
+from fedboard.client.participation.config import load_device
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.register import Register
+from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from fedboard.server.publishing.mirror_files import Mirror
 
 KINDS = ("double_releases", "lost_boards", "underbooked_ledgers", "invalid_final_boards")

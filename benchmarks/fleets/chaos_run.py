@@ -17,8 +17,8 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fedboard.common.boards.ed25519_keys import write_pair
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.keys.ed25519_keys import write_pair
 from fedboard.server.publishing.mirror_files import Mirror
 from fleets.chaos_checks import KINDS, Left, Reader, problems
 from fleets.deployment import FEDBOARD, Deployment, FleetPlan, free_ports, make_fleet

@@ -17,26 +17,26 @@ from typing import Any
 
 from process_tree import family
 
-from fedboard.client.node.joining import become_member, join
+from fedboard.client.participation.joining import become_member, join
 from fedboard.client.private_files import make_private_folder
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.wire.addresses import Address, parse_address
-from fedboard.common.wire.devices_pb2 import JoinReply, JoinRequest
-from fedboard.common.wire.enrolment import (
+from fedboard.common.messages.addresses import Address, parse_address
+from fedboard.common.messages.devices_pb2 import JoinReply, JoinRequest
+from fedboard.common.messages.enrolment import (
     Introduction,
     Invitation,
     digest_of_introduction,
     fresh_secret,
 )
-from fedboard.server.fleet.devices.enrolment import Enrolment
-from fedboard.server.fleet.plan.credentials import introduction_of, make_keys
-from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.credentials import introduction_of, make_keys
+from fedboard.server.fleet.enrolment import Enrolment
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import RoundLog
+from fedboard.server.fleet.settings import FleetSettings, read_settings
+from fedboard.server.fleet.state_folder import StateFolder
 
 FEDBOARD = (sys.executable, "-c", "from fedboard.cli.main import main; main()")
 _BELOW_EPHEMERAL = range(12_000, 32_000)

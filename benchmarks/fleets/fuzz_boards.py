@@ -24,10 +24,10 @@ from fedboard.common.boards.manifest import (
 )
 from fedboard.common.boards.packing import pack, unpack
 from fedboard.common.boards.refusals import FeedRefusedError
+from fedboard.common.boards.roots import Role, Root, RootError, SignedRoot, root_document, root_text
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.keys.roots import Role, Root, RootError, SignedRoot, root_document, root_text
 from fedboard.common.protection import Protection
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import publish_into

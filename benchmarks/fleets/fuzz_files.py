@@ -14,26 +14,26 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.client.device.config import load_device
-from fedboard.client.device.ledger import DeviceLedger
-from fedboard.client.device.records import NewestRoster, RefusalCounts
-from fedboard.client.guarantee.accounts import read_account
-from fedboard.client.guarantee.evidence import read_evidence
+from fedboard.client.participation.config import load_device
+from fedboard.client.participation.ledger import DeviceLedger
+from fedboard.client.participation.records import NewestRoster, RefusalCounts
 from fedboard.client.ratings.cohort_file import CohortFile, write_cohort
 from fedboard.client.ratings.own_file import read_own_ratings, read_ratings
 from fedboard.client.ratings.store import OwnRating, RatingStore
+from fedboard.client.verification.accounts import read_account
+from fedboard.client.verification.evidence import read_evidence
+from fedboard.common.boards.ed25519_keys import KeyPair, read_public
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.keys.ed25519_keys import KeyPair, read_public
+from fedboard.common.messages.devices import DeviceKey
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.ledger.chain_rows import chained_row
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.wire.devices import DeviceKey
 from fedboard.server.catalogue.features import load_item_features
-from fedboard.server.fleet.plan.settings import read_settings
+from fedboard.server.fleet.settings import read_settings
 from fedboard.simulations.config import parse_config, read_config
-from fedboard.simulations.datasets.loading import load_ratings
+from fedboard.simulations.data.loading import load_ratings
 from fleets import specimens
 from fleets.fuzz_port import Target
 

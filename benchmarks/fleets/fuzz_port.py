@@ -13,16 +13,13 @@ import grpc
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from google.protobuf.message import DecodeError
 
-from fedboard.client.node.connection import CallError, ServerConnection
+from fedboard.client.participation.connection import CallError, ServerConnection
+from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import InputError
-from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
-from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.rounds.question import Answer, Question, refusal
-from fedboard.common.rounds.step import StepMessage, reply_frame, reply_of
-from fedboard.common.wire.addresses import Address
-from fedboard.common.wire.devices import KEY, SIGNATURE, DeviceKey, Method, Signed
-from fedboard.common.wire.devices_pb2 import AnswerChunk, JoinRequest, WorkHead, WorkPart, WorkRequest
-from fedboard.common.wire.enrolment import (
+from fedboard.common.messages.addresses import Address
+from fedboard.common.messages.devices import KEY, SIGNATURE, DeviceKey, Method, Signed
+from fedboard.common.messages.devices_pb2 import AnswerChunk, JoinRequest, WorkHead, WorkPart, WorkRequest
+from fedboard.common.messages.enrolment import (
     Candidate,
     Introduction,
     Invitation,
@@ -30,11 +27,14 @@ from fedboard.common.wire.enrolment import (
     ask_to_join,
     digest_of_introduction,
 )
-from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import Envelope, KeySuite, ReplyKey
-from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.devices.service import RefusedCallError, chunks_of, read_message
+from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import Envelope, KeySuite, ReplyKey
+from fedboard.common.messages.signing import QuestionKey
+from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.rounds.question import Answer, Question, refusal
+from fedboard.common.rounds.step import StepMessage, reply_frame, reply_of
+from fedboard.server.fleet.device_service import RefusedCallError, chunks_of, read_message
 from fleets.specimens import N_ITEMS, N_USERS, boards, introduction, rows
 
 _KEY, _QUESTIONS, _DEVICE, _IDENTITY = Ed25519PrivateKey.generate(), QuestionKey(), DeviceKey(), IdentityKey()

@@ -54,7 +54,7 @@ def be_server() -> None:
     """Note draws and answers, and each step."""
     from fedboard.common.privacy.ledger.ledger import Ledger
     from fedboard.common.privacy.releases.gaussian import BookedRelease
-    from fedboard.server.fleet.devices.mailbox import Mailbox
+    from fedboard.server.fleet.mailbox import Mailbox
     from fedboard.server.fleet.rounds.admission import Admission
     from fedboard.server.fleet.running import RoundLog
     from fedboard.server.publication import BoardStore
@@ -104,9 +104,9 @@ def _note_taken(owner: Any) -> None:
 
 def be_client() -> None:
     """Each step of a device."""
-    from fedboard.client.device.ledger import DeviceLedger
-    from fedboard.client.device.records import KeptAnswers
-    from fedboard.client.node.connection import ServerConnection
+    from fedboard.client.participation.connection import ServerConnection
+    from fedboard.client.participation.ledger import DeviceLedger
+    from fedboard.client.participation.records import KeptAnswers
 
     watch(
         {
@@ -123,7 +123,7 @@ def be_client() -> None:
 
 def be_measured() -> None:
     """How late the event loop is, and when rounds are closed: their answers are here, their boards are not."""
-    from fedboard.server.fleet.devices.enrolment import Enrolment
+    from fedboard.server.fleet.enrolment import Enrolment
     from fedboard.server.fleet.rounds.asking import Asking
     from fedboard.server.fleet.running import RoundLog
     from fedboard.server.fleet.server import FleetServer

@@ -7,11 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.device.ledger import AnsweredBoard, DeviceLedger
+from fedboard.client.participation.ledger import AnsweredBoard, DeviceLedger
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
+from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.algorithms.shared.ratings_config import from_written, with_noise
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.item_features import CatalogueFeatures
+from fedboard.common.messages.enrolment import Introduction
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
@@ -20,11 +25,6 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.shared.ratings_config import from_written, with_noise
-from fedboard.common.wire.enrolment import Introduction
-from fedboard.common.wire.item_features import CatalogueFeatures
 
 N_ITEMS, N_USERS = 12, 6
 _RELEASE = GaussianRelease(

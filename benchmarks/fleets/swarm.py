@@ -26,12 +26,12 @@ import msgspec
 import numpy as np
 from process_tree import own_peak_mib
 
-from fedboard.client.device.config import load_device, open_device
-from fedboard.client.node import node
-from fedboard.client.node.connection import CallError, Received, ServerConnection
+from fedboard.client.participation import node
+from fedboard.client.participation.config import load_device, open_device
+from fedboard.client.participation.connection import CallError, Received, ServerConnection
 from fedboard.common.cohort import Cohort
-from fedboard.server.fleet.plan.settings import read_settings
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.server.fleet.settings import read_settings
+from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
 from fleets.deployment import joined, write_device
 
 ITEMS, RATINGS_EACH = 3449, 96.8

@@ -9,6 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
+from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
+from fedboard.common.algorithms.shared.ratings_config import with_noise
 from fedboard.common.arrays import BoolArray, Float32Array, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -18,13 +21,10 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.round import run_round
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.datasets import SyntheticConfig, Triples, synthetic_ratings
-from fedboard.simulations.datasets.splits import RatingSplit, split_ratings
+from fedboard.simulations.data import SyntheticConfig, Triples, synthetic_ratings
+from fedboard.simulations.data.splits import RatingSplit, split_ratings
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import load_problem
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray
-from fedboard.simulations.judging.metrics.ranking import recall_at_k
-from fedboard.simulations.judging.metrics.rating import rmse
+from fedboard.simulations.evaluation.metrics.ranking import recall_at_k
+from fedboard.simulations.evaluation.metrics.rating import rmse
 from peers_parts.jobs import JobFolder, cohort_of
 
 LIST = 20

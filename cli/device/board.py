@@ -9,9 +9,9 @@ import click
 
 from fedboard.cli.device.board_options import mark, witness_options
 from fedboard.cli.device.ratings import DEVICE
+from fedboard.cli.documents import JSON, document
+from fedboard.cli.groups import Commands
 from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError, PrivacyError
 
 if TYPE_CHECKING:
@@ -183,7 +183,7 @@ def fetch_first(device: Path) -> None:
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
     from fedboard.client.boards.sources import open_source
-    from fedboard.client.device.config import load_device
+    from fedboard.client.participation.config import load_device
     from fedboard.common.boards.board_signature import PinnedKey
 
     config = load_device(device)
@@ -215,7 +215,7 @@ def _reader(
     """As given, or as the device has it."""
     if source is not None and key is not None and cache is not None:
         return _Reader(source, key, cache, authority)
-    from fedboard.client.device.config import load_device
+    from fedboard.client.participation.config import load_device
 
     config = load_device(device)
     configured = config.board
@@ -291,8 +291,8 @@ def export(
 
 def _boards_of(place: Path) -> Path:
     """The folder with the boards of a run directory, whose ledger booked what they state."""
-    from fedboard.client.guarantee.evidence import read_evidence
-    from fedboard.client.guarantee.verification import OF_LEDGER, verify_evidence
+    from fedboard.client.verification.evidence import read_evidence
+    from fedboard.client.verification.verification import OF_LEDGER, verify_evidence
 
     if not place.is_dir():
         raise InputError(f"{place}: no boards in this directory; give the directory of a run")

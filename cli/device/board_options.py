@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.style.colours import warned
+from fedboard.cli.colours import warned
 
 if TYPE_CHECKING:
     from fedboard.common.board import Board

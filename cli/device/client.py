@@ -7,7 +7,7 @@ from threading import Event
 
 import click
 
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.groups import Commands
 from fedboard.client.starting import OF_SERVERS, lives_on, start_quickly
 from fedboard.common.errors import InputError
 
@@ -15,7 +15,7 @@ from fedboard.common.errors import InputError
 def take_part(config: Path, *, once: bool) -> None:
     """Be the device until Ctrl-C, or for one answer."""
     start_quickly(unused=OF_SERVERS)
-    from fedboard.client.device.config import load_device, open_device
+    from fedboard.client.participation.config import load_device, open_device
 
     device = load_device(config)
     server = device.server
@@ -29,8 +29,8 @@ def take_part(config: Path, *, once: bool) -> None:
     with open_device(config):
         pass  # what is wrong with ratings, policy or ledger is said now and not to a server
 
-    from fedboard.client.node.connection import Tally
-    from fedboard.client.node.node import Node
+    from fedboard.client.participation.connection import Tally
+    from fedboard.client.participation.node import Node
 
     logging.basicConfig(format="%(asctime)s %(message)s", datefmt="%H:%M:%S", level=logging.INFO)
     wanted = "published_only" if device.policy.published_only else "witnesses"
@@ -99,8 +99,8 @@ def join(
     names by their digest, and tells its secret to nobody else. What it gives is in device.toml: read it before you
     start.
     """
-    from fedboard.client.node.joining import join as joined
-    from fedboard.common.wire.enrolment import Invitation
+    from fedboard.client.participation.joining import join as joined
+    from fedboard.common.messages.enrolment import Invitation
 
     if invitation is not None and url is None:
         try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 import click
 
 from fedboard.cli.columns import OWN_COLUMNS, own_columns
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.documents import JSON, document
+from fedboard.cli.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -65,7 +65,7 @@ def ratings() -> None:
 )
 def init(folder: Path, epsilon: float, delta: float, adjacency: str) -> None:
     """Make a device in FOLDER: an empty rating store and a commented device.toml."""
-    from fedboard.client.device.new_device import make_device
+    from fedboard.client.participation.new_device import make_device
 
     path = make_device(folder, epsilon=epsilon, delta=delta, adjacency=adjacency)
     click.echo(f"{path}: read it, it says what this device will give; then: fedboard ratings import FILE.csv")
@@ -194,13 +194,13 @@ def _write_csv(file: str, found: "Sequence[OwnRating]", board: "Board | None", *
 
 def _forget_answers(device: Path) -> int:
     """Delete a device's kept answers."""
-    from fedboard.client.device.config import load_device
+    from fedboard.client.participation.config import load_device
 
     return load_device(device).answers().forget()
 
 
 def _open(device: Path) -> "RatingStore":
-    from fedboard.client.device.config import load_device
+    from fedboard.client.participation.config import load_device
     from fedboard.client.ratings.store import RatingStore
 
     place = load_device(device).ratings.store
@@ -214,7 +214,7 @@ def _board(device: Path, place: Path | None) -> "Board | None":
     from fedboard.client.boards.open_board import board_file, open_board
 
     if place is None:
-        from fedboard.client.device.config import load_device
+        from fedboard.client.participation.config import load_device
 
         cache = load_device(device).board.cache
         place = cache if any(cache.glob("board-*.board")) and _learnt(board_file(cache)) else None

@@ -10,11 +10,11 @@ from fedboard.cli.columns import OWN_COLUMNS, own_columns
 from fedboard.cli.counts import SHOWN
 from fedboard.cli.device.board import fetch_first
 from fedboard.cli.device.board_options import mark, mark_record, witness_options
-from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.client.device.own_ratings import OwnView
+    from fedboard.client.participation.own_ratings import OwnView
     from fedboard.client.recommending.recommend import Explanation, Reason, Recommendation
     from fedboard.common.board import Board
     from fedboard.common.boards.witnesses import Witnesses
@@ -46,7 +46,7 @@ def recommend(
     device.toml will do too. BOARD is a board file or a run directory, of which the newest board is taken; for a
     device it may be left out, and its first one is fetched. No rating leaves this machine.
     """
-    from fedboard.client.device.own_ratings import open_own
+    from fedboard.client.participation.own_ratings import open_own
     from fedboard.client.recommending import recommend as device
     from fedboard.client.recommending.recommend import reasons
 
@@ -157,7 +157,7 @@ def explain(
     if alike:
         _show_alike(item, board or ratings, k=k, witnesses=witnesses, as_json=as_json)
         return
-    from fedboard.client.device.own_ratings import open_own
+    from fedboard.client.participation.own_ratings import open_own
     from fedboard.client.recommending.catalogue_search import ItemIndex
     from fedboard.client.recommending.recommend import explain as take_apart
 

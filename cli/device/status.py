@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.device.ratings import DEVICE
-from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.client.device.status import Status
+    from fedboard.client.participation.status import Status
 
 
 @click.command(epilog="Example: fedboard status --device my-device/device.toml")
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 def status(as_json: bool, device: Path) -> None:
     """Show what this device gave, to which runs, at which cost, what it refused and why, and its limits."""
     from fedboard.client.boards.open_board import out_of_date
-    from fedboard.client.device.config import load_device
-    from fedboard.client.device.status import limits_of, status_of
+    from fedboard.client.participation.config import load_device
+    from fedboard.client.participation.status import limits_of, status_of
 
     config = load_device(device)
     found, limits = status_of(config), limits_of(config.policy)
@@ -72,8 +72,8 @@ def _record(found: "Status") -> dict[str, Any]:
 
 
 def _print(found: "Status", limits: Mapping[str, str]) -> None:
-    from fedboard.client.device.status import REASONS
-    from fedboard.common.wire.refusals import Refusal
+    from fedboard.client.participation.status import REASONS
+    from fedboard.common.messages.refusals import Refusal
 
     held = f"ratings of {found.n_users} users"
     if found.n_ratings is not None:
@@ -122,7 +122,7 @@ def _print(found: "Status", limits: Mapping[str, str]) -> None:
 
 def _about(path: Path) -> dict[str, Any]:
     """What its noise is, the digest by which a policy names its catalogue, how many rounds came to something."""
-    from fedboard.client.device.promises import catalogue_digest
+    from fedboard.client.participation.promises import catalogue_digest
     from fedboard.common.board import Board
     from fedboard.common.certificate import Certificate
     from fedboard.common.errors import InputError

@@ -9,11 +9,11 @@ import click
 
 from fedboard.cli.fleet.members import invite, invited, members, remove, status
 from fedboard.cli.fleet.server import CONFIG, PATH, made_ready
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.server.fleet.plan.settings import FleetSettings
+    from fedboard.server.fleet.settings import FleetSettings
 
 _WEEK_HOURS = 168.0
 _LACKS = """\
@@ -44,11 +44,11 @@ def init(folder: Path, catalogue: Path, devices: int, name: str | None, address:
     After it come three commands: `server`, `client join` on every device, `recommend`. Nothing that is there is
     overwritten.
     """
-    from fedboard.common.tasks.registry import USUAL
-    from fedboard.common.wire.addresses import parse_address
+    from fedboard.common.algorithms.registry import USUAL
+    from fedboard.common.messages.addresses import parse_address
+    from fedboard.server.fleet.credentials import make_keys
     from fedboard.server.fleet.kit.kit import filled
-    from fedboard.server.fleet.plan.credentials import make_keys
-    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name, read_settings
+    from fedboard.server.fleet.settings import NAME_RULE, is_name, read_settings
 
     name = folder.resolve().name if name is None else name
     if not is_name(name):
@@ -105,12 +105,12 @@ def _beside(catalogue: Path, folder: Path) -> str:
 
 def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Path]]:
     """The first device joins here, as the server admits it; the others get the files of their invitations."""
-    from fedboard.client.node.joining import become_member
-    from fedboard.common.wire.enrolment import Introduction
-    from fedboard.server.fleet.devices.enrolment import Enrolment
-    from fedboard.server.fleet.plan.credentials import introduction_of
-    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.client.participation.joining import become_member
+    from fedboard.common.messages.enrolment import Introduction
+    from fedboard.server.fleet.credentials import introduction_of
+    from fedboard.server.fleet.enrolment import Enrolment
     from fedboard.server.fleet.register import Register
+    from fedboard.server.fleet.state_folder import StateFolder
 
     content, place = introduction_of(settings), StateFolder.of(settings).members
     files = [folder / f"device-{number}.invitation" for number in range(2, settings.rounds.devices + 1)]
@@ -144,8 +144,8 @@ def backup(config: Path, place: Path) -> None:
     The file is for its owner alone to read: it holds the server's keys. Keep it on another machine, and make one
     after every round: what is released after a backup is not in it, and then the training cannot go on from it.
     """
-    from fedboard.server.fleet.keeping.backup import back_up
-    from fedboard.server.fleet.plan.settings import read_settings
+    from fedboard.server.fleet.backup import back_up
+    from fedboard.server.fleet.settings import read_settings
 
     written, contents = back_up(read_settings(config), config, place)
     board = "no board yet" if contents.board < 0 else f"boards up to {contents.board}"
@@ -174,7 +174,7 @@ def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed
     have to show that there is nothing: by the newest board that anybody has, which must be the backup's. The round
     that may have been under way is then booked as lost. Where later boards were published, the training is over.
     """
-    from fedboard.server.fleet.keeping.restoring import restore as restored
+    from fedboard.server.fleet.restoring import restore as restored
 
     found = restored(file, folder, newest=newest, stopped=stopped, closed=closed)
     made = f"{datetime.fromtimestamp(found.contents.made, UTC):%Y-%m-%d %H:%M} UTC"
@@ -210,7 +210,7 @@ def kit(config: Path, folder: Path, user: str | None, force: bool) -> None:
     nothing of other processes and homes, and writes to the state folder alone.
     """
     from fedboard.server.fleet.kit.kit import server_kit, write_kit
-    from fedboard.server.fleet.plan.settings import read_settings
+    from fedboard.server.fleet.settings import read_settings
 
     texts = server_kit(read_settings(config), config, user=user)
     for path in write_kit(texts, folder, replace=force):

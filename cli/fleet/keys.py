@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.fleet.server import PATH
+from fedboard.cli.groups import Commands
 from fedboard.cli.signing_options import DAYS, KEYS_FOLDER, ROOTS
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def renew(
     cosign it too before it is shown.
     """
     if (place / "authority.pem").exists():
-        from fedboard.server.fleet.plan.state_folder import KeysFolder
+        from fedboard.server.fleet.state_folder import KeysFolder
         from fedboard.server.tls import names_of, renew_server_certificate
 
         own = KeysFolder(place)
@@ -192,7 +192,7 @@ def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
 
 def _of_roots(place: Path) -> list[str]:
     from fedboard.cli.fleet.root_keys import said_of
-    from fedboard.common.keys.roots import RootError, RootFolder
+    from fedboard.common.boards.roots import RootError, RootFolder
     from fedboard.server.operating.drafting import before, standing
 
     folder = RootFolder(place)
@@ -237,7 +237,7 @@ def new(kind: str, folder: Path, name: str | None) -> None:
     A holder signs roots, a witness cosigns boards, a roster authority signs lists of devices; identity is a
     device's. Boards and questions are signed by the server, whose certificate the authority signs.
     """
-    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name
+    from fedboard.server.fleet.settings import NAME_RULE, is_name
 
     name = kind if name is None else name
     if not is_name(name):
@@ -254,7 +254,7 @@ def new(kind: str, folder: Path, name: str | None) -> None:
         return
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from fedboard.common.keys.ed25519_keys import write_pair
+    from fedboard.common.boards.ed25519_keys import write_pair
 
     key = Ed25519PrivateKey.generate()
     private, public = folder / f"{name}.key", folder / f"{name}.pub"
@@ -324,8 +324,8 @@ def sign(
 
 
 def _sign_list(path: Path, devices: tuple[Path, ...], signer: Path, *, fleet: str, days: float) -> None:
+    from fedboard.common.boards.roster import Roster, RosterAuthority, public_key
     from fedboard.common.files import write_atomically
-    from fedboard.common.keys.roster import Roster, RosterAuthority, public_key
 
     signing = RosterAuthority.load(signer)
     number = Roster.load(path, authority=signing.public).number + 1 if path.exists() else 1

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import PEOPLE
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.fleet.server import CONFIG, PATH, stays, told_to_stop
-from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.common.wire.enrolment import Invitation
-    from fedboard.server.fleet.plan.settings import FleetSettings
+    from fedboard.common.messages.enrolment import Invitation
     from fedboard.server.fleet.register import Register
+    from fedboard.server.fleet.settings import FleetSettings
     from fedboard.server.fleet.status import FleetStatus
 
 _MOST_HOURS = 8760.0
@@ -41,8 +41,8 @@ def invite(name: str, config: Path, users: int, hours: float, out: Path | None, 
     device's place, once. The server keeps a digest of it. It names the server's keys of this moment, so an
     invitation ends when one of them is changed.
     """
-    from fedboard.server.fleet.plan.credentials import introduction_of, require_named
-    from fedboard.server.fleet.plan.settings import NAME_RULE, is_name
+    from fedboard.server.fleet.credentials import introduction_of, require_named
+    from fedboard.server.fleet.settings import NAME_RULE, is_name
 
     settings, register = _opened(config)
     with register:
@@ -89,8 +89,8 @@ def invited(
     Raises:
         InputError: the file is there, or the name is taken.
     """
-    from fedboard.common.keys.ed25519_keys import write_new
-    from fedboard.common.wire.enrolment import Invitation, digest_of_introduction, fresh_secret
+    from fedboard.common.boards.ed25519_keys import write_new
+    from fedboard.common.messages.enrolment import Invitation, digest_of_introduction, fresh_secret
 
     invitation = Invitation(
         address=settings.network.reached,
@@ -170,8 +170,8 @@ def remove(name: str, config: Path) -> None:
 
 
 def _write_identities(keys: dict[str, str], folder: Path) -> None:
+    from fedboard.common.boards.ed25519_keys import public_pem
     from fedboard.common.files import write_atomically
-    from fedboard.common.keys.ed25519_keys import public_pem
 
     folder.mkdir(parents=True, exist_ok=True)
     for name, key in keys.items():
@@ -192,9 +192,9 @@ def _opened(config: Path) -> "tuple[FleetSettings, Register]":
     Raises:
         InputError: it was not.
     """
-    from fedboard.server.fleet.plan.settings import read_settings
-    from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.register import Register
+    from fedboard.server.fleet.settings import read_settings
+    from fedboard.server.fleet.state_folder import StateFolder
 
     settings = read_settings(config)
     place = StateFolder.of(settings).members
@@ -220,7 +220,7 @@ def status(config: Path, watch: bool, as_json: bool) -> None:
     It reads the files of the state folder and the keys, whether the server runs or not. It is for the operator: how
     many devices are there depends on people in ways that no budget covers.
     """
-    from fedboard.server.fleet.plan.settings import read_settings
+    from fedboard.server.fleet.settings import read_settings
     from fedboard.server.fleet.status import status_of
     from fedboard.server.operating.run_fares import require_few_lost
 

@@ -6,10 +6,8 @@ from typing import Any
 import click
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from fedboard.common.errors import InputError
-from fedboard.common.files import write_atomically
-from fedboard.common.keys.ed25519_keys import key_id, read_private, read_public
-from fedboard.common.keys.roots import (
+from fedboard.common.boards.ed25519_keys import key_id, read_private, read_public
+from fedboard.common.boards.roots import (
     BOARDS,
     QUESTIONS,
     ROOT,
@@ -20,6 +18,8 @@ from fedboard.common.keys.roots import (
     RootFolder,
     SignedRoot,
 )
+from fedboard.common.errors import InputError
+from fedboard.common.files import write_atomically
 from fedboard.server.operating.drafting import Terms, before, drafted, role_of, signed_by, standing
 
 _ASKED = {

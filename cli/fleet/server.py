@@ -17,7 +17,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.files import is_locked
 
 if TYPE_CHECKING:
-    from fedboard.server.fleet.plan.settings import FleetSettings
+    from fedboard.server.fleet.settings import FleetSettings
 
 PATH = click.Path(path_type=Path)
 CONFIG = click.option(
@@ -107,8 +107,8 @@ def server(
         return
     if address or certificate or private_key or simulation:
         raise InputError("--address, --certificate, --private-key and --simulation go with --boards")
-    from fedboard.server.fleet.plan.settings import read_settings
     from fedboard.server.fleet.queries import require_counted
+    from fedboard.server.fleet.settings import read_settings
     from fedboard.server.fleet.status import expiries_of
 
     settings = read_settings(config)
@@ -132,8 +132,8 @@ def server(
 
 def made_ready(settings: "FleetSettings") -> str:
     """See that a fleet's keys go together, and make board 0 and the register; what it promises, in a sentence."""
-    from fedboard.server.fleet.plan.credentials import require_credentials, require_named
-    from fedboard.server.fleet.plan.preparing import prepare
+    from fedboard.server.fleet.credentials import require_credentials, require_named
+    from fedboard.server.fleet.preparing import prepare
 
     require_credentials(settings)
     require_named(settings)
@@ -171,8 +171,8 @@ def _serve(
 
 def _require_ports(settings: "FleetSettings") -> None:
     """Try the ports, unless the very server that is checked is running and has them."""
-    from fedboard.common.wire.addresses import parse_address
-    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.common.messages.addresses import parse_address
+    from fedboard.server.fleet.state_folder import StateFolder
     from fedboard.server.grpc_port import most_connections, require_free
 
     if is_locked(StateFolder.of(settings).lock):
@@ -244,7 +244,7 @@ def helper(
     each round of a run once, for ever. Its identity, which it prints, goes into the first server's configuration
     and into every device's policy.
     """
-    from fedboard.common.wire.addresses import Address
+    from fedboard.common.messages.addresses import Address
     from fedboard.server.helper.service import RunningHelper
 
     with RunningHelper(
@@ -303,9 +303,9 @@ def witness(
     board to some people and another one to others.
     """
     from fedboard.client.boards.witness import NotCosignedError, Server, Witness
+    from fedboard.common.boards.ed25519_keys import read_private
     from fedboard.common.boards.refusals import FeedRefusedError
-    from fedboard.common.keys.ed25519_keys import read_private
-    from fedboard.common.wire.addresses import parse_address
+    from fedboard.common.messages.addresses import parse_address
 
     place = parse_address(address, name="the address of the server").text
     one = Witness(read_private(key, signed="manifests"), memory, begin=begin)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fedboard.cli.counts import PEOPLE, RELEASES
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.documents import JSON, document
+from fedboard.cli.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.guarantee.accounts import Account
+    from fedboard.client.verification.accounts import Account
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
@@ -73,7 +73,7 @@ def noise(
     A noise multiplier is the deviation of the noise over the sensitivity under the run's own adjacency, so the
     answer is the same for each. Poisson participation is accounted under add-remove only.
     """
-    from fedboard.client.guarantee.accounts import noise_answer, plan_account, planned
+    from fedboard.client.verification.accounts import noise_answer, plan_account, planned
     from fedboard.common.privacy.adjacency import Adjacency
 
     divided = _shares(releases, shares)
@@ -114,7 +114,7 @@ def epsilon(
     names to noise multipliers, or to tables with noise_multiplier and, if needed, mechanism ("gaussian" or
     "laplace") and participation.
     """
-    from fedboard.client.guarantee.accounts import epsilon_answer, equal_account, read_account
+    from fedboard.client.verification.accounts import epsilon_answer, equal_account, read_account
     from fedboard.common.privacy.adjacency import Adjacency
 
     if (source is None) == (noise_multiplier is None):
@@ -134,7 +134,7 @@ def epsilon(
 
 
 def _shares(releases: int | None, shares: str | None) -> dict[str, float]:
-    from fedboard.client.guarantee.accounts import release_names
+    from fedboard.client.verification.accounts import release_names
 
     if (releases is None) == (shares is None):
         raise InputError("give either --releases N or --shares NAME=PART,...")
@@ -159,7 +159,7 @@ def _tell(answer: dict[str, Any], text: Callable[[dict[str, Any]], str], *, as_j
 def _draw(taken: "Account", plot: Path | None, *, delta: float) -> None:
     if plot is None:
         return
-    from fedboard.simulations.report.account_figures import write_account_figure
+    from fedboard.simulations.reports.account_figures import write_account_figure
 
     budget = None if taken.planned or taken.commitment is None else taken.commitment.budget
     write_account_figure(taken.fixed if taken.planned else taken.events, plot, delta=delta, budget=budget)

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.colours import bad
 from fedboard.cli.device.board_options import witness_options
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.style.colours import bad
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.guarantee.evidence import Evidence
-    from fedboard.client.guarantee.verification import Verdict
+    from fedboard.client.verification.evidence import Evidence
+    from fedboard.client.verification.verification import Verdict
     from fedboard.common.boards.witnesses import Witnesses
     from fedboard.common.certificate import Finding
 
@@ -63,7 +63,7 @@ def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
     from the certificate is filled in; what only people can say is marked TO SAY. For both everything is verified
     first: one that does not hold gets none, and neither does a simulation, exit code 3.
     """
-    from fedboard.client.guarantee.evidence import read_evidence
+    from fedboard.client.verification.evidence import read_evidence
     from fedboard.common.certificate.record import DOES_NOT_HOLD
 
     evidence = read_evidence(target)
@@ -84,8 +84,8 @@ def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
 
 
 def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
-    from fedboard.client.guarantee.label import label_page, verified_label
-    from fedboard.client.guarantee.registry import registry_record
+    from fedboard.client.verification.label import label_page, verified_label
+    from fedboard.client.verification.registry import registry_record
     from fedboard.common.files import write_atomically
 
     if form == "registry":
@@ -159,8 +159,8 @@ def verify(
     certificate names one, --head gives one); an owner who rewrites the whole file and every head that was ever
     published; anything that was published without being booked.
     """
-    from fedboard.client.guarantee.verification import verify_mirror, verify_place
     from fedboard.client.page.boards import is_mirror
+    from fedboard.client.verification.verification import verify_mirror, verify_place
     from fedboard.common.boards.board_signature import PinnedKey
 
     if is_mirror(target):
@@ -185,7 +185,7 @@ def verify(
 
 
 def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
-    from fedboard.client.guarantee.verification import LIMITS
+    from fedboard.client.verification.verification import LIMITS
 
     def told(findings: "Sequence[Finding]") -> list[dict[str, str]]:
         return [{"check": finding.check, "detail": finding.detail} for finding in findings]
@@ -204,7 +204,7 @@ def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
 
 
 def _verdict(verdict: "Verdict", *, with_passed: bool) -> str:
-    from fedboard.client.guarantee.verification import LIMITS
+    from fedboard.client.verification.verification import LIMITS
 
     words = {True: "ok", False: bad("FAILED")}
     shown = [found for found in verdict.findings if with_passed or not found.passed]

@@ -5,8 +5,8 @@ from typing import Any
 
 import click
 
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.documents import JSON, document
+from fedboard.cli.groups import Commands
 from fedboard.cli.text import aligned
 
 _SHORT = 8
@@ -33,7 +33,7 @@ def show(target: Path, noise_multiplier: float | None, as_json: bool) -> None:
 
     `fedboard certificate verify` recomputes its hash chain, budget and plan.
     """
-    from fedboard.client.guarantee.accounts import ledger_account, left_answer
+    from fedboard.client.verification.accounts import ledger_account, left_answer
     from fedboard.common.privacy.ledger.chain import peek
     from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 

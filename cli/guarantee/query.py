@@ -10,17 +10,17 @@ from click.core import ParameterSource
 
 from fedboard.cli.columns import COLUMNS, column_mapping
 from fedboard.cli.counts import WORKERS
+from fedboard.cli.documents import JSON, document
+from fedboard.cli.groups import Commands
 from fedboard.cli.research.configuration import parse_range
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, TooFewAnswersError
 
 if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
-    from fedboard.common.questions.wording import Wording
-    from fedboard.server.fleet.plan.state_folder import StateFolder
+    from fedboard.common.queries.wording import Wording
     from fedboard.server.fleet.queries import PutQuery
+    from fedboard.server.fleet.state_folder import StateFolder
 
 
 def _tell(record: dict[str, Any], certificate: "Certificate", *, place: Path | None, as_json: bool) -> None:
@@ -180,9 +180,9 @@ def _query_fleet(wording: "Wording", given: dict[str, Any]) -> None:
         InputError: an option is for data sets, or the question cannot be put.
         TooFewAnswersError: it was given up.
     """
-    from fedboard.server.fleet.plan.settings import read_settings
-    from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.queries import put_query
+    from fedboard.server.fleet.settings import read_settings
+    from fedboard.server.fleet.state_folder import StateFolder
 
     _require_for_fleets(given)
     settings = read_settings(given["fleet"])
@@ -331,9 +331,9 @@ def quantile(**given: Any) -> None:
 @JSON
 def results(name: str | None, fleet: Path, as_json: bool) -> None:
     """List what a fleet was asked, and how each question stands; or tell the answer to one."""
-    from fedboard.server.fleet.plan.settings import read_settings
-    from fedboard.server.fleet.plan.state_folder import StateFolder
     from fedboard.server.fleet.queries import queries_of
+    from fedboard.server.fleet.settings import read_settings
+    from fedboard.server.fleet.state_folder import StateFolder
 
     found = {put.name: put for put in queries_of(StateFolder.of(read_settings(fleet)))}
     if name is None:
@@ -346,8 +346,8 @@ def results(name: str | None, fleet: Path, as_json: bool) -> None:
 
 
 def _answer(kind: Any, given: dict[str, Any]) -> None:
-    from fedboard.common.questions.collection import Subject
-    from fedboard.common.questions.wording import Wording
+    from fedboard.common.queries.collection import Subject
+    from fedboard.common.queries.wording import Wording
 
     if (given["data"] is None) == (given["fleet"] is None):
         raise InputError(
@@ -369,7 +369,7 @@ def _answer(kind: Any, given: dict[str, Any]) -> None:
 
 
 def _ask_data(wording: "Wording", given: dict[str, Any]) -> None:
-    from fedboard.simulations.datasets import Ratings, find_data, load_ratings
+    from fedboard.simulations.data import Ratings, find_data, load_ratings
     from fedboard.simulations.runs.asking import Asking, Payer, ask_users
 
     if given["no_wait"]:

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
+from fedboard.cli.documents import STDOUT, file_document, json_or_file
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import configure, data_options, model_options
-from fedboard.cli.style.documents import STDOUT, file_document, json_or_file
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
-    from fedboard.simulations.audit.attacks.board_games import BoardGame
     from fedboard.simulations.audit.audit import AuditResult, Plan
+    from fedboard.simulations.audit.board_games import BoardGame
     from fedboard.simulations.audit.entrance import Entrance
     from fedboard.simulations.audit.subject import AuditFinding, Subject
     from fedboard.simulations.config import SimulationConfig
@@ -55,7 +55,7 @@ def stepping(games: int = 1) -> Iterator[Callable[[str, int, int], None]]:
     if not sys.stderr.isatty():  # nothing more is needed for plain lines
         yield say
         return
-    from fedboard.simulations.drawing.bars import Bars, is_live
+    from fedboard.simulations.runs.bars import Bars, is_live
 
     if not is_live():
         yield say

@@ -21,7 +21,7 @@ _BARE_WORD = re.compile(r"[A-Za-z_][\w./-]*")
 
 
 def _formats() -> str:
-    from fedboard.simulations.datasets import FORMATS
+    from fedboard.simulations.data import FORMATS
 
     return f"{', '.join(FORMATS)}."
 

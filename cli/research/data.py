@@ -10,9 +10,9 @@ from typing import Any, Literal
 import click
 
 from fedboard.cli.columns import COLUMNS, column_mapping
+from fedboard.cli.documents import JSON, document
+from fedboard.cli.groups import Commands
 from fedboard.cli.research.configuration import SET, configure, format_option, parse_range, table_options
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -26,7 +26,7 @@ def telling() -> Iterator[Callable[[str, int, int | None], None]]:
     if not sys.stderr.isatty():
         yield _Lines().tell
         return
-    from fedboard.simulations.drawing.bars import Bars, is_live
+    from fedboard.simulations.runs.bars import Bars, is_live
 
     if not is_live():
         yield _Lines().tell
@@ -83,8 +83,8 @@ def info(
 
     Exact statistics of the raw data: for its owner, not for publication.
     """
-    from fedboard.simulations.datasets import describe, find_data, load_ratings
-    from fedboard.simulations.datasets.named import is_sharded
+    from fedboard.simulations.data import describe, find_data, load_ratings
+    from fedboard.simulations.data.named import is_sharded
 
     if path is None:
         _tell_formats(as_json=as_json)
@@ -171,7 +171,7 @@ def shard(
     Any format of `fedboard data info`. They are sorted on disk, beside DIR; npz and
     synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
     """
-    from fedboard.simulations.datasets import find_data
+    from fedboard.simulations.data import find_data
     from fedboard.simulations.streams.shards import ShardOptions
     from fedboard.simulations.streams.shards import shard_ratings as make_shards
 
@@ -235,7 +235,7 @@ def split(
     packages learn from the very same rows. What DIR holds is raw ratings, by the ids of the file.
     """
     from fedboard.simulations.config import read_config
-    from fedboard.simulations.datasets.splits.tables import write_split
+    from fedboard.simulations.data.splits.tables import write_split
     from fedboard.simulations.problem import load_problem
 
     base = {} if config_file is None else read_config(config_file)
@@ -251,7 +251,7 @@ def split(
 
 
 def _tell_formats(*, as_json: bool) -> None:
-    from fedboard.simulations.datasets.readers import READERS
+    from fedboard.simulations.data.readers import READERS
 
     if as_json:
         known = [
@@ -291,14 +291,14 @@ def cohort(
     readable by its owner alone.
     """
     from fedboard.client.ratings.cohort_file import write_cohort
-    from fedboard.simulations.datasets import find_data, load_ratings
-    from fedboard.simulations.datasets.named import is_sharded
+    from fedboard.simulations.data import find_data, load_ratings
+    from fedboard.simulations.data.named import is_sharded
 
     if (folder / "cohort.json").exists():
         raise InputError(f"{folder}: there is a cohort already; delete that folder, or choose another one")
     found = find_data(path)
     if is_sharded(found):
-        from fedboard.simulations.datasets.shards import open_shards
+        from fedboard.simulations.data.shards import open_shards
 
         shards = open_shards(found)
         first, last = _slice(users, shards.n_users)
@@ -343,7 +343,7 @@ def _text(facts: dict[str, Any]) -> str:
 
 
 def _dates(times: dict[str, int]) -> str:
-    from fedboard.simulations.datasets.splits.times import date_of
+    from fedboard.simulations.data.splits.times import date_of
 
     return ", ".join(f"{date_of(when)} ({share})" for share, when in times.items())
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import WORKERS
-from fedboard.cli.style.documents import JSON, document
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.text import aligned, folded
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def demo(out: Path | None, workers: int | None, epsilon: float, small: bool, as_
     """
     from fedboard.cli.research.simulate import run
     from fedboard.client.boards.open_board import open_board
-    from fedboard.common.tasks.registry import floor_names
+    from fedboard.common.algorithms.registry import floor_names
     from fedboard.simulations.problem import load_problem
     from fedboard.simulations.runs.folders import RUNS, fresh
 

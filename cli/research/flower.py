@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.groups import Commands
 
 _EXAMPLE = """\b
 Example:
@@ -36,7 +36,7 @@ def new(
     A ServerApp with fedboard's strategy, a ClientApp that answers it, and the one file to put data into. Noise is
     seeded at first, as of all simulations: set noise = "secure" for boards that leave the house.
     """
-    from fedboard.simulations.datasets import find_data, is_made_up
+    from fedboard.simulations.data import find_data, is_made_up
     from fedboard.simulations.flower.own_app import NewApp
 
     found = find_data(data)

@@ -14,9 +14,9 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.wire.pages.place import Place
-    from fedboard.server.operating.report.run_files import RunFiles
-    from fedboard.server.operating.report.run_report import RunReport
+    from fedboard.common.reports.place import Place
+    from fedboard.server.operating.run_files import RunFiles
+    from fedboard.server.operating.run_report import RunReport
     from fedboard.simulations.config import SimulationConfig
 
 _EXAMPLES = """\b
@@ -32,7 +32,7 @@ Examples:
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    default="usual",  # common.wire.pages.place.USUAL
+    default="usual",  # common.reports.place.USUAL
     help="Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
 )
 @click.option(
@@ -48,8 +48,8 @@ def live(run: Path, address: str, key: Path | None) -> None:
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
     everybody there read it, and leaves out what no budget covers.
     """
-    from fedboard.common.wire.pages.place import RUN_PORT, place_of
-    from fedboard.server.operating.report.run_files import run_files
+    from fedboard.common.reports.place import RUN_PORT, place_of
+    from fedboard.server.operating.run_files import run_files
 
     place = place_of(address, port=RUN_PORT)
     files = run_files(run)
@@ -60,8 +60,8 @@ def live(run: Path, address: str, key: Path | None) -> None:
 
 def report_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path | None = None) -> "RunReport":
     """The report of a run, for whoever reads it at this place."""
-    from fedboard.server.operating.report.run_report import RunReport
-    from fedboard.simulations.report import simulation_sections
+    from fedboard.server.operating.run_report import RunReport
+    from fedboard.simulations.reports import simulation_sections
 
     return RunReport(
         files=files,
@@ -92,8 +92,8 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
     if address is None:
         yield
         return
-    from fedboard.common.wire.pages.place import RUN_PORT, place_of
-    from fedboard.server.operating.report.run_files import RunFiles
+    from fedboard.common.reports.place import RUN_PORT, place_of
+    from fedboard.server.operating.run_files import RunFiles
     from fedboard.simulations.runs.without_privacy import is_reference
 
     if is_reference(config.algorithm):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from fedboard.cli.counts import PEOPLE
-from fedboard.cli.style.documents import JSON, document
-from fedboard.cli.style.groups import Commands
+from fedboard.cli.documents import JSON, document
+from fedboard.cli.groups import Commands
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:

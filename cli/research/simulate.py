@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.live_page import LIVE
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import POPULATION, configure, data_options, model_options
-from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import folded
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
@@ -64,8 +64,8 @@ _COPIES = "Resume one copy of this folder at most: each draws new noise for the 
 
 
 def _algorithms() -> str:
-    from fedboard.common.tasks.on_examples.registry import example_algorithm_names
-    from fedboard.simulations.judging.references import every_reference
+    from fedboard.common.algorithms.supervised.registry import example_algorithm_names
+    from fedboard.simulations.evaluation.references import every_reference
 
     on_examples = f"; on examples, features with a label: {', '.join(example_algorithm_names())}"
     return private_algorithms(f"; without privacy: {', '.join(every_reference())}{on_examples}")

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedboard.cli.style.colours import bad, good
+from fedboard.cli.colours import bad, good
 from fedboard.cli.text import aligned, folded
 
 if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
     from fedboard.simulations.config import RunConfig, SimulationConfig
-    from fedboard.simulations.judging.verdict import Verdict
+    from fedboard.simulations.evaluation.verdict import Verdict
     from fedboard.simulations.simulate import RunResult
 
 _NOTHING_JUDGED = (
@@ -95,8 +95,8 @@ def private_summary(
 def _verdict(
     config: "SimulationConfig", final: Mapping[str, Any], others: Mapping[str, Mapping[str, float]]
 ) -> "Verdict | None":
-    from fedboard.common.tasks.registry import floor_names
-    from fedboard.simulations.judging.verdict import verdict_of
+    from fedboard.common.algorithms.registry import floor_names
+    from fedboard.simulations.evaluation.verdict import verdict_of
 
     floors = {name: others[name] for name in floor_names(config.feedback) if name in others}
     return verdict_of(
@@ -156,7 +156,7 @@ def metrics_text(
     of_labels: bool = False,
 ) -> str:
     """A table of the run's metrics, with those of others under the same guarantee and of the baselines below."""
-    from fedboard.simulations.drawing.wording import definitions, metric_column
+    from fedboard.simulations.reports.wording import definitions, metric_column
 
     names = list(final["metrics"])
     if not names:

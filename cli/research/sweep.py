@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.counts import FOLDS, WORKERS
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption
 from fedboard.cli.research.configuration import POPULATION, configure, data_options, listed, model_options
-from fedboard.cli.style.documents import JSON, document
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
 
@@ -34,7 +34,7 @@ Examples:
 
 def _default_axis() -> str:
     from fedboard.cli.names import default_algorithm
-    from fedboard.simulations.judging.references import ALS
+    from fedboard.simulations.evaluation.references import ALS
 
     return default_algorithm().replace("]", f"; beside it {ALS}]")
 

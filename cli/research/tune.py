@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fedboard.cli.counts import REPETITIONS, WORKERS
+from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
-from fedboard.cli.style.documents import JSON, document
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -63,7 +63,7 @@ def _private_options(command: Command) -> Command:
 
 
 def _metrics() -> str:
-    from fedboard.simulations.judging.metrics.registry import METRICS, main_metrics
+    from fedboard.simulations.evaluation.metrics.registry import METRICS, main_metrics
 
     known = ", ".join(name for metric in METRICS for name in metric.names("validation"))
     return f"{known}.  [default: {', or '.join(main_metrics('validation'))}]"
@@ -192,7 +192,7 @@ def _require_nothing_else(*given: Any) -> None:
 
 
 def _run(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> "TuneResult":
-    from fedboard.simulations.drawing.wording import lower_is_better
+    from fedboard.simulations.reports.wording import lower_is_better
     from fedboard.simulations.tuning.trials import TrialRecord
     from fedboard.simulations.tuning.tune import tune as run_tuning
 

@@ -18,8 +18,8 @@ from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.manifest import BoardFile, Link, Manifest
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.validity import Clock, utc_seconds
 from fedboard.common.errors import InputError
-from fedboard.common.keys.validity import Clock, utc_seconds
 from fedboard.common.protection import Protection, is_as_stated
 
 _BETTER_LATER = PASSING | {FeedCode.NOT_WITNESSED}

@@ -18,7 +18,7 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
-from fedboard.common.wire.certificate_dates import read_authority
+from fedboard.common.messages.certificate_dates import read_authority
 
 _log = logging.getLogger(__name__)
 

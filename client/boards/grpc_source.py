@@ -27,9 +27,9 @@ from fedboard.common.boards.methods import (
     method,
 )
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.roots import MOST_KEYS
 from fedboard.common.boards.witnesses import MOST_COSIGNATURES
-from fedboard.common.keys.roots import MOST_KEYS
-from fedboard.common.wire.certificate_dates import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
+from fedboard.common.messages.certificate_dates import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 
 _CODES = {
     grpc.StatusCode.NOT_FOUND: FeedCode.NOT_FOUND,

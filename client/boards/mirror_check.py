@@ -18,8 +18,8 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.manifest import Link, Manifest, back_from
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.validity import Clock
 from fedboard.common.errors import InputError
-from fedboard.common.keys.validity import Clock
 from fedboard.common.protection import Protection, is_as_stated
 
 _UNCHECKED = PASSING | {FeedCode.UNTRUSTED, FeedCode.EXPIRED}

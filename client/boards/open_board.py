@@ -9,8 +9,8 @@ from fedboard.client.boards.cache import SEEN, require_digest
 from fedboard.common.board import Board
 from fedboard.common.boards.layout import LATEST
 from fedboard.common.boards.manifest import Manifest
+from fedboard.common.boards.validity import Clock, utc_seconds, utc_text
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.keys.validity import Clock, utc_seconds, utc_text
 
 if TYPE_CHECKING:
     from fedboard.common.boards.witnesses import Witnesses

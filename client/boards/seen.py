@@ -21,11 +21,11 @@ from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.layout import MANIFESTS, ROOTS, manifest_name, root_name
 from fedboard.common.boards.manifest import Earlier, Link, Manifest, back_from, contradict, require_next
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.roots import MOST_ROOTS, RootError
+from fedboard.common.boards.validity import Clock
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.keys.roots import MOST_ROOTS, RootError
-from fedboard.common.keys.validity import Clock
 
 EVIDENCE: Final = ("contradiction-1.json", "contradiction-2.json")
 """Two manifests that nobody honest can have signed both; anybody can be shown them."""

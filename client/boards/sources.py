@@ -24,10 +24,10 @@ from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root
 from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.roots import MAX_ROOT_BYTES
 from fedboard.common.errors import InputError
-from fedboard.common.keys.roots import MAX_ROOT_BYTES
-from fedboard.common.wire.addresses import is_address, parse_address
-from fedboard.common.wire.certificate_dates import OUT_OF_DATE, read_authority
+from fedboard.common.messages.addresses import is_address, parse_address
+from fedboard.common.messages.certificate_dates import OUT_OF_DATE, read_authority
 
 
 class BoardSource(Protocol):

@@ -15,7 +15,7 @@ from fedboard.client.page.boards import HeldBoard, pins_of, require_shown, scrip
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.wire.pages.filling import as_data, base_style, filled, joined_script, source_hash
+from fedboard.common.reports.filling import as_data, base_style, filled, joined_script, source_hash
 
 _HOST = re.compile(r"[\w.-]+(?::\d+)?|\[[0-9a-fA-F:.]+\](?::\d+)?", re.ASCII)
 _NOWHERE = "'none'"

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fedboard.common.algorithms.supervised.examples import Examples, cohort_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.examples import Examples, cohort_of
 
 LABEL, USER = "label", "user"
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from fedboard.common.algorithms.representation.algorithm import Representation, representation_of
+from fedboard.common.algorithms.representation.config import LOSSES, Loss, RepresentationConfig
+from fedboard.common.algorithms.supervised.examples import Examples
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.representation.algorithm import Representation, representation_of
-from fedboard.common.tasks.representation.config import LOSSES, Loss, RepresentationConfig
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

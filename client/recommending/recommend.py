@@ -8,15 +8,15 @@ from enum import StrEnum
 
 import numpy as np
 
+from fedboard.common.algorithms.registry import algorithm_of, rebuild_task
+from fedboard.common.algorithms.shared.algorithm import RatingTask
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.questions.names import TASK as QUESTION
-from fedboard.common.tasks.registry import algorithm_of, rebuild_task
-from fedboard.common.tasks.shared.algorithm import RatingTask
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.regression import Regression
+from fedboard.common.queries.names import TASK as QUESTION
 
 _ITEMS_AT_ONCE = 1 << 13
 """Of a larger catalogue blocks are ranked one after the other: its factors are read from the file, not copied."""
@@ -35,7 +35,7 @@ class Recommendation:
 def rating_range_of(board: Board) -> tuple[float, float] | None:
     """The public range of ratings, inclusive; None for a board of implicit feedback."""
     if board.task == QUESTION:
-        from fedboard.common.questions.statement import rebuilt_question
+        from fedboard.common.queries.statement import rebuilt_question
 
         return rebuilt_question(board).statement.rating_range
     shared = rebuild_task(board).settings.shared

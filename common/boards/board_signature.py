@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
+from fedboard.common.boards.ed25519_keys import key_id, read_public
 from fedboard.common.boards.manifest import (
     FORMAT,
     MAX_MANIFEST_BYTES,
@@ -17,11 +18,10 @@ from fedboard.common.boards.manifest import (
     SignedManifest,
 )
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.roots import BOARDS, MAX_ROOT_BYTES, WITNESSES, Root, RootError
+from fedboard.common.boards.validity import Clock
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
-from fedboard.common.keys.ed25519_keys import key_id, read_public
-from fedboard.common.keys.roots import BOARDS, MAX_ROOT_BYTES, WITNESSES, Root, RootError
-from fedboard.common.keys.validity import Clock
 
 __all__ = ["MAX_MANIFEST_BYTES", "Cosignature", "PinnedKey", "SignedManifest", "message_to_sign"]
 

@@ -20,7 +20,7 @@ from typing import TypeAlias
 import msgspec
 
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.keys.validity import Clock, is_current, is_utc_text
+from fedboard.common.boards.validity import Clock, is_current, is_utc_text
 from fedboard.common.protection import Protection
 
 FORMAT = "fedboard-manifest-5"

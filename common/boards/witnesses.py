@@ -11,10 +11,10 @@ from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fedboard.common.boards.ed25519_keys import has_signed, read_public
 from fedboard.common.boards.manifest import Cosignature, SignedManifest
+from fedboard.common.boards.roots import MOST_KEYS, Role
 from fedboard.common.errors import InputError
-from fedboard.common.keys.ed25519_keys import has_signed, read_public
-from fedboard.common.keys.roots import MOST_KEYS, Role
 
 _DOMAIN = b"fedboard-cosignature-1\0"
 _KEY_BYTES = 32

@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.trusted.protocol import TrustedMessage, arrays_of, message_of
-from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 ROUND: Final = "query.round"
 """A round that is one question."""
@@ -65,7 +65,7 @@ class Question:
     private_noise: bool
     """Whether the server states that nobody can reproduce its noise; false in a simulation."""
     reply_key: bytes
-    """Public half of the key that replies are sealed to, see ``fedboard.common.wire.sealing``."""
+    """Public half of the key that replies are sealed to, see ``fedboard.common.messages.sealing``."""
 
     @property
     def round(self) -> int:

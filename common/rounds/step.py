@@ -15,9 +15,9 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.rounds.question import Answer, Question, board_of_round, refused_in
-from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 SESSION_BYTES = 16
 _MOST_STEPS = 64
@@ -62,7 +62,7 @@ class StepMessage:
     private_noise: bool
     """Whether the server states that nobody can reproduce its noise."""
     reply_key: bytes
-    """Public half of the key that replies are sealed to, see ``fedboard.common.wire.sealing``."""
+    """Public half of the key that replies are sealed to, see ``fedboard.common.messages.sealing``."""
     message: bytes
     """The protocol's own."""
 

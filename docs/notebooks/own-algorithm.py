@@ -15,17 +15,21 @@ import numpy as np
 import fedboard
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, SumSource
-from fedboard.common.per_user.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
-from fedboard.common.per_user.clipping import (
+from fedboard.common.contribution_bounding.clipping import (
+    RESPONSE_BOUND,
+    VECTOR_BOUND,
+    WEIGHT_ONE,
+)
+from fedboard.common.contribution_bounding.clipping import (
     clip_responses,
     clip_vectors,
     quantise_weights,
 )
-from fedboard.common.tasks.shared.algorithm import Algorithm
-from fedboard.common.tasks.shared.array_rules import ArrayRule
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.tasks.shared.preparation import calibrated_request
-from fedboard.common.tasks.shared.ratings_config import as_written
+from fedboard.common.algorithms.shared.algorithm import Algorithm
+from fedboard.common.algorithms.shared.array_rules import ArrayRule
+from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
+from fedboard.common.algorithms.shared.preparation import calibrated_request
+from fedboard.common.algorithms.shared.ratings_config import as_written
 
 # %% [markdown]
 # ## 1. What is public: settings, and how the budget is shared

@@ -19,8 +19,8 @@ from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServ
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 
 # %% [markdown]
 # ## The servers' side
@@ -187,7 +187,7 @@ from scipy.stats import kstest
 
 from fedboard.common.contribution import Contribution
 from fedboard.common.protocol import Given
-from fedboard.common.tasks.registry import rebuild_task
+from fedboard.common.algorithms.registry import rebuild_task
 
 task = rebuild_task(trusted.board)
 first = task.first_board(trusted.board.catalogue)

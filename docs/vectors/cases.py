@@ -32,10 +32,10 @@ from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
 from fedboard.common.boards.manifest import Cosignature, Manifest
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.validity import utc_seconds
 from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.record import statements_of
-from fedboard.common.keys.validity import utc_seconds
 from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.ledger.population import PopulationTotal

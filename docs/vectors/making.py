@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.manifest import BoardFile, Manifest
@@ -18,13 +19,12 @@ from fedboard.common.boards.packing import pack
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import certify
 from fedboard.common.certificate.checks import RoundsMade
+from fedboard.common.item_features import CatalogueFeatures
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protection import protection_of_board
-from fedboard.common.tasks.registry import rebuild_task
-from fedboard.common.wire.item_features import CatalogueFeatures
 from fedboard.server.publishing.signing import CheckedBoard, SigningKey
 
 RUN, PUBLISHED, EXPIRES = "vectors", "2026-01-02T03:04:05Z", "2126-01-02T03:04:05Z"

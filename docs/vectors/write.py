@@ -23,8 +23,8 @@ from making import CONFIGURATIONS, KEY, SIMULATION, boards, packed_file, plain, 
 
 from fedboard.client.ratings.own_file import own_ratings
 from fedboard.client.recommending.recommend import rating_range_of, reason_of, recommend
+from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board
-from fedboard.common.tasks.registry import rebuild_task
 
 HERE = Path(__file__).parent
 TOP = 20

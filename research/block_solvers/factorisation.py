@@ -7,8 +7,8 @@ from threading import Lock
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als import AlsModel
 from fedboard.simulations.baselines.als_config import AlsConfig
 from research.block_solvers.blocks import Stream

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedboard.common.algorithms.langevin.algorithm import user_weights
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.langevin.algorithm import user_weights
 from research.block_solvers.blocks import Stream
 from research.block_solvers.factorisation import Factorisation, start
 from research.block_solvers.guarantees import SamplingGuarantee, sampling_guarantee
@@ -124,7 +124,7 @@ def sample_dpmf(
     """Run the chain from a draw of the prior and keep its last state.
 
     Args:
-        stream: ratings, at most tau a user (``common.tasks.trimming.trimmed``). Private.
+        stream: ratings, at most tau a user (``common.algorithms.trimming.trimmed``). Private.
         config: public.
         budget_shares: B_j / B in [0, 1], float64, shape (n_users,), for users who want an epsilon_j of their
             own: ``2 epsilon_j / epsilon``. None for 1.

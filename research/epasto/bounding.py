@@ -1,7 +1,7 @@
 """Smoothly bounded contributions of users who have many values each, where how many they have is public.
 
 The mean of such values with Laplace noise (Algorithm 1); quantiles by weighted rank and the exponential mechanism
-(Algorithm 4). Questions to fleets (``fedboard.common.questions``) keep the sizes private, too.
+(Algorithm 4). Questions to fleets (``fedboard.common.queries``) keep the sizes private, too.
 
 Reference: Epasto et al. (2020), Smoothly bounding user contributions in differential privacy.
 """
@@ -19,7 +19,7 @@ from fedboard.common.privacy.accounting.exact import require_epsilon
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.pure import ExponentialRelease, LaplaceRelease
-from fedboard.common.questions.quantile import Target
+from fedboard.common.queries.quantile import Target
 
 GRID_BOUND = 1 << 40
 """Largest contribution of one user, grid units: the grid shows in no digit, and 2^22 users fit."""
@@ -55,7 +55,7 @@ class PublicSizes:
 
     Everything computed from it (weights, bounds, noise) shows these numbers and protects values only: adjacency
     ``replace-values``, or ``replace-labels``. In a fleet a user's number of ratings is private; there the bound
-    is a public constant or comes from a private quantile (``fedboard.common.questions``).
+    is a public constant or comes from a private quantile (``fedboard.common.queries``).
     """
 
     sizes: IntArray

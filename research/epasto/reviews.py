@@ -9,7 +9,7 @@ from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.simulations.datasets import find_data
+from fedboard.simulations.data import find_data
 from research.epasto.bounding import PublicSizes
 from research.epasto.estimators import BEST_LIMIT, METHODS, NO_LIMIT, OURS, errors_of
 from research.epasto.labels import limited_rows

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.data.synthetic.examples import SharedLinear
 from research.jain.methods import FIRST_SEED, error_of, errors_without, means, ways
 from research.shared.experiment import Outcome, Setting
 from research.shared.panels import Panel, draw_panels

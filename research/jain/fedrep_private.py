@@ -11,15 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from fedboard.common.arrays import FloatArray, IntArray
-from fedboard.common.board import Board, Catalogue
-from fedboard.common.checks import require
-from fedboard.common.contribution import Contribution, Request, of_totals
-from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.on_examples.examples import ExampleAlgorithm, Examples, PaddedExamples
-from fedboard.common.tasks.representation.algorithm import (
+from fedboard.common.algorithms.representation.algorithm import (
     orthonormal,
     own_vectors,
     predicted,
@@ -30,8 +22,8 @@ from fedboard.common.tasks.representation.algorithm import (
     unit_total,
     zeros_over,
 )
-from fedboard.common.tasks.representation.config import INITIALISATION, LOSSES, LossName, Pairs
-from fedboard.common.tasks.representation.local import (
+from fedboard.common.algorithms.representation.config import INITIALISATION, LOSSES, LossName, Pairs
+from fedboard.common.algorithms.representation.local import (
     GRID,
     bounded,
     fit_vectors,
@@ -40,7 +32,15 @@ from fedboard.common.tasks.representation.local import (
     quantised,
     scores_of,
 )
-from fedboard.common.tasks.shared.array_rules import ArrayRule
+from fedboard.common.algorithms.shared.array_rules import ArrayRule
+from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm, Examples, PaddedExamples
+from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.checks import require
+from fedboard.common.contribution import Contribution, Request, of_totals
+from fedboard.common.privacy.accounting.calibration import noise_multipliers
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.task import ReleasedSums
 
 _MOST_USERS = 1e12
 USERS = "users"

@@ -10,7 +10,7 @@ import numpy as np
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.data.synthetic.examples import SharedLinear
 from research.jain.methods import FIRST_SEED, OWN, WITHOUT, Settings, error_of, errors_without, ways
 from research.shared.experiment import Outcome, Setting
 from research.shared.panels import Panel, draw_panels

@@ -8,20 +8,20 @@ from typing import TypeAlias
 import numpy as np
 
 from fedboard import Budget
-from fedboard.common.arrays import FloatArray
-from fedboard.common.per_user.participation import FullParticipation
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.tasks.on_examples.examples import ExampleTask
-from fedboard.common.tasks.representation.algorithm import Representation, representation_of
-from fedboard.common.tasks.representation.config import (
+from fedboard.common.algorithms.representation.algorithm import Representation, representation_of
+from fedboard.common.algorithms.representation.config import (
     AlternationTarget,
     Pairs,
     RepresentationConfig,
     calibrated,
 )
+from fedboard.common.algorithms.supervised.examples import ExampleTask
+from fedboard.common.arrays import FloatArray
+from fedboard.common.contribution_bounding.participation import FullParticipation
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.simulations.baselines.examples import fit_all, own_models, shared_without_privacy
-from fedboard.simulations.datasets.synthetic.examples import Population
+from fedboard.simulations.data.synthetic.examples import Population
 from research.jain.fedrep_private import FedRepConfig, FedRepPrivate
 from research.jain.fedrep_private import calibrated as calibrated_fedrep
 from research.jain.single_model import SingleModel, SingleModelConfig

@@ -11,6 +11,10 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
+from fedboard.common.algorithms.representation.algorithm import solved_step, unit_total
+from fedboard.common.algorithms.representation.local import moment_rows, packed_width
+from fedboard.common.algorithms.shared.array_rules import ArrayRule
+from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm, Examples
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import require
@@ -18,10 +22,6 @@ from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.on_examples.examples import ExampleAlgorithm, Examples
-from fedboard.common.tasks.representation.algorithm import solved_step, unit_total
-from fedboard.common.tasks.representation.local import moment_rows, packed_width
-from fedboard.common.tasks.shared.array_rules import ArrayRule
 
 _CURVATURE, _GRADIENT = "curvature", "gradient"
 

@@ -14,13 +14,13 @@ import msgspec
 import numpy as np
 
 from fedboard import Board
+from fedboard.common.algorithms.registry import variant_of
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.tuned import TUNED, recipes_of
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import variant_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import TUNED, recipes_of
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
-from fedboard.simulations.judging.references import ALS
+from fedboard.simulations.evaluation.references import ALS
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from fedboard.common.tasks.registry import floor_names
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.drawing.wording import lower_is_better, metric_label
+from fedboard.common.algorithms.registry import floor_names
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.simulations.reports.wording import lower_is_better, metric_label
 from research.krichene.benchmarks import (
     ALS_LINE,
     GRADIENTS,

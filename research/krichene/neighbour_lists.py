@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.board import Catalogue
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.judging.metrics import (
+from fedboard.simulations.evaluation.metrics import (
     cosine_neighbours,
     inner_product_neighbours,
     neighbour_overlap,

@@ -18,10 +18,12 @@ import numpy as np
 
 from fedboard import Budget, Ledger
 from fedboard.common import kernels
+from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig
+from fedboard.common.algorithms.adadpsgd.update import lipschitz_rates, lipschitz_step_count, weight_sums
 from fedboard.common.arrays import FloatArray, ShortArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.per_user.clipping import (
+from fedboard.common.contribution_bounding.clipping import (
     LINEAR_BOUND,
     QUADRATIC_BOUND,
     VECTOR_BOUND,
@@ -29,19 +31,17 @@ from fedboard.common.per_user.clipping import (
     clip_vectors,
     quantise_weights,
 )
-from fedboard.common.per_user.weights import WeightScheme, entry_weights, item_weights
+from fedboard.common.contribution_bounding.weights import WeightScheme, entry_weights, item_weights
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, ItemIndex, index_by_item
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.tasks.adadpsgd.update import lipschitz_rates, lipschitz_step_count, weight_sums
 from fedboard.server.runtime import NoisedSums
-from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.ratings import Triples
-from fedboard.simulations.datasets.splits.coins import SplitCoins, below
+from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.ratings import Triples
+from fedboard.simulations.data.splits.coins import SplitCoins, below
 
 _LABEL_NOISE = 1e-3
 _TEST_SHARE = 0.2

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel
-from fedboard.simulations.drawing.wording import lower_is_better
-from fedboard.simulations.judging.evaluation import neighbour_overlap
-from fedboard.simulations.judging.metrics import N_BUCKETS
-from fedboard.simulations.judging.references import ALS, fit_reference
+from fedboard.simulations.evaluation.evaluation import neighbour_overlap
+from fedboard.simulations.evaluation.metrics import N_BUCKETS
+from fedboard.simulations.evaluation.references import ALS, fit_reference
+from fedboard.simulations.reports.wording import lower_is_better
 from research.krichene.benchmarks import (
     STATISTICS,
     Benchmark,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.tasks.registry import floor_names
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.algorithms.registry import floor_names
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.drawing.wording import lower_is_better, metric_label
+from fedboard.simulations.reports.wording import lower_is_better, metric_label
 from research.krichene.benchmarks import (
     ALS_LINE,
     STATISTICS,

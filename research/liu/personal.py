@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
-from fedboard.common.tasks.langevin.algorithm import trimmed, user_weights
 from research.block_solvers.blocks import arrange
 from research.block_solvers.factorisation import Factorisation
 from research.block_solvers.guarantees import personal_epsilons

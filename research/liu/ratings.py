@@ -8,8 +8,8 @@ import numpy as np
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets import Triples
-from fedboard.simulations.datasets.splits import RatingSplit
+from fedboard.simulations.data import Triples
+from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.problem import load_problem
 from research.block_solvers.blocks import Stream, arrange
 from research.block_solvers.factorisation import Factorisation

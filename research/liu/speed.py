@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel, default_als, fit_als
 from research.block_solvers.blocks import Layout, Stream, arrange
 from research.block_solvers.factorisation import Factorisation, start

@@ -12,7 +12,7 @@ import numpy as np
 
 from fedboard.common.arrays import BoolArray
 from fedboard.common.checks import require_whole
-from fedboard.common.per_user.participation import round_name, round_number
+from fedboard.common.contribution_bounding.participation import round_name, round_number
 from fedboard.common.privacy.releases.noise import NoiseSource
 
 

@@ -8,23 +8,23 @@ from pathlib import Path
 import numpy as np
 
 from fedboard import Board, Budget, Ledger
+from fedboard.common.algorithms.supervised.examples import Examples, ExampleTask
 from fedboard.common.arrays import IndexArray
 from fedboard.common.board import Catalogue
 from fedboard.common.contribution import Request
-from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import (
+from fedboard.common.contribution_bounding.participation import (
     Attendance,
     FullParticipation,
     Participation,
     require_unsampled,
 )
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.on_examples.examples import Examples, ExampleTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round
 from fedboard.server.runtime import Gathered, NoisedSums

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.preparation import USERS_ENOUGH, moments_share
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.tasks.shared.preparation import USERS_ENOUGH, moments_share
 from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig
-from fedboard.simulations.datasets.synthetic.people import PREFIX, PeopleConfig
-from fedboard.simulations.judging.references import ALS
+from fedboard.simulations.data.synthetic.people import PREFIX, PeopleConfig
+from fedboard.simulations.evaluation.references import ALS
 from research.population.parts import Part, Parts, Ran
 from research.population.settings import settings_for
 from research.shared.experiment import Setting

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.tasks.shared.tuned import Preset
+from fedboard.common.algorithms.shared.tuned import Preset
 
 TUNED_ON = 100_000
 """People on whose ratings these settings were tuned."""

@@ -6,8 +6,8 @@ from typing import Any
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets.synthetic.people import PeopleConfig
-from fedboard.simulations.judging.references import ALS
+from fedboard.simulations.data.synthetic.people import PeopleConfig
+from fedboard.simulations.evaluation.references import ALS
 from fedboard.simulations.problem import load_data
 from research.population.curve import (
     DELTA,

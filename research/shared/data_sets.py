@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import IndexArray, IntArray
-from fedboard.simulations.datasets.ratings import Ratings
+from fedboard.simulations.data.ratings import Ratings
 from fedboard.simulations.problem import load_data
 from research.shared.experiment import Setting
 from research.shared.ratings import data_of

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import TUNED
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.tuned import TUNED
 from fedboard.simulations.config import DataConfig
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Outcome:
     comparison: str
     """A sentence or two: what the paper has, what we have, on which data."""
     figures: Mapping[str, "Figure"]
-    """By file stem; drawn with ``simulations.report.drawing``, whose style is on while the experiment runs."""
+    """By file stem; drawn with ``simulations.reports.drawing``, whose style is on while the experiment runs."""
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

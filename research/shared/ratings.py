@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets import find_data
+from fedboard.simulations.data import find_data
 from fedboard.simulations.problem import require_data, says_presence_alone
 from research.shared.experiment import Experiment, Setting
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from fedboard.common.wire.item_features import MOST_FEATURES, CatalogueFeatures
+from fedboard.common.item_features import MOST_FEATURES, CatalogueFeatures
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.server.catalogue.stored_file import StoredFile, archive, folder
 from fedboard.server.catalogue.titles import COLUMNS_20M, OF_1M, OF_20M, OF_100K, layout_of, numbered_lines

@@ -15,23 +15,23 @@ from typing import Any
 
 import msgspec
 
+from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.supervised.registry import learns_from_examples
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
+from fedboard.common.contribution_bounding.participation import FullParticipation
 from fedboard.common.errors import InputError, PrivacyError, StorageError
 from fedboard.common.files import write_atomically
-from fedboard.common.per_user.participation import FullParticipation
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.questions.collection import Answer, Mechanism
-from fedboard.common.questions.statement import QuestionStatement, StatedQuestion, rebuilt_question
-from fedboard.common.questions.wording import Wording, rank_unit
-from fedboard.common.tasks.on_examples.registry import learns_from_examples
-from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.server.fleet.plan.job import Job, protocol_of, require_carried
-from fedboard.server.fleet.plan.preparing import shared_by_jobs, who_takes_part
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder, close_training, reason_of
+from fedboard.common.queries.collection import Answer, Mechanism
+from fedboard.common.queries.statement import QuestionStatement, StatedQuestion, rebuilt_question
+from fedboard.common.queries.wording import Wording, rank_unit
+from fedboard.server.fleet.job import Job, protocol_of, require_carried
+from fedboard.server.fleet.preparing import shared_by_jobs, who_takes_part
+from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import StateFolder, close_training, reason_of
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import plan_of
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.common.errors import InputError, StorageError
-from fedboard.common.wire.enrolment import JoinError, JoinRefusal, digest_of_secret
+from fedboard.common.messages.enrolment import JoinError, JoinRefusal, digest_of_secret
 from fedboard.server.run_spec import Section
 
 FORMAT = 2

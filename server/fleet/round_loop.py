@@ -16,14 +16,14 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, PrivacyError, TooFewAnswersError
-from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder, reason_of
+from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.queries import PutQuery, Standing, give_up, queries_of
 from fedboard.server.fleet.rounds.nodes import HaltedError, MemberNodes
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import StateFolder, reason_of
 from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares
 
 _log = logging.getLogger(__name__)

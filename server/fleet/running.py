@@ -8,30 +8,30 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.arrays import NOT_ARRAYS, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ClientTask
-from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.plan.job import (
+from fedboard.server.fleet.job import (
     Job,
     protocol_of,
     require_carried,
     require_same_protocol,
     rounds_of,
 )
-from fedboard.server.fleet.plan.state_folder import require_open
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
+from fedboard.server.fleet.state_folder import require_open
 from fedboard.server.operating.run_fares import LOST, PLANNED, UNLOGGED
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise

@@ -17,19 +17,19 @@ from typing import TYPE_CHECKING, Final
 
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.methods import MAX_REQUEST_BYTES as LARGEST_OF_READERS
+from fedboard.common.boards.roots import RootFolder
 from fedboard.common.errors import FedboardError, StorageError
 from fedboard.common.files import held_alone
-from fedboard.common.keys.roots import RootFolder
-from fedboard.common.wire.devices import LONGEST_SECONDS, MAX_REQUEST_BYTES
-from fedboard.server.fleet.devices.enrolment import Enrolment
-from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.devices.service import DevicesServicer
-from fedboard.server.fleet.plan.credentials import introduction_of
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.common.messages.devices import LONGEST_SECONDS, MAX_REQUEST_BYTES
+from fedboard.server.fleet.credentials import introduction_of
+from fedboard.server.fleet.device_service import DevicesServicer
+from fedboard.server.fleet.enrolment import Enrolment
+from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.queries import require_counted
 from fedboard.server.fleet.register import Admitted, Member, Register
 from fedboard.server.fleet.round_loop import RoundLoop
+from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.ops import service_families, start_ops

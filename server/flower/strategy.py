@@ -14,11 +14,17 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from fedboard.common.algorithms.registry import usual, variant_of
+from fedboard.common.algorithms.shared.algorithm import RatingTask
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import InputError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import ReplyKey
+from fedboard.common.messages.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
@@ -27,12 +33,6 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
 from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.registry import usual, variant_of
-from fedboard.common.tasks.shared.algorithm import RatingTask
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import ReplyKey
-from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.server.calibrating import Training as Trained
 from fedboard.server.calibrating import calibrated_task
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question

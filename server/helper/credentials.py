@@ -10,8 +10,8 @@ from pathlib import Path
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
+from fedboard.common.boards.ed25519_keys import read_private, write_new
 from fedboard.common.errors import InputError
-from fedboard.common.keys.ed25519_keys import read_private, write_new
 
 TOKEN_HEADER = "fedboard-leader"
 _KEY_BYTES = 32

@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 
 from fedboard.common.arrays import ResidueArray
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.helper import HelperPart
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 SERVICE: Final = "fedboard.Helper"
 """Its methods are named as what they are asked: ``Begin``, ``Take``, ``Total``."""

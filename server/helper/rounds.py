@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import Row
 from fedboard.common.privacy.ledger.durable import lock_writer
@@ -24,8 +26,6 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.rounds.question import board_of_round
-from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 FILE_NAME = "answered-rounds.db"
 _KIND = "helper"

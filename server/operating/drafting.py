@@ -7,8 +7,7 @@ from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.common.errors import InputError
-from fedboard.common.keys.roots import (
+from fedboard.common.boards.roots import (
     BOARDS,
     MOST_KEYS,
     QUESTIONS,
@@ -21,7 +20,8 @@ from fedboard.common.keys.roots import (
     root_document,
     root_text,
 )
-from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_text
+from fedboard.common.boards.validity import DAY_SECONDS, Clock, utc_text
+from fedboard.common.errors import InputError
 
 USUAL_DAYS: Final = 365.0
 """How long a root is good unless it is said otherwise."""

@@ -10,10 +10,10 @@ from cryptography import x509
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.layout import LATEST, ROOTS
 from fedboard.common.boards.manifest import Manifest
+from fedboard.common.boards.roots import RootFolder
+from fedboard.common.boards.roster import Roster
+from fedboard.common.boards.validity import DAY_SECONDS, utc_seconds
 from fedboard.common.errors import FedboardError
-from fedboard.common.keys.roots import RootFolder
-from fedboard.common.keys.roster import Roster
-from fedboard.common.keys.validity import DAY_SECONDS, utc_seconds
 
 SOON_DAYS: Final = 30.0
 """What expires within so many days is told as a problem."""

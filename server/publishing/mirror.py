@@ -22,11 +22,11 @@ from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.manifest import RUN_ID_DIGITS, BoardFile, Link, Manifest
 from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedRefusedError
+from fedboard.common.boards.roots import Root, RootFolder
+from fedboard.common.boards.validity import DAY_SECONDS, Clock, utc_seconds, utc_text
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.common.keys.roots import Root, RootFolder
-from fedboard.common.keys.validity import DAY_SECONDS, Clock, utc_seconds, utc_text
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protection import Protection
 from fedboard.server.publication import BoardStore

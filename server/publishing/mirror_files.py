@@ -22,10 +22,10 @@ from fedboard.common.boards.layout import (
 from fedboard.common.boards.manifest import Cosignature, Link, require_next
 from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedRefusedError
+from fedboard.common.boards.roots import RootFolder
 from fedboard.common.boards.witnesses import Witnesses, has_cosigned
 from fedboard.common.errors import InputError
 from fedboard.common.files import held_alone, stamp_of, write_atomically
-from fedboard.common.keys.roots import RootFolder
 
 _NEXT_ROOTS = "roots.next"
 _LOCK = "mirror.lock"

@@ -44,7 +44,7 @@ from fedboard.common.boards.methods import (
 )
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import FedboardError, PrivacyError
-from fedboard.common.wire.addresses import parse_address
+from fedboard.common.messages.addresses import parse_address
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.publishing.limits import Held, Limits, RateLimit, network_of
 from fedboard.server.publishing.mirror_files import Mirror

@@ -7,11 +7,11 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.boards.ed25519_keys import read_private
 from fedboard.common.boards.manifest import Manifest
+from fedboard.common.boards.roots import BOARDS, Root
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.keys.ed25519_keys import read_private
-from fedboard.common.keys.roots import BOARDS, Root
 from fedboard.common.protection import Protection, protection_of
 
 

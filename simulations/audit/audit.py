@@ -9,21 +9,21 @@ from scipy.special import bdtrc
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.noise_shares import coins_of
-from fedboard.simulations.audit.attacks.board_games import BoardGame, board_games
-from fedboard.simulations.audit.attacks.canaries import enough_canaries
-from fedboard.simulations.audit.attacks.course import course_test, same_course
-from fedboard.simulations.audit.attacks.file_game import LARGEST_BLOCK, FileGame, file_games
-from fedboard.simulations.audit.attacks.game import Devices, GameResult, canary_game
-from fedboard.simulations.audit.attacks.noise_check import (
+from fedboard.simulations.audit.board_games import BoardGame, board_games
+from fedboard.simulations.audit.canaries import enough_canaries
+from fedboard.simulations.audit.course import course_test, same_course
+from fedboard.simulations.audit.entrance import Entrance
+from fedboard.simulations.audit.file_game import LARGEST_BLOCK, FileGame, file_games
+from fedboard.simulations.audit.game import Devices, GameResult, canary_game
+from fedboard.simulations.audit.noise_check import (
     NoiseResult,
     fork_test,
     lattice_test,
     noise_test,
     stream_test,
 )
-from fedboard.simulations.audit.attacks.small_releases import ENOUGH, SmallReleases, small_releases
-from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.measures.statistics import Line
+from fedboard.simulations.audit.small_releases import ENOUGH, SmallReleases, small_releases
+from fedboard.simulations.audit.statistics import Line
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 

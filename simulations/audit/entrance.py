@@ -16,7 +16,7 @@ from fedboard.common.arrays import Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 from fedboard.simulations.problem import Problem, load_problem
 
 Reader: TypeAlias = Callable[[SimulationConfig], Problem]

@@ -11,9 +11,9 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import PrivacyError
 from fedboard.common.kernels.blas_threads import one_blas_thread_here
-from fedboard.common.per_user.participation import Attendance
 from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease

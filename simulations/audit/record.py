@@ -5,10 +5,10 @@ from typing import Any
 
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import epsilon_of
-from fedboard.simulations.audit.attacks.board_games import QUESTIONS, BoardGame
-from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import AuditResult, Plan
-from fedboard.simulations.audit.measures.statistics import Line
+from fedboard.simulations.audit.board_games import QUESTIONS, BoardGame
+from fedboard.simulations.audit.game import GameResult
+from fedboard.simulations.audit.statistics import Line
 from fedboard.simulations.audit.subject import AuditFinding
 
 

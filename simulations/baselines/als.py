@@ -21,12 +21,12 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from fedboard.common import kernels
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort, row_blocks
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.packed import packed_size
 from fedboard.common.protocols.sums.exact import index_by_item
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines.als_config import AlsConfig
 from fedboard.simulations.baselines.means import require_catalogue
 from fedboard.simulations.baselines.sums import Sums, TrainRows

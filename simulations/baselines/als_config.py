@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.checks import require
-from fedboard.common.tasks.shared.ratings_config import Feedback
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

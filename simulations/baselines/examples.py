@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from fedboard.common.algorithms.representation.algorithm import leading_directions, orthonormal
+from fedboard.common.algorithms.representation.config import LOSSES, RepresentationConfig
+from fedboard.common.algorithms.representation.local import fit_vectors, scores_of
+from fedboard.common.algorithms.supervised.examples import Examples, PaddedExamples
 from fedboard.common.arrays import FloatArray
-from fedboard.common.tasks.on_examples.examples import Examples, PaddedExamples
-from fedboard.common.tasks.representation.algorithm import leading_directions, orthonormal
-from fedboard.common.tasks.representation.config import LOSSES, RepresentationConfig
-from fedboard.common.tasks.representation.local import fit_vectors, scores_of
 
 _USERS_PER_BLOCK = 2048
 _SMALLEST_TURN = 1e-6

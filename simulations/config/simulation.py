@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 import msgspec
 
+from fedboard.common.algorithms.registry import usual
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.tuned import TUNED
+from fedboard.common.algorithms.supervised.registry import learns_from_examples
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError, UnsafeSettingError
 from fedboard.common.files import read_file
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.on_examples.registry import learns_from_examples
-from fedboard.common.tasks.registry import usual
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import TUNED
 from fedboard.server.run_spec import (
     ParticipationChoice,
     Promise,
@@ -49,7 +49,7 @@ class DataConfig(Section, frozen=True, kw_only=True):
     file; ``declared``: the list that an npz file brings of its own, and you vouch that it is public. Secure noise
     needs one of the last two, and a list that stands apart from the ratings."""
     synthetic: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Settings of the generator, see ``fedboard.simulations.datasets.SyntheticConfig``."""
+    """Settings of the generator, see ``fedboard.simulations.data.SyntheticConfig``."""
 
     def __post_init__(self) -> None:
         """See that the people of ``synthetic:`` can be made.
@@ -59,7 +59,7 @@ class DataConfig(Section, frozen=True, kw_only=True):
         """
         if not self.source.startswith("synthetic:"):
             return
-        from fedboard.simulations.datasets.synthetic.people import people_config
+        from fedboard.simulations.data.synthetic.people import people_config
 
         if self.synthetic:
             raise SettingError(

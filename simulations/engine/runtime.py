@@ -1,7 +1,7 @@
 """The runtime of a simulation: all users as clients of one task, in blocks, wherever their ratings are.
 
 Workers take spans of users, then blocks of items. Ratings are in memory, in shards or made up as they are read;
-workers are processes of this machine, or those of a Ray cluster (``fedboard.simulations.engine.on_ray``).
+workers are processes of this machine, or those of a Ray cluster (``fedboard.simulations.ray``).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -18,8 +18,8 @@ from fedboard.common.board import Board
 from fedboard.common.checks import require_whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.participation import Attendance, require_unsampled
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import Attendance, require_unsampled
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
@@ -121,7 +121,7 @@ class Engine(OnPool):
             pool: where jobs run.
             layout: how users are gone through.
             on_progress: told ("users", users done, users in all) and ("items", blocks done, blocks in all).
-            scales_of: personal levels by users' keys, see ``common.per_user.personal``; None where the run's
+            scales_of: personal levels by users' keys, see ``contribution_bounding.personal``; None where the run's
                 guarantee is everybody's.
             partial_sums: where the sums of a round that is not over are kept; None: nowhere. With secret coins and
                 noise they are kept nowhere, whatever is said here.

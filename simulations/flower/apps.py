@@ -13,12 +13,12 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedboard.client.answering.steps import respond_to
+from fedboard.client.participation.steps import respond_to
 from fedboard.common.files import write_atomically
+from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP, refusal
-from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.nodes import Exchange, Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.cohorts import CohortNodes

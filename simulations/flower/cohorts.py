@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.client.answering.rounds import Asker, OpenGate, Scale
-from fedboard.client.answering.steps import Client, NoiseOf, Vault, secure_noise
-from fedboard.client.device.promises import stated_protocol
+from fedboard.client.participation.promises import stated_protocol
+from fedboard.client.participation.rounds import Asker, OpenGate, Scale
+from fedboard.client.participation.steps import Client, NoiseOf, Vault, secure_noise
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.signing import PinnedServer
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.signing import PinnedServer
 from fedboard.simulations.sessions.clients import as_simulated, client_noise
 
 _LARGEST = Question.MAX_BYTES
@@ -33,7 +33,7 @@ def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArra
         folder: exists. Whoever can read it can read all ratings.
         users: all of them. Private.
         n_cohorts: >= 1.
-        scales: personal levels, float64, shape (n_users,), see ``fedboard.common.per_user.personal``.
+        scales: personal levels, float64, shape (n_users,), see ``fedboard.common.contribution_bounding.personal``.
 
     Raises:
         InputError: fewer users than cohorts.

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.protocols.registry import says
 from fedboard.common.protocols.shared.properties import fits_any_fleet
-from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.plan.job import Job, protocol_of
+from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
 from fedboard.simulations.flower.cohorts import write_cohorts
 from fedboard.simulations.runs.participants import personal_scales

@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from fedboard.client.answering.steps import MemoryVault, respond_to
-from fedboard.common.wire.refusals import Refusal
+from fedboard.client.participation.steps import MemoryVault, respond_to
+from fedboard.common.messages.refusals import Refusal
 from fedboard.server.fleet.rounds.nodes import Exchange, Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.cohorts import CohortNodes

@@ -25,8 +25,8 @@ from fedboard.server.fleet.running import RoundLog
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Traffic
 from fedboard.server.training import FinishedRound
-from fedboard.simulations.engine.on_ray.cluster import own_token
 from fedboard.simulations.flower.files import FleetFiles
+from fedboard.simulations.ray.cluster import own_token
 from fedboard.simulations.runs.trainer import OnRound
 
 _ADDRESS: Final = "127.0.0.1"

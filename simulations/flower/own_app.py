@@ -6,10 +6,10 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
+from fedboard.common.algorithms.registry import usual, variant_of
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.registry import usual, variant_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.run_spec import Promise
 
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,39}")

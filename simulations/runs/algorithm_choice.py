@@ -4,15 +4,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.examples import ExampleAlgorithm
-from fedboard.common.tasks.on_examples.registry import (
+from fedboard.common.algorithms.registry import algorithm_names, variant_of
+from fedboard.common.algorithms.shared.algorithm import Algorithm, Variant
+from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm
+from fedboard.common.algorithms.supervised.registry import (
     example_algorithm_names,
     example_algorithm_of,
     learns_from_examples,
 )
-from fedboard.common.tasks.registry import algorithm_names, variant_of
-from fedboard.common.tasks.shared.algorithm import Algorithm, Variant
+from fedboard.common.errors import InputError
 from fedboard.simulations.own_code import is_own, own_object
 
 _USUAL_RECORD = "ALGORITHM"

@@ -16,12 +16,12 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.questions.collection import Answer, Mechanism
-from fedboard.common.questions.statement import StatedQuestion
-from fedboard.common.questions.wording import Question, QuestionTask, Wording
+from fedboard.common.queries.collection import Answer, Mechanism
+from fedboard.common.queries.statement import StatedQuestion
+from fedboard.common.queries.wording import Question, QuestionTask, Wording
 from fedboard.server.question import ASSUMPTIONS, Asked, ask_in_rounds, fitting_mechanism
 from fedboard.server.question import ask as ask_fleet
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 from fedboard.simulations.engine import Engine, WorkerPool
 
 _DELTA = 1e-5

@@ -2,9 +2,9 @@
 
 from typing import TypeAlias
 
+from fedboard.common.algorithms.rebuilding import AnyTask
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.calibrating import (
     CalibratedTask,
     ExampleTraining,
@@ -13,8 +13,8 @@ from fedboard.server.calibrating import (
     calibrated_task,
 )
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets.examples import ExampleProblem, load_examples, split_examples
-from fedboard.simulations.judging.metrics.registry import metrics_of
+from fedboard.simulations.data.examples import ExampleProblem, load_examples, split_examples
+from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, chosen_on_examples

@@ -5,23 +5,23 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.algorithms.rebuilding import AnyTask
+from fedboard.common.algorithms.supervised.examples import CohortTask
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.examples import CohortTask
-from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.simulations.baselines import AlsModel, Predictor
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets.examples import ExampleProblem
+from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.evaluation import (
+from fedboard.simulations.evaluation.evaluation import (
     distributions,
     item_counts_of,
     judge,
     judge_board,
     neighbour_overlap,
 )
-from fedboard.simulations.judging.examples import examples_without_privacy, judge_examples
-from fedboard.simulations.judging.references import ALS, NO_PRIVACY, fitting_of, reference_names
+from fedboard.simulations.evaluation.examples import examples_without_privacy, judge_examples
+from fedboard.simulations.evaluation.references import ALS, NO_PRIVACY, fitting_of, reference_names
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import AnyProblem
 from fedboard.simulations.runs.directory import RunDirectory

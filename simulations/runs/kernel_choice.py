@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from fedboard.common import kernels
+from fedboard.common.algorithms.shared.tuned import preset
 from fedboard.common.kernels.backends import FOR_FEATURES, KERNELS, has_compiler, implementation
-from fedboard.common.tasks.shared.tuned import preset
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, chosen_on_examples

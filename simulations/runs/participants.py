@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
+from fedboard.common.contribution_bounding.mixing import mix64
+from fedboard.common.contribution_bounding.participation import Participation
+from fedboard.common.contribution_bounding.personal import plan_scale
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.mixing import mix64
-from fedboard.common.per_user.participation import Participation
-from fedboard.common.per_user.personal import plan_scale
 from fedboard.common.task import ClientTask
 from fedboard.simulations.config import PrivacyConfig
 
@@ -26,7 +26,7 @@ class ScalesByKey:
     seed: int
 
     def __call__(self, user_keys: BitArray) -> FloatArray:
-        """Each user's scale, float64, shape (n_users,), see ``fedboard.common.per_user.personal``.
+        """Each user's scale, float64, shape (n_users,), see ``fedboard.common.contribution_bounding.personal``.
 
         Args:
             user_keys: uint64, shape (n_users,), see ``Cohort.keys``. Private.
@@ -71,7 +71,7 @@ def personal_scales(
         seed: as there. Public.
 
     Returns:
-        float64, shape (n_users,), see ``fedboard.common.per_user.personal``; None where everybody has the run's
+        float64, shape (n_users,), see ``contribution_bounding.personal``; None where everybody has the run's
         epsilon.
 
     Raises:

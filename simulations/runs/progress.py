@@ -140,7 +140,7 @@ def sizes_of(problem: "AnyProblem") -> str:
 
 def told_of(line: Mapping[str, Any], budget: float) -> str:
     """Budget spent and the metric that decides, for one record of metrics.jsonl."""
-    from fedboard.simulations.judging.metrics.registry import main_metrics
+    from fedboard.simulations.evaluation.metrics.registry import main_metrics
 
     parts = [f"epsilon {line['epsilon_spent']:.3g} of {budget:g} spent"]
     metrics = line.get("metrics", {})
@@ -155,7 +155,7 @@ def listening(config: "SimulationConfig") -> Iterator["Listener"]:
     if not sys.stderr.isatty():  # nothing more is needed for plain lines
         yield PlainListener(budget)
         return
-    from fedboard.simulations.drawing.bars import Bars, is_live
+    from fedboard.simulations.runs.bars import Bars, is_live
 
     if not is_live():
         yield PlainListener(budget)

@@ -3,16 +3,14 @@
 import numpy as np
 
 from fedboard.common.errors import PrivacyError
-from fedboard.simulations.datasets.examples import ExampleProblem, fell_as_stated
-from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.splits import RatingSplit
-from fedboard.simulations.datasets.splits.times import ByDate, ByLast, is_training_part
+from fedboard.simulations.data.examples import ExampleProblem, fell_as_stated
+from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.splits import RatingSplit
+from fedboard.simulations.data.splits.times import ByDate, ByLast, is_training_part
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.streams.problem import StreamedProblem
 
-_ADVICE = (
-    "split with fedboard.simulations.datasets.splits, or take privacy.noise 'seeded', which claims nothing"
-)
+_ADVICE = "split with fedboard.simulations.data.splits, or take privacy.noise 'seeded', which claims nothing"
 
 
 def require_own_parts(problem: Problem | StreamedProblem | ExampleProblem) -> None:

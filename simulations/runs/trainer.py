@@ -5,17 +5,17 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from fedboard.common.algorithms.rebuilding import AnyTask
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.rebuilding import AnyTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Runtime
 from fedboard.server.training import FinishedRound, Training, plan_of
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets.examples import ExampleProblem
+from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
@@ -171,9 +171,9 @@ def _engine_of(config: SimulationConfig, pool: WorkerPool) -> tuple[type[Engine]
     """Which engine goes with these workers, and what a guarantee then takes for granted."""
     if config.run.runtime != "ray":
         return Engine, ()
-    from fedboard.simulations.engine.on_ray.pool import RayPool
-    from fedboard.simulations.engine.on_ray.runtime import OnRay
-    from fedboard.simulations.engine.on_ray.secrecy import CLUSTER_IS_TRUSTED
+    from fedboard.simulations.ray.pool import RayPool
+    from fedboard.simulations.ray.runtime import OnRay
+    from fedboard.simulations.ray.secrecy import CLUSTER_IS_TRUSTED
 
     if not isinstance(pool, RayPool):
         raise InputError("several runs that share workers need run.runtime 'engine', got 'ray'")

@@ -4,17 +4,17 @@ import time
 from pathlib import Path
 from typing import Any
 
+from fedboard.common.algorithms.registry import algorithm_names
+from fedboard.common.algorithms.supervised.registry import example_algorithm_names, learns_from_examples
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
-from fedboard.common.tasks.on_examples.registry import example_algorithm_names, learns_from_examples
-from fedboard.common.tasks.registry import algorithm_names
 from fedboard.simulations.baselines import Predictor, default_als
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets.examples import ExampleProblem
+from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.evaluation import judge
-from fedboard.simulations.judging.references import (
+from fedboard.simulations.evaluation.evaluation import judge
+from fedboard.simulations.evaluation.references import (
     NO_PRIVACY,
     every_reference,
     fitting_of,

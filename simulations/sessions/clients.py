@@ -16,8 +16,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.arrays import BoolArray, IntArray
+from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import InputError
-from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.properties import authority_of, can_be_vouched

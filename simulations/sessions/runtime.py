@@ -13,8 +13,8 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import InputError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums

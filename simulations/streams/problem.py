@@ -12,10 +12,10 @@ from fedboard.common.protocols.registry import names_where, says
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.catalogue.features import ItemFeatures
 from fedboard.simulations.config import DataConfig, SimulationConfig
-from fedboard.simulations.datasets import find_data
-from fedboard.simulations.datasets.named import is_sharded
-from fedboard.simulations.datasets.shards import open_shards
-from fedboard.simulations.datasets.synthetic.people import is_people, open_people
+from fedboard.simulations.data import find_data
+from fedboard.simulations.data.named import is_sharded
+from fedboard.simulations.data.shards import open_shards
+from fedboard.simulations.data.synthetic.people import is_people, open_people
 from fedboard.simulations.problem import features_of, load_data, origin_of, require_data, statement_of
 from fedboard.simulations.streams.splitting import Splitting, splitting_of
 from fedboard.simulations.streams.stream import HeldStream, UserStream

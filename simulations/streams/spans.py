@@ -12,15 +12,15 @@ from fedboard.common.arrays import BitArray, BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.contribution_bounding.participation import PresentRows
+from fedboard.common.contribution_bounding.personal import require_personal_bounds, scale_contribution
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import PresentRows
-from fedboard.common.per_user.personal import require_personal_bounds, scale_contribution
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
 from fedboard.common.protocols.sums.row_bounds import asked_rows
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
-from fedboard.simulations.datasets.id_keys import Kind, id_keys
+from fedboard.simulations.data.id_keys import Kind, id_keys
 from fedboard.simulations.streams.merging import (
     Merging,
     SpanRead,
@@ -39,7 +39,7 @@ MOST_BYTES = 2 << 30
 _NUMBERS_PER_RATING = 10
 """Of what a user gives beside her ratings, so many are counted as one rating where blocks are cut."""
 ScalesOf: TypeAlias = Callable[[BitArray], FloatArray]
-"""Keys of users -> their personal levels, see ``fedboard.common.per_user.personal``; picklable."""
+"""Keys of users -> their personal levels, see ``fedboard.common.contribution_bounding.personal``; picklable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

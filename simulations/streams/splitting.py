@@ -1,6 +1,6 @@
 """What is held out of a stream, block by block.
 
-A user's part depends on her alone (``fedboard.simulations.datasets.splits.by_coins``), so that what any blocks give
+A user's part depends on her alone (``fedboard.simulations.data.splits.by_coins``), so that what any blocks give
 together is what a split of the whole data set gives.
 """
 
@@ -9,13 +9,13 @@ from typing import TypeAlias
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import BitArray, BoolArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets.splits import RatingSplit, SplitRule, UserSplit
-from fedboard.simulations.datasets.splits.by_coins import (
+from fedboard.simulations.data.splits import RatingSplit, SplitRule, UserSplit
+from fedboard.simulations.data.splits.by_coins import (
     DEFAULT_HISTORY,
     FEWEST_POSITIVES,
     ratings_split_by,
@@ -24,7 +24,7 @@ from fedboard.simulations.datasets.splits.by_coins import (
     users_learnt_by,
     users_split_by,
 )
-from fedboard.simulations.datasets.splits.of_blocks import keyed_block, learnt_of_block
+from fedboard.simulations.data.splits.of_blocks import keyed_block, learnt_of_block
 from fedboard.simulations.problem import fold_of, require_fitting_split
 from fedboard.simulations.streams.stream import UserStream
 

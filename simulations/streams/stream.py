@@ -16,8 +16,8 @@ from fedboard.common.arrays import IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.sorting import cut
+from fedboard.simulations.data.ratings import Ratings
+from fedboard.simulations.data.sorting import cut
 
 
 class UserStream(Protocol):
@@ -85,7 +85,7 @@ class UserStream(Protocol):
 
     def read(self, start: int, stop: int) -> Cohort:
         """All ratings of users ``start:stop``: items ascending and unique within a row, values within
-        ``rating_range``, ``user_keys`` as of ``fedboard.simulations.datasets.id_keys``, ``first_row = start``.
+        ``rating_range``, ``user_keys`` as of ``fedboard.simulations.data.id_keys``, ``first_row = start``.
 
         Memory: of the block. Private.
 

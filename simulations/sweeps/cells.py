@@ -20,9 +20,9 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from fedboard.common.algorithms.registry import floor_names
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.registry import floor_names
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.engine.starting import one_blas_thread

@@ -8,8 +8,8 @@ from typing import Any
 
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.wording import fixed, setting
-from fedboard.server.operating.report.page import render
-from fedboard.simulations.drawing.wording import bucket_names, direction, metric_label
+from fedboard.server.operating.page import render
+from fedboard.simulations.reports.wording import bucket_names, direction, metric_label
 from fedboard.simulations.sweeps.frontier_data import (
     NOT_PRIVATE,
     Result,
@@ -45,7 +45,7 @@ def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | No
     chosen = metric or primary_metric(results)
     tables = _tables(results, chosen)
     page = render(
-        "fedboard.simulations.report:charts.html",
+        "fedboard.simulations.reports:charts.html",
         live=False,
         command="fedboard sweep",
         title="Privacy-utility frontier",

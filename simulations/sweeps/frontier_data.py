@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from fedboard.common.errors import InputError
 from fedboard.common.reports.table import Table
 from fedboard.common.reports.wording import fixed, setting
-from fedboard.simulations.drawing.wording import direction, lower_is_better, metric_label, reading_order
-from fedboard.simulations.judging.metrics.registry import main_metrics
+from fedboard.simulations.evaluation.metrics.registry import main_metrics
+from fedboard.simulations.reports.wording import direction, lower_is_better, metric_label, reading_order
 
 NOT_PRIVATE = "not private: simulation only"
 

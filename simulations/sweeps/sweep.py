@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
+from fedboard.common.algorithms.registry import algorithm_names, floor_names, named
 from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import says
 from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.reports.json_values import numbers, numeric_entries
-from fedboard.common.tasks.registry import algorithm_names, floor_names, named
 from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
-from fedboard.simulations.datasets.splits.coins import Fold
-from fedboard.simulations.judging.references import ALS, ceiling_names, reference_names
+from fedboard.simulations.data.splits.coins import Fold
+from fedboard.simulations.evaluation.references import ALS, ceiling_names, reference_names
 from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of

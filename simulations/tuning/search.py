@@ -23,8 +23,8 @@ import numpy as np
 from fedboard.common.checks import require_one_of
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.reports.wording import lower_is_better
 from fedboard.simulations.tuning.trials import (
     Choice,
     Parameter,

@@ -17,15 +17,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedboard.common.algorithms.shared.algorithm import Variant
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.tuned import search_tables
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.shared.algorithm import Variant
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import search_tables
 from fedboard.server.calibrating import shares_of
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config, read_config
-from fedboard.simulations.datasets import Triples
-from fedboard.simulations.datasets.splits import RatingSplit
+from fedboard.simulations.data import Triples
+from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.calibrated import training_of

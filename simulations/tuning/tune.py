@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
+from fedboard.common.algorithms.shared.ratings_config import checked_options
 from fedboard.common.checks import require_one_of, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.common.tasks.shared.ratings_config import checked_options
 from fedboard.simulations.config import SimulationConfig, TunedConfig, overlay
-from fedboard.simulations.datasets import SyntheticConfig
-from fedboard.simulations.judging.metrics.registry import main_metric, metric_names
+from fedboard.simulations.data import SyntheticConfig
+from fedboard.simulations.evaluation.metrics.registry import main_metric, metric_names
 from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
 from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.sweeps.cells import RecordFile

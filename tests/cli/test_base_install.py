@@ -50,13 +50,13 @@ for arguments in (
 
 from pathlib import Path
 
-from fedboard.client.answering.rounds import respond
-from fedboard.client.device.config import open_device
+from fedboard.client.participation.rounds import respond
+from fedboard.client.participation.config import open_device
 from fedboard.common.board import Board
 from fedboard.common.rounds.question import Answer
 from fedboard.common.rounds.question import Question
-from fedboard.common.wire.sealing import ReplyKey
-from fedboard.common.wire.signing import QuestionKey
+from fedboard.common.messages.sealing import ReplyKey
+from fedboard.common.messages.signing import QuestionKey
 
 device = Path("device.toml")
 server = QuestionKey()
@@ -135,7 +135,7 @@ def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) 
 def test_a_reader_imports_neither_scipy_nor_what_a_server_needs() -> None:
     """They would double its memory and its start."""
     script = (
-        "import sys, fedboard.client.device.config, fedboard.client.device.own_ratings\n"
+        "import sys, fedboard.client.participation.config, fedboard.client.participation.own_ratings\n"
         "import fedboard.client.recommending.recommend\n"
         "heavy = {'scipy', 'grpc', 'cryptography', 'flwr'}\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))"

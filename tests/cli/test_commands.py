@@ -10,10 +10,10 @@ from click.testing import Result
 
 from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.judging.references import reference_names
+from fedboard.simulations.evaluation.references import reference_names
 from fedboard.simulations.runs.folders import fresh
 
 Command = Callable[..., Result]

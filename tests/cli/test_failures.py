@@ -243,7 +243,7 @@ def test_a_missing_extra_is_named(
     fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(sys, "meta_path", [_Without("jinja2"), *sys.meta_path])
-    for name in [name for name in sys.modules if name.startswith(("jinja2", "fedboard.simulations.report"))]:
+    for name in [name for name in sys.modules if name.startswith(("jinja2", "fedboard.simulations.reports"))]:
         monkeypatch.delitem(sys.modules, name)
 
     result = fedboard("simulate", *tiny, "--out", tmp_path / "out")
@@ -267,12 +267,12 @@ class _Without:
 def test_a_bug_is_one_line_and_a_traceback_only_on_request(
     fedboard: Command, tiny: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fedboard.simulations import datasets
+    from fedboard.simulations import data
 
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("by\nzero")
 
-    monkeypatch.setattr(datasets, "load_ratings", broken)
+    monkeypatch.setattr(data, "load_ratings", broken)
 
     result = fedboard("data", "info", "synthetic")
     debugged = fedboard("data", "info", "synthetic", "--debug")
@@ -284,12 +284,12 @@ def test_a_bug_is_one_line_and_a_traceback_only_on_request(
 
 
 def test_a_full_disk_is_no_bug(fedboard: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    from fedboard.simulations import datasets
+    from fedboard.simulations import data
 
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/big/file")
 
-    monkeypatch.setattr(datasets, "load_ratings", full)
+    monkeypatch.setattr(data, "load_ratings", full)
 
     result = fedboard("data", "info", "synthetic")
 

@@ -16,10 +16,10 @@ from fedboard.cli.main import commands
 from fedboard.cli.research.live import watched as serving_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.report import write_report
+from fedboard.simulations.reports import write_report
 from fedboard.simulations.simulate import simulate
 from tests.client.page.browser import NEEDS_AXE, Page
-from tests.common.wire.pages.asking import pages
+from tests.common.reports.asking import pages
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow

@@ -3,11 +3,11 @@
 from dataclasses import replace
 from typing import Any
 
-from fedboard.client.answering.rounds import Asker, Gate, RatingSource, respond
+from fedboard.client.participation.rounds import Asker, Gate, RatingSource, respond
 from fedboard.common.board import Board
+from fedboard.common.messages.sealing import Envelope, ReplyKey, is_sealed
+from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.rounds.question import Question
-from fedboard.common.wire.sealing import Envelope, ReplyKey, is_sealed
-from fedboard.common.wire.signing import QuestionKey
 
 KEY = ReplyKey()
 SERVER = QuestionKey()

@@ -7,25 +7,25 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.client.answering.rounds import respond
-from fedboard.client.answering.steps import Client, respond_step
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.seen import CosignedBoards
-from fedboard.client.device.gate import DeviceGate
-from fedboard.client.device.ledger import DeviceLedger
-from fedboard.client.device.policy import Policy
-from fedboard.client.device.records import BookedRounds, KeptAnswers, RefusalCounts
+from fedboard.client.participation.gate import DeviceGate
+from fedboard.client.participation.ledger import DeviceLedger
+from fedboard.client.participation.policy import Policy
+from fedboard.client.participation.records import BookedRounds, KeptAnswers, RefusalCounts
+from fedboard.client.participation.rounds import respond
+from fedboard.client.participation.steps import Client, respond_step
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Answer, Question
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.publication import certificate_for
 from tests.client.asking import ASKER, asking, opened, signed
-from tests.common.tasks.conftest import a_prepared_board, population
+from tests.common.algorithms.conftest import a_prepared_board, population
 
 RUN = "movies"
 NO_LIMIT = 1 << 30

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
+from fedboard.common.algorithms.registry import variant_of
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.privacy.accounting.budget import Budget
@@ -14,8 +16,6 @@ from fedboard.common.privacy.ledger.population import PopulationTotal
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.privacy.releases.pure import ExponentialRelease, LaplaceRelease
 from fedboard.common.protocols.registry import sized_protocol
-from fedboard.common.tasks.registry import variant_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.publication import ASSUMPTIONS
 from fedboard.server.run_spec import Promise

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from fedboard.common.algorithms.registry import ALGORITHMS
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
-from fedboard.common.tasks.registry import ALGORITHMS
 from tests.client.page.certificates import sound
 from tests.common.certificates import certificate_of, questions
 

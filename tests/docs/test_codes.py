@@ -7,11 +7,11 @@ import pytest
 
 from fedboard.cli.exit_codes import MEANINGS
 from fedboard.common.boards.refusals import FeedCode
-from fedboard.common.wire.refusals import Refusal
+from fedboard.common.messages.refusals import Refusal
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what Flower imports uses what others will take away
-    from fedboard.client.node.connection import Trouble
+    from fedboard.client.participation.connection import Trouble
 
 PAGE = (Path(__file__).parents[2] / "docs" / "codes.md").read_text(encoding="utf-8")
 TABLES = {

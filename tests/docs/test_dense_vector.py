@@ -4,8 +4,8 @@ import re
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-from fedboard.common.tasks.shared.ratings_config import RatingsConfig
 from tests.test_architecture import ROOT
 
 

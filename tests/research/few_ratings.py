@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
 from research.shared.experiment import Setting
 
 

@@ -10,14 +10,14 @@ SECTION = "## Modules for parts of one's own"
 EXCEPTIONS = {
     "fedboard.cli": "run.py is a command, and takes data, tells of progress and fails as all commands do",
     "fedboard.common.kernels": "exact solves, and the compiled loops of the solver of Liu et al.",
-    "fedboard.common.per_user.participation": "disjoint cohorts draw no coins",
+    "fedboard.common.contribution_bounding.participation": "disjoint cohorts draw no coins",
     "fedboard.common.protocols.sums.exact": "regressions send factored sums by hand",
     "fedboard.common.protocols.sums.row_bounds": "regressions are refused as an aggregator refuses",
-    "fedboard.common.questions.quantile": "which quantile is meant, as an exact ratio",
-    "fedboard.common.tasks.adadpsgd": "appendix C runs AdaDPSGD on another problem",
-    "fedboard.common.tasks.langevin": "figure 7 compares with the algorithm, and trims as it does",
-    "fedboard.common.tasks.shared.preparation": "the curve says how the level's share falls with people",
-    "fedboard.simulations.judging.evaluation": "figure 10 asks about neighbours",
+    "fedboard.common.queries.quantile": "which quantile is meant, as an exact ratio",
+    "fedboard.common.algorithms.adadpsgd": "appendix C runs AdaDPSGD on another problem",
+    "fedboard.common.algorithms.langevin": "figure 7 compares with the algorithm, and trims as it does",
+    "fedboard.common.algorithms.shared.preparation": "the curve says how the level's share falls with people",
+    "fedboard.simulations.evaluation.evaluation": "figure 10 asks about neighbours",
 }
 """Modules of the inside, or folders of them, that research still needs, and why; to become fewer."""
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.simulations.datasets import SyntheticConfig
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.simulations.data import SyntheticConfig
 from research.block_solvers.sgd import SgdConfig, fit_sgd
 from research.liu.ratings import rated
 from research.shared.experiment import Setting

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.langevin.algorithm import trimmed, user_weights
-from fedboard.simulations.datasets import SyntheticConfig
+from fedboard.simulations.data import SyntheticConfig
 from research.block_solvers.blocks import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
 from research.liu import exact, gibbs, personal, popularity, privacy

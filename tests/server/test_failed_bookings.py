@@ -14,14 +14,14 @@ from fedboard.common.errors import PrivacyError, StorageError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseStream, SeededNoise
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.questions.collection import Mechanism, Subject
-from fedboard.common.questions.mean import MeanQuestion
-from fedboard.common.questions.wording import QuestionTask
+from fedboard.common.queries.collection import Mechanism, Subject
+from fedboard.common.queries.mean import MeanQuestion
+from fedboard.common.queries.wording import QuestionTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.question import ask
 from fedboard.server.training import Training
 from fedboard.simulations.engine import Engine, WorkerPool
-from tests.common.tasks.conftest import N_ITEMS, a_task, population
+from tests.common.algorithms.conftest import N_ITEMS, a_task, population
 from tests.server.test_round import InThisProcess, a_budget
 
 TASK = a_task()

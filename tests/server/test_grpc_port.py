@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.client.node.connection import CallError
+from fedboard.client.participation.connection import CallError
 from fedboard.common.errors import InputError
-from fedboard.common.wire.addresses import Address
-from fedboard.common.wire.devices import Method
-from fedboard.common.wire.devices_pb2 import AnswerChunk
+from fedboard.common.messages.addresses import Address
+from fedboard.common.messages.devices import Method
+from fedboard.common.messages.devices_pb2 import AnswerChunk
 from fedboard.server import grpc_port
 from fedboard.server.grpc_port import GrpcPort, most_connections, server_options
-from tests.server.fleet.devices.open_devices import OpenDevices, open_devices
+from tests.server.fleet.open_devices import OpenDevices, open_devices
 
 SECONDS = 20.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -24,7 +24,7 @@ from fedboard.server import runtime as runtime_module
 from fedboard.server.runtime import Gathered, NoisedSums
 from fedboard.simulations.audit.pipeline import Recorder, RecordingSums
 from fedboard.simulations.engine import Engine, WorkerPool
-from tests.common.tasks.conftest import a_prepared_board, a_task, population
+from tests.common.algorithms.conftest import a_prepared_board, a_task, population
 
 pytestmark = pytest.mark.slow
 

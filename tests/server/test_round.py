@@ -8,12 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
+from fedboard.common.algorithms.shared.ratings_config import with_noise
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import Attendance, Participation
+from fedboard.common.contribution_bounding.sampling import (
+    FixedSizeCohort,
+    PoissonParticipation,
+    ShuffledCohorts,
+)
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
-from fedboard.common.per_user.participation import Attendance, Participation
-from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
@@ -23,12 +29,10 @@ from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import kept_rows
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.tasks.shared.ratings_config import with_noise
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import lost_round, run_round
 from fedboard.server.runtime import Gathered, NoisedSums
-from tests.common.tasks.conftest import a_prepared_board, a_task, population
+from tests.common.algorithms.conftest import a_prepared_board, a_task, population
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 
 from fedboard.common.checks import sentence_of
+from fedboard.common.contribution_bounding.participation import FullParticipation
+from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import InputError, SettingError
-from fedboard.common.per_user.participation import FullParticipation
-from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.settings import read_settings
+from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.settings import read_settings
 from fedboard.server.run_spec import (
     ParticipationChoice,
     Promise,

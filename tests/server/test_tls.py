@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.wire.certificate_dates import read_authority
+from fedboard.common.messages.certificate_dates import read_authority
 from fedboard.server import tls
 from fedboard.server.tls import make_server_certificate
 from tests.server.vouched import vouched_pair

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.adadpsgd.algorithm import AdaDpsgd
 from fedboard.common.board import Board
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.tasks.adadpsgd.algorithm import AdaDpsgd
 from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.runs.calibrated import build_task

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from fedboard import common
+from fedboard.common.algorithms.registry import algorithm_names
+from fedboard.common.algorithms.residual.algorithm import Residual
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
-from fedboard.common.tasks.registry import algorithm_names
-from fedboard.common.tasks.residual.algorithm import Residual
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
 
@@ -42,11 +42,11 @@ def test_every_preset_is_valid_and_spends_its_budget(
 WALK = (
     "simulations/runs/calibrated.py",
     "simulations/runs/algorithm_choice.py",
-    "common/tasks/registry.py",
+    "common/algorithms/registry.py",
     "server/calibrating.py",
-    "common/tasks/shared/tuned.py",
-    "common/tasks/shared/ratings_config.py",
-    "common/tasks/{}/algorithm.py",
+    "common/algorithms/shared/tuned.py",
+    "common/algorithms/shared/ratings_config.py",
+    "common/algorithms/{}/algorithm.py",
 )
 """From the name of an algorithm to its task."""
 
@@ -79,7 +79,7 @@ def test_the_walk_from_a_name_to_its_task_enters_each_file_from_one_other(algori
 
     assert list(entered) == walk
     settings = entered.pop(
-        "common/tasks/shared/ratings_config.py"
+        "common/algorithms/shared/ratings_config.py"
     )  # what an algorithm's own settings begin with
     assert len(settings) <= 3
     assert {len(by) for by in entered.values()} == {1}

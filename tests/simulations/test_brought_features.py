@@ -7,9 +7,9 @@ from zipfile import ZipFile
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
-from fedboard.common.tasks.registry import rebuild_task
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.simulate import RunResult, simulate
@@ -99,7 +99,7 @@ def test_what_is_published_is_the_same_whatever_devices_make_of_features(
     runs: dict[str, RunResult], movielens: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Content is for the person herself: with none of it the same board comes out, to the bit."""
-    monkeypatch.setattr("fedboard.common.tasks.residual.algorithm.content_of", lambda board: None)
+    monkeypatch.setattr("fedboard.common.algorithms.residual.algorithm.content_of", lambda board: None)
 
     without = simulate(config(movielens), tmp_path / "without", report=False)
 

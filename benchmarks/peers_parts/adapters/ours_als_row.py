@@ -12,8 +12,8 @@ from harness import Arrays, Job, Told, measured
 
 def load() -> Any:
     from fedboard.common import kernels
+    from fedboard.common.algorithms.shared.ratings_config import Feedback
     from fedboard.common.cohort import Cohort
-    from fedboard.common.tasks.shared.ratings_config import Feedback
     from fedboard.simulations.baselines import AlsConfig, fit_als
 
     return kernels, Cohort, Feedback, AlsConfig, fit_als

@@ -8,7 +8,7 @@ from harness import Arrays, Job, Told, measured
 
 
 def load() -> Any:
-    import fedboard.common.tasks.adadpals.algorithm
+    import fedboard.common.algorithms.adadpals.algorithm
     import fedboard.server.round
     import fedboard.simulations.engine
 
@@ -42,11 +42,11 @@ def fit(_: Any, job: Job, cohort: Any) -> tuple[Arrays, Told]:
 
 def started(job: Job) -> Any:
     """The task with its noise, the public board of the job, the budget, and the plan of the ledger."""
+    from fedboard.common.algorithms.registry import rebuild_task
     from fedboard.common.board import Board
     from fedboard.common.kernels import choose_backend
     from fedboard.common.privacy.adjacency import Adjacency
     from fedboard.common.privacy.ledger.ledger import Budget
-    from fedboard.common.tasks.registry import rebuild_task
 
     spec, board = job.spec, Board.load(job.folder / "board.bin")
     backend = choose_backend(spec["rank"], spec["n_ratings"] * 2 * spec["epochs"])

@@ -1,4 +1,4 @@
-"""``common.per_user.mixing.mix64`` of one word, for compiled loops."""
+"""``common.contribution_bounding.mixing.mix64`` of one word, for compiled loops."""
 
 from typing import Final
 

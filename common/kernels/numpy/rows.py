@@ -92,7 +92,7 @@ def mark_broken(
     split: int,
     out: BoolArray,
 ) -> None:
-    """Fill ``out`` with what ``fedboard.common.per_user.clipping.check_rows`` says of each row.
+    """Fill ``out`` with what ``fedboard.common.contribution_bounding.clipping.check_rows`` says of each row.
 
     Args:
         indptr: int64, shape (n_rows + 1,), ascending from 0 to n_entries.

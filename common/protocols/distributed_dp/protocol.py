@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
+from fedboard.common.boards.roster import Roster
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.keys.roster import Roster
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
@@ -29,7 +30,6 @@ from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
+from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
@@ -22,8 +24,6 @@ from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServ
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing, own_stddevs
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _KIND = "local"
 _MOST_USERS = 1 << 31

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
-from fedboard.common.keys.ed25519_keys import has_signed
-from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster
+from fedboard.common.boards.ed25519_keys import has_signed
+from fedboard.common.boards.roster import SIGNATURE_BYTES, Roster
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.secure_sum.masking import (
     KEY_BYTES,
     PUBLIC_BYTES,
@@ -29,7 +30,6 @@ from fedboard.common.protocols.secure_sum.masking import (
     require_usable,
 )
 from fedboard.common.protocols.shared.sessions import Voucher
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 ADVERTISED_BYTES = 2 * PUBLIC_BYTES + KEY_BYTES
 

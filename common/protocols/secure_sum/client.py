@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.messages.frame import Frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.secure_sum.advertised import (
@@ -46,8 +48,6 @@ from fedboard.common.protocols.secure_sum.messages import (
 from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood
 from fedboard.common.protocols.secure_sum.rules import Answered, Carried, Memory, SumRules
 from fedboard.common.protocols.shared.sessions import Voucher
-from fedboard.common.wire.frame import Frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
 @dataclass(slots=True, kw_only=True, repr=False)

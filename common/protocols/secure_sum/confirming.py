@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
-from fedboard.common.keys.ed25519_keys import has_signed
-from fedboard.common.keys.roster import SIGNATURE_BYTES, Roster
+from fedboard.common.boards.ed25519_keys import has_signed
+from fedboard.common.boards.roster import SIGNATURE_BYTES, Roster
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.secure_sum.advertised import (
     Advertised,
     Vouched,
@@ -26,7 +27,6 @@ from fedboard.common.protocols.secure_sum.messages import table
 from fedboard.common.protocols.secure_sum.neighbours import neighbours, ring
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.shared.sessions import Voucher
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

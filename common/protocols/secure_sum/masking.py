@@ -40,7 +40,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
-from fedboard.common.wire.refusals import Refusal, RefusedError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 
 KEY_BYTES = 32
 _WORD_BYTES = 4

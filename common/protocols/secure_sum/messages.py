@@ -35,11 +35,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.keys.roster import SIGNATURE_BYTES
+from fedboard.common.boards.roster import SIGNATURE_BYTES
+from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.secure_sum.advertised import ADVERTISED_BYTES, VOUCHED_BYTES, bits_bytes
 from fedboard.common.protocols.secure_sum.masking import BOX_BYTES, SHARE_BYTES
-from fedboard.common.wire.frame import Frame, pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 MOST_CLIENTS = 1 << 20
 NONCE_BYTES = 16

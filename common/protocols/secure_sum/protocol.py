@@ -11,9 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from fedboard.common.boards.roster import Roster
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, TooFewAnswersError
-from fedboard.common.keys.roster import Roster
+from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import NoiseAt, Trust
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
@@ -21,7 +22,6 @@ from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.rules import Carried, ExactNumbers, SumRules
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.shared.sessions import Voucher
-from fedboard.common.wire.refusals import RefusedError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

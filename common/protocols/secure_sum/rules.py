@@ -17,6 +17,7 @@ from fedboard.common.arrays import IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.secure_sum.advertised import Secrets, quorum
@@ -31,7 +32,6 @@ from fedboard.common.protocols.secure_sum.neighbours import (
 )
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 DROPOUT = 0.3
 COLLUDING = 0.1

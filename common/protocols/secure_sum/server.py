@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray
+from fedboard.common.boards.roster import Roster
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.keys.roster import Roster
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.secure_sum.advertised import (
     ADVERTISED_BYTES,
@@ -41,7 +42,6 @@ from fedboard.common.protocols.secure_sum.neighbours import Graph, Messages
 from fedboard.common.protocols.secure_sum.rules import Carried, SumRules
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
 @dataclass(slots=True, kw_only=True, repr=False)

@@ -4,7 +4,7 @@ A class states what is so of it as a class variable: ``shows_rows = True``, ``se
 ``fits_any_fleet = True``, ``vouches = True``. What a class does not state is taken to be not so, which is the
 careful answer to each. Only the class is looked at, never an instance: its fields come from parameters, and those
 may come from a server. A device decides by none of these, but by the registered name and its own policy
-(``fedboard.client.device.promises``).
+(``fedboard.client.participation.promises``).
 
 What is left of a protocol's sums when what cancels in them is left out: for large simulations and audits.
 """
@@ -21,7 +21,7 @@ from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.sums.residues import Packing
 
 if TYPE_CHECKING:
-    from fedboard.common.keys.roster import Roster
+    from fedboard.common.boards.roster import Roster
     from fedboard.common.protocols.shared.sessions import Voucher
 
 

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from fedboard.common.boards.roster import IdentityKey, Roster
 from fedboard.common.errors import InputError, TooFewAnswersError
-from fedboard.common.keys.roster import IdentityKey, Roster
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocol import ExactSums, Given, ServerSession
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
 def admit_any(roster: Roster) -> None:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray, IntArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.clipping import (
+from fedboard.common.contribution_bounding.clipping import (
     LINEAR_BOUND,
     QUADRATIC_BOUND,
     RESPONSE_BOUND,
@@ -22,6 +21,7 @@ from fedboard.common.per_user.clipping import (
     check_rows,
     require_shapes,
 )
+from fedboard.common.errors import InputError, PrivacyError
 
 
 def joined(parts: Sequence[Contribution]) -> Contribution:

@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
 from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, whole_sums
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 
 @dataclass(frozen=True, slots=True)

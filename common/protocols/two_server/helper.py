@@ -9,14 +9,14 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import ResidueArray
+from fedboard.common.boards.ed25519_keys import has_signed
 from fedboard.common.contribution import Request
-from fedboard.common.keys.ed25519_keys import has_signed
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.two_server.bins import SEED_BYTES
 from fedboard.common.protocols.two_server.rules import TwoServerRules, helper_noise
 from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import ReplyKey
 
 _SIGNED = b"fedboard helper round key 2\n"
 
@@ -26,7 +26,7 @@ class RoundKey:
     """The key of one round, and who vouches for it. Public."""
 
     key: bytes
-    """What clients seal seeds to (``fedboard.common.wire.sealing``); its first byte says its length."""
+    """What clients seal seeds to (``fedboard.common.messages.sealing``); its first byte says its length."""
     identity: bytes
     """Ed25519, 32 bytes: who the helper is."""
     signature: bytes

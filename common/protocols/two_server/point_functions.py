@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BitArray, IntArray, ResidueArray
 from fedboard.common.errors import InputError
+from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.bins import (
     RESIDUES_PER_BLOCK,
     SEED_BYTES,
@@ -28,8 +30,6 @@ from fedboard.common.protocols.two_server.bins import (
     TreeHash,
     expanded,
 )
-from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _KIND = "point-functions"
 _WORD = 8

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Self
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError, TooFewAnswersError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.sums.residues import Packing
@@ -22,7 +23,6 @@ from fedboard.common.protocols.two_server.helper import Helper, LocalHelper
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.protocols.two_server.session import LeaderSession, SparseClient
 from fedboard.common.protocols.two_server.shares import Split, split
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _USUAL_ITEMS = 256
 

@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import KEY_BYTES, Envelope
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import own_stddevs
@@ -18,9 +21,6 @@ from fedboard.common.protocols.two_server.bins import SEED_BYTES
 from fedboard.common.protocols.two_server.helper import Helper, HelperPart, RoundKey
 from fedboard.common.protocols.two_server.rules import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, Split, digest_of
-from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import KEY_BYTES, Envelope
 
 _ASK, _ROWS = "two-server-ask", "two-server-rows"
 _ASK_BYTES = {"key": KEY_BYTES, "identity": {32}, "signature": {64}}

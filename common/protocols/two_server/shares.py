@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fedboard.common.arrays import IntArray, ResidueArray, ShortArray
 from fedboard.common.contribution import Contribution, Request, SumSource, numbers_of
 from fedboard.common.errors import InputError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_rows
@@ -30,7 +31,6 @@ from fedboard.common.protocols.two_server.point_functions import (
     most_bytes,
     rows_of,
 )
-from fedboard.common.wire.refusals import Refusal, RefusedError
 
 _LEADER, _HELPER = 0, 1
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.settings import FleetSettings
 
 _GAP = re.compile(r"\{\{([a-z]+)\}\}")
 _HOMES = ("/home", "/root", "/run/user")

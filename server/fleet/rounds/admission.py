@@ -10,8 +10,10 @@ import numpy as np
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, numbers_of
+from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.participation import Attendance
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, only_rows
@@ -23,8 +25,6 @@ from fedboard.common.protocols.trusted.protocol import (
     factored_bytes,
 )
 from fedboard.common.rounds.question import Answer, Question
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import ReplyKey, is_sealed
 from fedboard.server.runtime import Traffic
 
 _SLACK_BYTES = 1 << 16

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.signing import QuestionKey
-from fedboard.server.fleet.plan.job import Job
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.signing import QuestionKey
+from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.nodes import Exchange, Nodes, Reply
 
 TOLD = "slowest_answer_seconds"

@@ -11,8 +11,8 @@ from pathlib import Path
 from threading import Event
 from typing import NamedTuple, Protocol
 
-from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.devices.mailbox import Mailbox, Message
+from fedboard.common.messages.refusals import Refusal
+from fedboard.server.fleet.mailbox import Mailbox, Message
 from fedboard.server.fleet.register import Register
 
 

@@ -14,8 +14,10 @@ from typing import Any, Final
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import Attendance, require_unsampled
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance, require_unsampled
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums
@@ -24,9 +26,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import ROUND, BookedRound, Question
 from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.signing import ENVELOPE_BYTES, QuestionKey
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
 from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
 from fedboard.server.fleet.rounds.nodes import Nodes

@@ -1,8 +1,8 @@
 """Ratings in many files, users whole in each: made of any source by sorting on disk, in memory that is stated."""
 
-from fedboard.simulations.datasets.named import is_sharded
-from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
-from fedboard.simulations.datasets.summary import describe_shards
+from fedboard.simulations.data.named import is_sharded
+from fedboard.simulations.data.shards import ShardedRatings, open_shards
+from fedboard.simulations.data.summary import describe_shards
 from fedboard.simulations.streams.shards.sharding import ShardOptions, shard_ratings
 
 __all__ = [

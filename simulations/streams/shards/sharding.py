@@ -13,13 +13,13 @@ from fedboard.client.private_files import make_private_folder
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, StorageError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
-from fedboard.simulations.datasets.loading import Looked, load_ratings, look_at
-from fedboard.simulations.datasets.named import is_made_up, is_sharded
-from fedboard.simulations.datasets.reader import Asked
-from fedboard.simulations.datasets.shards.manifest import MOST, Manifest, write_catalogue
-from fedboard.simulations.datasets.sorting import Listed, Rows, SortedRows
-from fedboard.simulations.datasets.synthetic.people import PeopleStream, is_people, open_people
-from fedboard.simulations.datasets.workbench import workbench
+from fedboard.simulations.data.loading import Looked, load_ratings, look_at
+from fedboard.simulations.data.named import is_made_up, is_sharded
+from fedboard.simulations.data.reader import Asked
+from fedboard.simulations.data.shards.manifest import MOST, Manifest, write_catalogue
+from fedboard.simulations.data.sorting import Listed, Rows, SortedRows
+from fedboard.simulations.data.synthetic.people import PeopleStream, is_people, open_people
+from fedboard.simulations.data.workbench import workbench
 from fedboard.simulations.streams.shards.whole import (
     require_fits,
     require_room,

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 
 from fedboard.common.errors import InputError, StorageError
-from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.readers import DataSource
-from fedboard.simulations.datasets.sorting import SortedUsers
-from fedboard.simulations.datasets.synthetic.people import PeopleStream
+from fedboard.simulations.data.ratings import Ratings
+from fedboard.simulations.data.readers import DataSource
+from fedboard.simulations.data.sorting import SortedUsers
+from fedboard.simulations.data.synthetic.people import PeopleStream
 from fedboard.simulations.streams.shards.writing import in_parts
 
 _SPARE = 1 << 26

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.client.private_files import open_private, write_private
-from fedboard.simulations.datasets.named import MANIFEST
-from fedboard.simulations.datasets.shards.manifest import (
+from fedboard.simulations.data.named import MANIFEST
+from fedboard.simulations.data.shards.manifest import (
     FORMAT,
     ITEM,
     KEY,
@@ -29,7 +29,7 @@ from fedboard.simulations.datasets.shards.manifest import (
     schema_of,
     written_as,
 )
-from fedboard.simulations.datasets.sorting import SortedUsers, cut
+from fedboard.simulations.data.sorting import SortedUsers, cut
 
 GROUP_RATINGS = 1 << 19
 """Ratings in a row group: what is decoded at a time, some 12 MB of them."""

@@ -21,6 +21,8 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
+from fedboard.common.algorithms.shared.algorithm import RatingSettings, RatingTask
+from fedboard.common.algorithms.shared.preparation import real_stddev
 from fedboard.common.arrays import BitArray, Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -30,9 +32,7 @@ from fedboard.common.files import write_atomically
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.task import ReleasedSums
-from fedboard.common.tasks.shared.algorithm import RatingSettings, RatingTask
-from fedboard.common.tasks.shared.preparation import real_stddev
-from fedboard.simulations.datasets.splits import SplitRule
+from fedboard.simulations.data.splits import SplitRule
 from fedboard.simulations.tuning.private.plan import (
     CHOICE_SHARE,
     FINAL_SHARE,

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.protocols.registry import USUAL
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.calibrating import shares_of
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.problem import Problem

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import msgspec
 
+from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.splits import RatingSplit, SplitRule
+from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.splits import RatingSplit, SplitRule
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.algorithm_choice import loading_of

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from fedboard.client.device.config import load_device
+from fedboard.client.participation.config import load_device
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
 

@@ -14,9 +14,9 @@ import pytest
 from click.testing import Result
 
 from fedboard.common.board import Board
-from fedboard.common.keys.roots import RootFolder
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.common.boards.roots import RootFolder
+from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from tests.commands import fedboard
 from tests.ports import free_ports
 from tests.server.fleet.made import N_ITEMS, a_fleet

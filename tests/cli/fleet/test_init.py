@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from fedboard.client.device.config import load_device
-from fedboard.common.wire.devices import DeviceKey
-from fedboard.common.wire.enrolment import Invitation, digest_of_introduction
-from fedboard.server.fleet.plan.credentials import introduction_of, require_credentials
-from fedboard.server.fleet.plan.settings import read_settings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.client.participation.config import load_device
+from fedboard.common.messages.devices import DeviceKey
+from fedboard.common.messages.enrolment import Invitation, digest_of_introduction
+from fedboard.server.fleet.credentials import introduction_of, require_credentials
 from fedboard.server.fleet.register import Register
+from fedboard.server.fleet.settings import read_settings
+from fedboard.server.fleet.state_folder import StateFolder
 from tests.commands import fedboard
 
 

@@ -15,8 +15,8 @@ from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.sources import FolderSource
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.keys.roots import Root, RootError, SignedRoot
-from fedboard.common.keys.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
+from fedboard.common.boards.roots import Root, RootError, SignedRoot
+from fedboard.common.boards.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
 from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
@@ -144,7 +144,7 @@ def unsigned(content: bytes, *keep: bytes) -> bytes:
 
 def test_a_root_that_too_few_have_signed_does_not_follow(drill: Drill, tmp_path: Path) -> None:
     """Of the root before, and of itself: each threshold counts, and each key once."""
-    from fedboard.common.keys.ed25519_keys import read_private
+    from fedboard.common.boards.ed25519_keys import read_private
 
     one, two = (Root.from_bytes(drill.pinned.read_bytes()), (drill.folder / "roots/2.root.json").read_bytes())
     names = ("alice", "bob", "carol", "dora")
@@ -182,7 +182,7 @@ def test_a_root_that_too_few_have_signed_does_not_follow(drill: Drill, tmp_path:
 
 
 def test_the_holder_of_a_board_key_makes_no_root(drill: Drill) -> None:
-    from fedboard.common.keys.ed25519_keys import read_private
+    from fedboard.common.boards.ed25519_keys import read_private
 
     one, thief = Root.from_bytes(drill.pinned.read_bytes()), read_private(drill.key("first"), signed="boards")
     alone = type(one.roles["root"])((thief.public_key().public_bytes_raw(),), 1)
@@ -314,7 +314,7 @@ def test_who_has_pinned_one_key_follows_it_to_a_root(drill: Drill, tmp_path: Pat
 
 
 def test_what_expires_is_shown_and_a_timer_can_watch_it(drill: Drill, tmp_path: Path) -> None:
-    from fedboard.common.keys.ed25519_keys import read_private
+    from fedboard.common.boards.ed25519_keys import read_private
     from fedboard.server.tls import make_authority, make_server_certificate
 
     authority, its_key = tmp_path / "authority.pem", tmp_path / "authority.key"

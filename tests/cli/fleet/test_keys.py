@@ -7,11 +7,11 @@ import pytest
 from click.testing import Result
 from cryptography import x509
 
-from fedboard.common.keys.ed25519_keys import read_private, read_public
-from fedboard.common.keys.roots import WITNESSES, RootFolder
-from fedboard.common.keys.roster import Roster, public_key
-from fedboard.server.fleet.plan.credentials import require_credentials
-from fedboard.server.fleet.plan.state_folder import KeysFolder
+from fedboard.common.boards.ed25519_keys import read_private, read_public
+from fedboard.common.boards.roots import WITNESSES, RootFolder
+from fedboard.common.boards.roster import Roster, public_key
+from fedboard.server.fleet.credentials import require_credentials
+from fedboard.server.fleet.state_folder import KeysFolder
 from fedboard.server.tls import names_of
 from tests.commands import done, fedboard
 from tests.server.fleet.made import a_fleet

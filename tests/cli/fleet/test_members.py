@@ -8,12 +8,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from fedboard.common.wire.enrolment import Invitation, digest_of_introduction
-from fedboard.server.fleet.plan.credentials import introduction_of
-from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.common.messages.enrolment import Invitation, digest_of_introduction
+from fedboard.server.fleet.credentials import introduction_of
+from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import StateFolder
 from tests.server.fleet.made import a_fleet
 
 

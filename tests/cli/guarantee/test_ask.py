@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from fedboard.client.guarantee.evidence import Evidence
-from fedboard.client.guarantee.verification import verify_evidence
+from fedboard.client.verification.evidence import Evidence
+from fedboard.client.verification.verification import verify_evidence
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.ledger.population import Population
 from tests.common.privacy.commitments import planned

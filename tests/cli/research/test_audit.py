@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.contribution import Contribution
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
 from fedboard.simulations.audit.audit import Plan
 from fedboard.simulations.audit.subject import subject_of
 from tests.cli.conftest import Command

@@ -14,7 +14,7 @@ from pyarrow import csv, parquet
 
 import fedboard
 from fedboard.simulations.config import DataConfig, SimulationConfig, SplitConfig
-from fedboard.simulations.datasets.splits.parts import RatingSplit
+from fedboard.simulations.data.splits.parts import RatingSplit
 from fedboard.simulations.problem import load_problem
 
 Command = Callable[..., Result]

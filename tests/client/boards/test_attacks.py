@@ -22,12 +22,12 @@ from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.layout import LATEST, root_name
 from fedboard.common.boards.manifest import Link
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.roots import Role
+from fedboard.common.boards.validity import DAY_SECONDS
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.keys.roots import Role
-from fedboard.common.keys.validity import DAY_SECONDS
+from fedboard.common.messages.refusals import Refusal
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.wire.refusals import Refusal
 from fedboard.server.operating.drafting import Terms, drafted, signed_by
 from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey

@@ -21,8 +21,8 @@ from fedboard.common.board import Board
 from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
+from fedboard.common.boards.validity import CLOCK_SECONDS, utc_seconds
 from fedboard.common.errors import InputError
-from fedboard.common.keys.validity import CLOCK_SECONDS, utc_seconds
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey
 from tests.common.boards.boards import (

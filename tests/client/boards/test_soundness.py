@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 
 from fedboard.client.boards.soundness import array_rules, has_sound_arrays
-from fedboard.client.device.policy import Policy
+from fedboard.client.participation.policy import Policy
+from fedboard.common.algorithms.registry import rebuild_task
+from fedboard.common.algorithms.residual.config import Curvature, Start
+from fedboard.common.algorithms.shared.algorithm import RatingTask
+from fedboard.common.algorithms.shared.array_rules import ArrayRule
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.per_user.weights import WeightScheme
+from fedboard.common.contribution_bounding.weights import WeightScheme
+from fedboard.common.messages.refusals import Refusal
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums
-from fedboard.common.tasks.registry import rebuild_task
-from fedboard.common.tasks.residual.config import Curvature, Start
-from fedboard.common.tasks.shared.algorithm import RatingTask
-from fedboard.common.tasks.shared.array_rules import ArrayRule
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.wire.refusals import Refusal
 from fedboard.server.runtime import NoisedSums
 from tests.client.certified_boards import Device, Ratings, with_certificate
-from tests.common.tasks.adadpsgd import test_task as test_adadpsgd
-from tests.common.tasks.conftest import PRESENCE, a_residual_task, a_task, population, presence
-from tests.common.tasks.langevin.test_task import langevin_task
+from tests.common.algorithms.adadpsgd import test_task as test_adadpsgd
+from tests.common.algorithms.conftest import PRESENCE, a_residual_task, a_task, population, presence
+from tests.common.algorithms.langevin.test_task import langevin_task
 
 pytestmark = pytest.mark.slow
 

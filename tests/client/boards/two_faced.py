@@ -15,7 +15,7 @@ from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.seen import CosignedBoards
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.boards.witness import NotCosignedError, Witness
-from fedboard.client.device.policy import Policy
+from fedboard.client.participation.policy import Policy
 from fedboard.common.board import Board
 from fedboard.common.boards.manifest import Link
 from fedboard.common.boards.witnesses import Witnesses, cosigned
@@ -24,8 +24,8 @@ from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
 from tests.client.certified_boards import RUN, Device, certified_boards, with_certificate
+from tests.common.algorithms.conftest import a_task
 from tests.common.boards.boards import keys, write_boards
-from tests.common.tasks.conftest import a_task
 
 TASK = a_task(epsilon=5.0)
 AT_ONCE = Patience(attempts=1, first_seconds=0.0, poll_seconds=0.0)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.client.page import writing
-from fedboard.common.wire.pages.filling import joined_script
+from fedboard.common.reports.filling import joined_script
 from tests.client.page.pages import Signed, with_inside
 
 

@@ -20,15 +20,15 @@ from fedboard.client.page.writing import write_page
 from fedboard.client.ratings.own_file import read_own_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
 from fedboard.client.recommending.recommend import explain, nearest_items, rating_range_of, reasons, recommend
+from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig
+from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig
+from fedboard.common.algorithms.langevin.config import LangevinConfig
+from fedboard.common.algorithms.residual.config import ResidualConfig
+from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig, as_written
+from fedboard.common.algorithms.topk.config import TopKConfig
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
-from fedboard.common.tasks.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.tasks.langevin.config import LangevinConfig
-from fedboard.common.tasks.residual.config import ResidualConfig
-from fedboard.common.tasks.shared.ratings_config import Feedback, RatingsConfig, as_written
-from fedboard.common.tasks.topk.config import TopKConfig
-from fedboard.common.wire.item_features import CatalogueFeatures
+from fedboard.common.item_features import CatalogueFeatures
 from tests.client.page.browser import NEEDS_AXE, Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
 from tests.common.boards.boards import certified, chain, first_board

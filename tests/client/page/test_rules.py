@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from fedboard.client.ratings.own_file import read_ratings
+from fedboard.common.boards.validity import CLOCK_SECONDS, is_current, utc_seconds
 from fedboard.common.certificate import Certificate
-from fedboard.common.keys.validity import CLOCK_SECONDS, is_current, utc_seconds
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise

@@ -7,7 +7,7 @@ import pytest
 from fedboard.client.page.boards import HeldBoard, known_tasks, script_folder
 from fedboard.client.page.writing import page_of
 from fedboard.common.errors import InputError
-from fedboard.common.wire.pages.filling import joined_script
+from fedboard.common.reports.filling import joined_script
 from tests.common.boards.boards import chain
 
 

@@ -14,7 +14,7 @@ from fedboard.client.ratings.cohort_file import CohortFile, write_cohort
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from tests.common.tasks.conftest import N_ITEMS, a_prepared_board, a_task, population
+from tests.common.algorithms.conftest import N_ITEMS, a_prepared_board, a_task, population
 
 IDS = tuple(map(str, range(N_ITEMS)))
 COHORT = replace(population(), first_row=100)

@@ -11,11 +11,11 @@ from fedboard.client.ratings.examples_file import (
     ExamplesTable,
     read_examples,
 )
+from fedboard.common.algorithms.supervised.examples import examples_of
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.on_examples.examples import examples_of
 from tests.client.ratings.written import write_examples
-from tests.common.tasks.representation.conftest import catalogue, population, started_board
+from tests.common.algorithms.representation.conftest import catalogue, population, started_board
 
 MANY = ExamplesTable(
     features=catalogue().item_ids, users=tuple(f"u{n:02}" for n in range(12)), examples=population()

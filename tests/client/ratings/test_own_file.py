@@ -11,9 +11,9 @@ import pytest
 
 from fedboard.client.ratings.own_file import read_own_ratings, read_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
 
 Write = Callable[[str], Path]
 STARS = (1.0, 5.0)

@@ -14,9 +14,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from fedboard.client.ratings.own_file import read_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating, RatingStore
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, StorageError
-from fedboard.common.tasks.shared.ratings_config import Feedback
 
 _ITEMS = st.sampled_from(["10", "11", "Amélie", 'with "quotes", and comma', "15"])
 _RATINGS = st.floats(min_value=-5, max_value=5, allow_subnormal=False)

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from fedboard.client.recommending.recommend import Effect, explain, reason_of, reasons, recommend
+from fedboard.common.algorithms.registry import rebuild_task
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import rebuild_task
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from tests.common.tasks.conftest import (
+from tests.common.algorithms.conftest import (
     PRESENCE,
     a_prepared_board,
     a_residual_task,

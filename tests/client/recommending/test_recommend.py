@@ -15,14 +15,14 @@ from fedboard.client.boards.open_board import open_board
 from fedboard.client.recommending import recommend as device
 from fedboard.client.recommending.catalogue_search import ItemIndex, describe
 from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
+from fedboard.common.algorithms.registry import algorithm_of, rebuild_task
+from fedboard.common.algorithms.residual.algorithm import Residual
+from fedboard.common.algorithms.residual.config import Curvature, ResidualConfig, Start
+from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import algorithm_of, rebuild_task
-from fedboard.common.tasks.residual.algorithm import Residual
-from fedboard.common.tasks.residual.config import Curvature, ResidualConfig, Start
-from fedboard.common.tasks.shared.ratings_config import Feedback, from_written
-from fedboard.simulations.judging.contract_runs import ITEMS, made, played, population
+from fedboard.simulations.evaluation.contract_runs import ITEMS, made, played, population
 
 MakeBoard = Callable[..., Board]
 

@@ -9,19 +9,19 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
+from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest, message_to_sign
+from fedboard.common.boards.ed25519_keys import write_pair
 from fedboard.common.boards.layout import LATEST, MANIFESTS, manifest_name
 from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.certificate import certify
-from fedboard.common.keys.ed25519_keys import write_pair
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protection import Protection
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.tasks.adadpals.config import AdaDpalsConfig
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey
 from tests.common.privacy.commitments import plan_of, planned

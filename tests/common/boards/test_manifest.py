@@ -9,10 +9,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
+from fedboard.common.boards.ed25519_keys import key_id
 from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
-from fedboard.common.keys.ed25519_keys import key_id
 from fedboard.common.protection import Protection
 
 DIGEST = "ab" * 32

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.common.algorithms.conftest import N_USERS
 from tests.common.protocols.meetings import BOARDS, SPLIT, Case, example, registered, two_servers
-from tests.common.tasks.conftest import N_USERS
 
 CASES = {
     "trusted": Case(make=registered("trusted"), hides_ratings=False),

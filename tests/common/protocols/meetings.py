@@ -21,7 +21,7 @@ from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.sessions.session import Lost, drive, nobody_lost
-from tests.common.tasks.conftest import N_ITEMS, N_USERS, a_prepared_board, a_task, population
+from tests.common.algorithms.conftest import N_ITEMS, N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()
 BOARDS = {"preparation": TASK.first_board(a_prepared_board(TASK).catalogue), "items": a_prepared_board(TASK)}

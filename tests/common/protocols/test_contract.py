@@ -17,6 +17,8 @@ import pytest
 
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
@@ -28,8 +30,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
-from fedboard.common.wire.frame import pack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
+from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.cases import CASES, ITEMS, each_board, each_case, raises
 from tests.common.protocols.meetings import (
     SPLIT,
@@ -42,7 +43,6 @@ from tests.common.protocols.meetings import (
     shifts_of,
     two_servers,
 )
-from tests.common.tasks.conftest import N_ITEMS, N_USERS
 
 ELSEWHERE = b"run 1, round 2, this board"
 Hostile = Mapping[str, bytes]

@@ -127,7 +127,7 @@ def test_a_device_reads_no_card_and_loads_no_other_protocol(name: str) -> None:
     program = (
         "import sys\n"
         "from fedboard.common.protocols.registry import protocol_class\n"
-        "import fedboard.client.device.promises, fedboard.client.answering.steps\n"
+        "import fedboard.client.participation.promises, fedboard.client.participation.steps\n"
         f"protocol_class({name!r})\n"
         "print(*sorted(m for m in sys.modules if m.startswith('fedboard.common.protocols.')))\n"
     )

@@ -11,7 +11,7 @@ from scipy.stats import norm
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.reports.statement import Statement, read_statement
-from tests.simulations.report.conftest import certificate as certificate_of
+from tests.simulations.reports.conftest import certificate as certificate_of
 
 
 @pytest.fixture

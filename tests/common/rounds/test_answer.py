@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.contribution import Contribution
+from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
 from fedboard.common.rounds.question import Answer, refusal
-from fedboard.common.wire.frame import pack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from tests.common.tasks.conftest import (
+from tests.common.algorithms.conftest import (
     N_ITEMS,
     a_prepared_board,
     a_residual_task,

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.rounds.question import Question
-from fedboard.common.wire.frame import pack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.client.asking import KEY, asking
-from tests.common.tasks.conftest import a_prepared_board, a_task
+from tests.common.algorithms.conftest import a_prepared_board, a_task
 
 BOARD = a_prepared_board(a_task())
 QUESTION = asking(BOARD)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import Envelope, ReplyKey
 from fedboard.common.rounds.question import refusal
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_frame, reply_of
-from fedboard.common.wire.frame import pack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import Envelope, ReplyKey
-from tests.common.tasks.conftest import a_prepared_board, a_task
+from tests.common.algorithms.conftest import a_prepared_board, a_task
 
 BOARD = a_prepared_board(a_task())
 KEY = ReplyKey()

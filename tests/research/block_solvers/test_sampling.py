@@ -5,13 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.langevin.algorithm import trimmed, user_weights
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import default_als, fit_als
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
 from fedboard.simulations.problem import load_problem
 from research.block_solvers.blocks import arrange
 from research.block_solvers.factorisation import Factorisation

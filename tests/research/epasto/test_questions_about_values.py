@@ -13,7 +13,7 @@ from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from fedboard.common.questions.quantile import Target
+from fedboard.common.queries.quantile import Target
 from research.epasto.bounding import GRID_BOUND, PublicSizes, WeightedMean, WeightedQuantile, on_grid
 from research.epasto.labels import (
     LinearEstimator,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.data.synthetic.examples import SharedLinear
 from research.jain.fedrep import FedRepBeside, _growth, _privacy_ratios
 from research.shared.experiment import Setting
 

@@ -7,15 +7,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.representation.algorithm import representation_of
+from fedboard.common.algorithms.representation.config import LossName
+from fedboard.common.algorithms.representation.local import GRID
+from fedboard.common.algorithms.supervised.examples import Examples
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.on_examples.examples import Examples
-from fedboard.common.tasks.representation.algorithm import representation_of
-from fedboard.common.tasks.representation.config import LossName
-from fedboard.common.tasks.representation.local import GRID
 from research.jain.fedrep_private import (
     USERS,
     FedRepConfig,
@@ -25,7 +25,13 @@ from research.jain.fedrep_private import (
     gradient_name,
     gradient_rows,
 )
-from tests.common.tasks.representation.conftest import DIMENSION, RANK, catalogue, orthonormal, population
+from tests.common.algorithms.representation.conftest import (
+    DIMENSION,
+    RANK,
+    catalogue,
+    orthonormal,
+    population,
+)
 
 PSI = 0.25
 SETTINGS = calibrated(FedRepConfig(rank=RANK, clip_norms=(1.0, PSI)), epsilon=5.0, delta=1e-6)

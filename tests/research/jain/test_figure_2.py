@@ -6,7 +6,7 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.data.synthetic.examples import SharedLinear
 from research.jain.figure_2 import Figure2
 from research.shared.experiment import Setting
 

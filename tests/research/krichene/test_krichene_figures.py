@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.simulations import simulate as module
 from fedboard.simulations.config import DataConfig
 from research.krichene import (

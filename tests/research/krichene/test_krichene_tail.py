@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.common.tasks.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.simulations import simulate as module
 from research.krichene import benchmarks, tail
 from research.shared.experiment import Setting

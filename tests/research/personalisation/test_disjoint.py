@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.device.ledger import DeviceLedger
+from fedboard.client.participation.ledger import DeviceLedger
 from fedboard.common.certificate import certify
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError

@@ -7,6 +7,9 @@ import numpy as np
 import pytest
 
 from fedboard.client.recommending.personal_model import PersonalModel, settings_of
+from fedboard.common.algorithms.representation.algorithm import Representation, representation_of
+from fedboard.common.algorithms.representation.config import LossName, RepresentationConfig, calibrated
+from fedboard.common.algorithms.supervised.examples import Examples, ExampleTask
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
@@ -18,20 +21,17 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted
-from fedboard.common.tasks.on_examples.examples import Examples, ExampleTask
-from fedboard.common.tasks.representation.algorithm import Representation, representation_of
-from fedboard.common.tasks.representation.config import LossName, RepresentationConfig, calibrated
 from fedboard.simulations.baselines.examples import (
     fit_all,
     own_models,
     shared_without_privacy,
 )
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.data.synthetic.examples import SharedLinear
 from research.jain.single_model import SingleModel, SingleModelConfig
 from research.personalisation import learning as runtime_module
 from research.personalisation.disjoint import DisjointCohorts
 from research.personalisation.learning import ExampleRuntime, Learner
-from tests.common.tasks.representation.conftest import SETTINGS, catalogue, population, started_board
+from tests.common.algorithms.representation.conftest import SETTINGS, catalogue, population, started_board
 
 SOURCE = SharedLinear(users=1500, examples=6, dimension=8, rank=2)
 EPSILON, DELTA = 5.0, 1e-6

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from fedboard.common.algorithms.shared.tuned import Preset
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.tuned import Preset
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.runs.calibrated import build_task
 from research.population.curve import EPSILONS, LADDER, LEARNERS, NONE, TRIVIAL

@@ -3,7 +3,7 @@
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.datasets import SyntheticConfig
+from fedboard.simulations.data import SyntheticConfig
 from research.shared.shapes import SHAPES, settings_of
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 
 from fedboard.common.board import Board
-from fedboard.common.questions.collection import Subject
-from fedboard.common.questions.wording import Wording
-from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.common.messages.refusals import Refusal
+from fedboard.common.queries.collection import Subject
+from fedboard.common.queries.wording import Wording
+from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import PutQuery, put_query
 from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.settings import FleetSettings, read_settings
 from fedboard.simulations.flower.in_process import LocalNodes
 from tests.server.fleet.deployed import NODES, Fleet
 from tests.server.fleet.local_fleet import answers_of_devices

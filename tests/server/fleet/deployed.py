@@ -16,14 +16,14 @@ import numpy as np
 
 from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.common.board import Board
+from fedboard.common.boards.roster import IdentityKey, RosterAuthority
 from fedboard.common.cohort import cohort_from_triples
-from fedboard.common.keys.roster import IdentityKey, RosterAuthority
-from fedboard.common.wire.devices import DeviceKey
-from fedboard.common.wire.enrolment import fresh_secret
-from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.common.messages.devices import DeviceKey
+from fedboard.common.messages.enrolment import fresh_secret
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import RoundLog
+from fedboard.server.fleet.settings import FleetSettings, read_settings
+from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from tests.ports import free_ports
 from tests.server.fleet.made import write_fleet
 

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedboard.client.answering.rounds import Asker, respond
-from fedboard.client.answering.steps import Client, MemoryVault, respond_to
-from fedboard.client.device.config import open_device
+from fedboard.client.participation.config import open_device
+from fedboard.client.participation.rounds import Asker, respond
+from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.signing import PRIVATE_NAME
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
@@ -20,9 +22,7 @@ from fedboard.common.protocols.registry import protocol_from
 from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
 from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Question
 from fedboard.common.rounds.step import StepMessage
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.signing import PRIVATE_NAME
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.register import Capacity
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.running import RoundLog, run_job
@@ -30,7 +30,7 @@ from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
 from fedboard.simulations.flower.in_process import Answer as Answering
 from tests.client.asking import ASKER, SERVER, reply_to, sealed
-from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
+from tests.common.algorithms.conftest import N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()
 FIRST_BOARD = TASK.first_board(a_prepared_board(TASK).catalogue)

@@ -7,8 +7,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
-from fedboard.server.fleet.plan.credentials import make_keys
-from fedboard.server.fleet.plan.settings import FleetSettings, read_settings
+from fedboard.server.fleet.credentials import make_keys
+from fedboard.server.fleet.settings import FleetSettings, read_settings
 
 N_ITEMS = 30
 USUAL: dict[str, Any] = {

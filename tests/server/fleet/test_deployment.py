@@ -19,15 +19,15 @@ import pytest
 from click.testing import CliRunner
 
 from fedboard.cli.main import commands
-from fedboard.client.device.config import load_device
-from fedboard.client.device.status import given_so_far
-from fedboard.client.node.connection import CallError, ServerConnection, Trouble
+from fedboard.client.participation.config import load_device
+from fedboard.client.participation.connection import CallError, ServerConnection, Trouble
+from fedboard.client.participation.status import given_so_far
 from fedboard.common.certificate import Certificate
+from fedboard.common.messages.devices import DeviceKey, Method
+from fedboard.common.messages.devices_pb2 import WorkRequest
 from fedboard.common.reports.wording import spent
-from fedboard.common.wire.devices import DeviceKey, Method
-from fedboard.common.wire.devices_pb2 import WorkRequest
 from fedboard.server.fleet.running import RoundLog
-from tests.common.wire.pages.asking import pages
+from tests.common.reports.asking import pages
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
 
 pytestmark = pytest.mark.slow

@@ -6,19 +6,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.device.config import load_device
-from fedboard.client.device.status import given_so_far
+from fedboard.client.participation.config import load_device
+from fedboard.client.participation.status import given_so_far
 from fedboard.client.ratings.examples_file import ExamplesTable
+from fedboard.common.algorithms.representation.algorithm import representation_of
+from fedboard.common.algorithms.supervised.registry import example_algorithm_of
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.tasks.on_examples.registry import example_algorithm_of
-from fedboard.common.tasks.representation.algorithm import representation_of
-from fedboard.common.wire.refusals import Refusal
-from fedboard.common.wire.signing import PUBLIC_NAME
+from fedboard.common.messages.refusals import Refusal
+from fedboard.common.messages.signing import PUBLIC_NAME
 from fedboard.server.calibrating import ExampleTraining, calibrated_example_task
 from fedboard.server.run_spec import Promise
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.data.synthetic.examples import SharedLinear
 from fedboard.simulations.flower.in_process import LocalNodes
 from tests.client.asking import SERVER
 from tests.client.ratings.written import write_examples

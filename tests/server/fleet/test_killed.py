@@ -19,7 +19,7 @@ _KILLS = """
 import os, signal
 from pathlib import Path
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.fleet.devices.mailbox import Mailbox
+from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.publication import BoardStore
 
 PLACE = Path({place!r})

@@ -13,32 +13,29 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from fedboard.client.device.config import load_device, open_device
-from fedboard.client.device.records import MOST, AskedQuestions
-from fedboard.client.device.status import given_so_far
+from fedboard.client.participation.config import load_device, open_device
+from fedboard.client.participation.records import MOST, AskedQuestions
+from fedboard.client.participation.status import given_so_far
 from fedboard.client.ratings.cohort_file import CohortFile
+from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Contribution
+from fedboard.common.contribution_bounding.participation import FullParticipation
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import FullParticipation
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage
-from fedboard.common.questions.collection import ROW_BOUND, Subject
-from fedboard.common.questions.statement import QuestionStatement, StatedQuestion
-from fedboard.common.questions.wording import Wording
+from fedboard.common.queries.collection import ROW_BOUND, Subject
+from fedboard.common.queries.statement import QuestionStatement, StatedQuestion
+from fedboard.common.queries.wording import Wording
 from fedboard.common.rounds.question import Answer, Question
-from fedboard.common.tasks.rebuilding import rebuild_any
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.server.fleet.keeping.backup import back_up
-from fedboard.server.fleet.keeping.restoring import restore
-from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.settings import read_settings
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.backup import back_up
+from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import (
     PutQuery,
     Standing,
@@ -48,6 +45,9 @@ from fedboard.server.fleet.queries import (
     queries_of,
     told,
 )
+from fedboard.server.fleet.restoring import restore
+from fedboard.server.fleet.settings import read_settings
+from fedboard.server.fleet.state_folder import StateFolder
 from fedboard.server.helper.service import RunningHelper
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import HelperServer, ProtocolChoice

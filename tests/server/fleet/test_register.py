@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from fedboard.common.boards.ed25519_keys import KeyPair
 from fedboard.common.errors import InputError, StorageError
-from fedboard.common.keys.ed25519_keys import KeyPair
-from fedboard.common.wire.enrolment import JoinError, JoinRefusal
+from fedboard.common.messages.enrolment import JoinError, JoinRefusal
 from fedboard.server.fleet.register import Admitted, Capacity, Register
 
 ROOM = Capacity(devices=3, users=6)

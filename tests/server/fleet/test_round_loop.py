@@ -12,13 +12,13 @@ import pytest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.fleet import round_loop
-from fedboard.server.fleet.devices.mailbox import Mailbox
-from fedboard.server.fleet.plan.job import Job
-from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.state_folder import close_training
+from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.mailbox import Mailbox
+from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
 from fedboard.server.fleet.round_loop import HaltedError, RoundLoop
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
+from fedboard.server.fleet.state_folder import close_training
 from tests.commands import until
 from tests.server.fleet.asked_fleet import MEAN, Asked, asked_fleet
 from tests.server.fleet.deployed import Fleet

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.asking import TOLD, Pace
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore

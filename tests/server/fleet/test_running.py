@@ -19,15 +19,15 @@ from fedboard.common.errors import (
     PrivacyError,
     TooFewAnswersError,
 )
+from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.common.wire.refusals import Refusal
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace
 from fedboard.server.training import FinishedRound
-from tests.common.tasks.conftest import a_task
+from tests.common.algorithms.conftest import a_task
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,
     N_NODES,

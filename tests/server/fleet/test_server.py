@@ -24,14 +24,14 @@ from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.files import is_locked
 from fedboard.server.fleet import round_loop, server
-from fedboard.server.fleet.devices.mailbox import Message
-from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.settings import FleetSettings, RoundsSection
-from fedboard.server.fleet.plan.state_folder import StateFolder
+from fedboard.server.fleet.mailbox import Message
+from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.server import FleetServer, TrainingFailedError
+from fedboard.server.fleet.settings import FleetSettings, RoundsSection
+from fedboard.server.fleet.state_folder import StateFolder
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.run_spec import RoundPace
 from tests.commands import until

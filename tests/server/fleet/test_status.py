@@ -15,15 +15,15 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from fedboard.cli.fleet import members
 from fedboard.cli.main import commands
-from fedboard.common.keys.roster import IdentityKey, RosterAuthority
+from fedboard.common.boards.roster import IdentityKey, RosterAuthority
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.server.fleet import status as status_module
-from fedboard.server.fleet.devices.mailbox import Mailbox, Message
-from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.settings import FleetSettings
-from fedboard.server.fleet.plan.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.mailbox import Mailbox, Message
+from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.status import fleet_families, standing_of, status_of
 from tests.server.fleet.made import a_fleet
 

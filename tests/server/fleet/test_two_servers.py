@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedboard.client.device.policy import Policy
-from fedboard.client.device.promises import relied_on
+from fedboard.client.participation.policy import Policy
+from fedboard.client.participation.promises import relied_on
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.rounds.step import StepMessage

@@ -11,7 +11,7 @@ from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.helper.rounds import HelperRounds
-from tests.common.tasks.conftest import N_USERS
+from tests.common.algorithms.conftest import N_USERS
 
 
 def protocol_for(clients: int) -> TwoServer:

@@ -14,19 +14,19 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.session import LeaderSession
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.credentials import read_identity
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.messages import SERVICE, Refused, Share, Taken, Total, read
 from fedboard.server.helper.rounds import AnsweredRounds
 from fedboard.server.tls import make_authority, make_server_certificate
+from tests.common.algorithms.conftest import N_ITEMS
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of
-from tests.common.tasks.conftest import N_ITEMS
 from tests.server.helper.rounds_at_hand import about_of, protocol_for
 
 pytestmark = pytest.mark.slow

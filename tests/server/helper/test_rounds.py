@@ -7,14 +7,14 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.two_server.session import LeaderSession
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.helper.credentials import helper_identity, identity_text, read_identity, read_token
 from fedboard.server.helper.rounds import FILE_NAME, AnsweredRounds, HelperRounds
+from tests.common.algorithms.conftest import N_ITEMS
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of
-from tests.common.tasks.conftest import N_ITEMS
 from tests.server.helper.rounds_at_hand import Direct, about_of, protocol_for
 
 BOARD = BOARDS["items"]

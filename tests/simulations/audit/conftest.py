@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from fedboard.simulations.audit.attacks.noise_check import NoiseResult
-from fedboard.simulations.audit.attacks.small_releases import ENOUGH
 from fedboard.simulations.audit.audit import Plan, noise_part
 from fedboard.simulations.audit.entrance import Entrance
+from fedboard.simulations.audit.noise_check import NoiseResult
+from fedboard.simulations.audit.small_releases import ENOUGH
 from fedboard.simulations.audit.subject import Subject, subject_of
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.engine import Engine, WorkerPool

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from fedboard.common.privacy.accounting.exact import epsilon_of
-from fedboard.simulations.audit.attacks.course import same_course
-from fedboard.simulations.audit.attacks.game import GameResult
 from fedboard.simulations.audit.audit import (
     Plan,
     explained_finding,
@@ -18,11 +16,13 @@ from fedboard.simulations.audit.audit import (
     stream_findings,
     uniform_findings,
 )
+from fedboard.simulations.audit.course import same_course
 from fedboard.simulations.audit.entrance import Entrance
+from fedboard.simulations.audit.game import GameResult
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import WorkerPool
-from tests.simulations.audit.attacks.fuzz import fuzz_stages
 from tests.simulations.audit.broken.mutants import null_subject
+from tests.simulations.audit.fuzz import fuzz_stages
 
 _FEW_USERS = 60
 """Over two servers, whose sessions are slow."""

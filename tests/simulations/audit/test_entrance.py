@@ -8,7 +8,7 @@ import pytest
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.simulations.audit.entrance import Crowd, Entrance
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.datasets import SyntheticConfig, load_ratings, synthetic_ratings
+from fedboard.simulations.data import SyntheticConfig, load_ratings, synthetic_ratings
 from fedboard.simulations.problem import Problem, load_problem
 from tests.simulations.audit.conftest import N_ITEMS, audited
 

@@ -11,10 +11,9 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SeededNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.registry import PROTOCOL_NAMES
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.simulations.audit.attacks.game import BLIND, canary_game
 from fedboard.simulations.audit.audit import uniform_findings
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.measures.statistics import uniform_p
+from fedboard.simulations.audit.game import BLIND, canary_game
 from fedboard.simulations.audit.sessions import (
     AGGREGATOR,
     FIRST,
@@ -24,10 +23,11 @@ from fedboard.simulations.audit.sessions import (
     centred,
     honest_noise,
 )
+from fedboard.simulations.audit.statistics import uniform_p
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.engine import WorkerPool
+from tests.common.algorithms.conftest import N_ITEMS, a_prepared_board, a_task, population
 from tests.common.protocols.meetings import SilentNoise
-from tests.common.tasks.conftest import N_ITEMS, a_prepared_board, a_task, population
 from tests.simulations.audit.conftest import configuration, entered, noise_of
 
 pytestmark = pytest.mark.slow

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsConfig, AlsModel, fit_als
 
 STARS = (1.0, 5.0)

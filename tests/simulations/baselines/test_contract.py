@@ -5,10 +5,10 @@ import pickle
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import (
     BiasConfig,
     LocalModel,

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import Predictor, default_als, fit_als, fit_popularity
-from fedboard.simulations.datasets import load_ratings
-from fedboard.simulations.datasets.splits import HeldOut, split_users
-from fedboard.simulations.judging.metrics import recall_at_k
+from fedboard.simulations.data import load_ratings
+from fedboard.simulations.data.splits import HeldOut, split_users
+from fedboard.simulations.evaluation.metrics import recall_at_k
 
 DATA = os.environ.get("FEDBOARD_DATA")
 pytestmark = [

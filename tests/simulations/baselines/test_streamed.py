@@ -6,17 +6,17 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations import baselines
 from fedboard.simulations.baselines import als, sums
 from fedboard.simulations.baselines.als import fit_als_by_sums
 from fedboard.simulations.baselines.als_config import default_als
 from fedboard.simulations.baselines.sums import TrainRows
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging.split_blocks import StreamBlocks
+from fedboard.simulations.evaluation.split_blocks import StreamBlocks
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import streamed_problem
 from fedboard.simulations.streams.stream import HeldStream

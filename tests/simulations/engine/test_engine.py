@@ -9,25 +9,25 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.contribution_bounding.participation import Attendance, Participation, round_name
+from fedboard.common.contribution_bounding.personal import scale_contribution
+from fedboard.common.contribution_bounding.sampling import FixedSizeCohort, PoissonParticipation
+from fedboard.common.contribution_bounding.weights import WeightScheme
 from fedboard.common.errors import InputError, PrivacyError, WorkerDiedError
-from fedboard.common.per_user.participation import Attendance, Participation, round_name
-from fedboard.common.per_user.personal import scale_contribution
-from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation
-from fedboard.common.per_user.weights import WeightScheme
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
 from fedboard.common.protocols.trusted.protocol import Trusted, factored_bytes
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
-from tests.common.tasks.conftest import a_prepared_board, a_task, population, presence
+from tests.common.algorithms.conftest import a_prepared_board, a_task, population, presence
 
 pytestmark = pytest.mark.slow
 

@@ -9,9 +9,14 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
+    FullParticipation,
+    Participation,
+    round_name,
+)
+from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation, round_name
-from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
@@ -20,7 +25,7 @@ from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task

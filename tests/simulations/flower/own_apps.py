@@ -7,7 +7,7 @@ from flwr.app import Context, Message
 from flwr.clientapp import ClientApp
 
 from fedboard.flower import BillboardStrategy, Catalogue, People, answer
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
 from tests.simulations.flower.local_grid import LocalGrid
 from tests.simulations.flower.small_runs import N_ITEMS, N_USERS, SETTINGS
 

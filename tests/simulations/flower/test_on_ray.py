@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import FedboardError
-from fedboard.server.fleet.plan.job import Job
+from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.running import RoundLog
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.flower import on_ray

@@ -8,12 +8,12 @@ from zlib import crc32
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
-from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 from fedboard.simulations.problem import Problem, load_data, load_problem
 from fedboard.simulations.problem import problem_of as split_problem
 from fedboard.simulations.runs.calibrated import build_task

@@ -41,12 +41,13 @@ def test_a_module_that_can_be_imported_is_taken_too(tmp_path: Path, monkeypatch:
         ("1 / 0", "ALGORITHM", "cannot be loaded: ZeroDivisionError"),
         ("x = (", "ALGORITHM", "cannot be loaded: SyntaxError"),
         (
-            "from fedboard.common.tasks.residual.algorithm import ALGORITHM",
+            "from fedboard.common.algorithms.residual.algorithm import ALGORITHM",
             "ALGORITHM",
             "has the name 'residual' of an installed one",
         ),
         (
-            "from dataclasses import replace\nfrom fedboard.common.tasks.residual.algorithm import ALGORITHM as R\n"
+            "from dataclasses import replace\n"
+            "from fedboard.common.algorithms.residual.algorithm import ALGORITHM as R\n"
             "MINE = replace(R, name='dpals-tail')",
             "MINE",
             "has the name 'dpals-tail' of an installed one",

@@ -12,13 +12,13 @@ from click.testing import CliRunner
 
 from fedboard.cli.main import commands
 from fedboard.client.ratings.examples_file import ExamplesTable
+from fedboard.common.algorithms.supervised.examples import Examples
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.tasks.on_examples.examples import Examples
 from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.datasets.examples import ExampleProblem, split_examples
-from fedboard.simulations.datasets.synthetic.examples import SharedLinear
+from fedboard.simulations.data.examples import ExampleProblem, split_examples
+from fedboard.simulations.data.synthetic.examples import SharedLinear
 from fedboard.simulations.runs.calibrated import build_any, completed, load_any
 from fedboard.simulations.runs.public_parts import require_own_parts
 from fedboard.simulations.runs.trainer import EngineTrainer

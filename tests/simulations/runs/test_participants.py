@@ -10,19 +10,23 @@ import numpy as np
 import pytest
 
 from fedboard.common.certificate import Certificate
+from fedboard.common.contribution_bounding.participation import FullParticipation
+from fedboard.common.contribution_bounding.sampling import (
+    FixedSizeCohort,
+    PoissonParticipation,
+    ShuffledCohorts,
+)
 from fedboard.common.errors import InputError
-from fedboard.common.per_user.participation import FullParticipation
-from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.reports.statement import read_statement
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.datasets import Kind, id_keys
+from fedboard.simulations.data import Kind, id_keys
 from fedboard.simulations.runs.participants import (
     parse_participation,
     personal_scales,
 )
 from fedboard.simulations.simulate import RunResult, simulate
-from tests.common.tasks.conftest import a_task
+from tests.common.algorithms.conftest import a_task
 
 
 @pytest.fixture(autouse=True)

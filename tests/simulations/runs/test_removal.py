@@ -15,10 +15,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.board import Board
-from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.datasets import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
 from tests.simulations.runs.removal import (
     Parts,
     ProblemOf,

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import als
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.config.run import RunConfig
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.judging import evaluation
+from fedboard.simulations.evaluation import evaluation
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.comparison import compare_with_baselines

@@ -8,9 +8,9 @@ import pytest
 
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
+from fedboard.common.contribution_bounding.participation import Attendance
+from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance
-from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
@@ -22,7 +22,7 @@ from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.sessions.choice import sums_left
 from fedboard.simulations.sessions.clients import Clients
 from fedboard.simulations.sessions.runtime import CancelledEngine, ProtocolEngine, SimulatedFleet, recipe_of
-from tests.common.tasks.conftest import a_residual_task, population, residual_boards
+from tests.common.algorithms.conftest import a_residual_task, population, residual_boards
 
 N_USERS, N_CLIENTS = 60, 20
 COHORT = population(n_users=N_USERS)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 
 N_USERS, N_ITEMS = 230, 60
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedboard.simulations.config import DataConfig
-from fedboard.simulations.datasets.synthetic.people import PeopleConfig, PeopleStream, open_people
+from fedboard.simulations.data.synthetic.people import PeopleConfig, PeopleStream, open_people
 from fedboard.simulations.problem import load_data
 from fedboard.simulations.streams.spans import blocks_of
 from fedboard.simulations.streams.stream import HeldStream, UserStream

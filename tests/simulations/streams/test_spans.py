@@ -12,9 +12,13 @@ from numpy.testing import assert_array_equal
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import FullParticipation, Participation
+from fedboard.common.contribution_bounding.sampling import (
+    FixedSizeCohort,
+    PoissonParticipation,
+    ShuffledCohorts,
+)
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.participation import FullParticipation, Participation
-from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation, ShuffledCohorts
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -24,7 +28,7 @@ from fedboard.common.task import Task
 from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.datasets import Ratings
+from fedboard.simulations.data import Ratings
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.datasets import Kind, Ratings, Triples, id_keys
+from fedboard.simulations.data import Kind, Ratings, Triples, id_keys
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.streams import HeldStream
 from fedboard.simulations.streams.problem import streamed_problem

@@ -7,14 +7,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.tasks.shared.algorithm import RatingTask
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.datasets import Ratings
-from fedboard.simulations.datasets.id_keys import Kind, id_keys
-from fedboard.simulations.datasets.splits import RatingSplit
+from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.problem import Problem, load_data, problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.tuning.private.choice import (

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from fedboard.common.algorithms.registry import algorithm_names, variant_of
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.tuned import search_tables
 from fedboard.common.errors import InputError
-from fedboard.common.tasks.registry import algorithm_names, variant_of
-from fedboard.common.tasks.shared.ratings_config import Feedback
-from fedboard.common.tasks.shared.tuned import search_tables
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.tuning.trials import configured, default_space, parse_space, read_space, without

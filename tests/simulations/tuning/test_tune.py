@@ -14,8 +14,8 @@ import pytest
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.simulations.config import SimulationConfig, parse_config, read_config
-from fedboard.simulations.drawing.wording import lower_is_better
 from fedboard.simulations.problem import load_problem
+from fedboard.simulations.reports.wording import lower_is_better
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning import tune as tune_module
 from fedboard.simulations.tuning.search import Search, Trial, _next_batch

@@ -64,7 +64,7 @@ function readSections(header, body) {
   return found.sort((one, other) => (one.name < other.name ? -1 : 1));
 }
 
-/** Public features of the items (see common/wire/item_features.py): numbers, NaN where unknown, and labels. */
+/** Public features of the items (see common/item_features.py): numbers, NaN where unknown, and labels. */
 function featuresOf(named, nItems) {
   const places = ["catalogue/features", "catalogue/numbers", "catalogue/labels"];
   if (!places.some((name) => named.has(name))) return null;

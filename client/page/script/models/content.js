@@ -1,5 +1,5 @@
 // What a device knows of the items without anybody's ratings: a Gaussian process over public features (see
-// common/tasks/shared/regression.py), with a ridge that her own ratings decide (common/kernels/reference/own_models.py).
+// common/algorithms/shared/regression.py), with a ridge that her own ratings decide (common/kernels/reference/own_models.py).
 
 import { cholesky, solved } from "./ridge.js";
 

@@ -1,4 +1,4 @@
-// The device's part of top-k lists (common/tasks/topk): her own vector is the sum of her items' factors, and an item's
+// The device's part of top-k lists (common/algorithms/topk): her own vector is the sum of her items' factors, and an item's
 // score is its bias and the product of that sum with its own factors, scaled. Numbers are rounded as the device does.
 
 import { arrayOf } from "./settings.js";

@@ -9,9 +9,9 @@ from scipy import integrate, stats
 
 from fedboard.common.certificate import certify
 from fedboard.common.contribution import Request, SumSource
+from fedboard.common.contribution_bounding.participation import Attendance
+from fedboard.common.contribution_bounding.sampling import FixedSizeCohort
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.per_user.participation import Attendance
-from fedboard.common.per_user.sampling import FixedSizeCohort
 from fedboard.common.privacy.events import digest, event_problems
 from fedboard.common.privacy.ledger.ledger import Receipt
 from fedboard.common.privacy.releases.gaussian import BookedRelease

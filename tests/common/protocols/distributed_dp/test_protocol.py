@@ -11,6 +11,7 @@ import pytest
 from fedboard.common.arrays import FloatArray
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, SecureNoise
@@ -18,7 +19,6 @@ from fedboard.common.protocol import ExactSums, Given, NoiseAt
 from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
 from fedboard.common.protocols.registry import protocol_from, sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.simulations.sessions.session import Lost, drive, nobody_lost
 from tests.common.protocols.meetings import SilentNoise
 

@@ -10,9 +10,9 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
+from fedboard.common.contribution_bounding.participation import Attendance
+from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import BudgetExceededError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance
-from fedboard.common.per_user.sampling import PoissonParticipation
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
@@ -24,7 +24,7 @@ from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Gathered, NoisedSums
 from fedboard.server.training import Training
 from fedboard.simulations.sessions.session import Lost, drive, nobody_lost
-from tests.common.tasks.conftest import a_prepared_board, a_task, population
+from tests.common.algorithms.conftest import a_prepared_board, a_task, population
 
 CLIENTS, ABOUT = 10, b"a run"
 

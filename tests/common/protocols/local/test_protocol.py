@@ -9,6 +9,8 @@ import pytest
 from fedboard.common.arrays import FloatArray
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -16,8 +18,6 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, See
 from fedboard.common.protocol import ExactSums, Given
 from fedboard.common.protocols.local.protocol import Local
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.wire.frame import pack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from fedboard.server.runtime import NoisedSums
 from fedboard.simulations.sessions.session import drive
 from tests.common.protocols.distributed_dp.test_protocol import QuietNoise

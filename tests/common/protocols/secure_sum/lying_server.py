@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.secure_sum.advertised import to_bits
 from fedboard.common.protocols.secure_sum.messages import MaskingStep, Wanted, ask
 from fedboard.common.protocols.secure_sum.neighbours import Graph
 from fedboard.common.protocols.secure_sum.server import Unmasking
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.secure_sum.secure_sums import Summing, content_of
 
 _UNUSABLE = 255

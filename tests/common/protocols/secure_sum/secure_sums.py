@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.keys.roster import IdentityKey, Roster, RosterAuthority
+from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
@@ -18,7 +19,6 @@ from fedboard.common.protocols.secure_sum.messages import MaskingStep, reply
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.shared.sessions import Voucher
-from fedboard.common.wire.frame import pack_frame, unpack_frame
 
 ABOUT = b"run, round, board"
 BOUND = 1 << 12

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.secure_sum.masking import combine
 from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep, Wanted, ask
-from fedboard.common.wire.refusals import Refusal, RefusedError
 from tests.common.protocols.secure_sum.secure_sums import (
     ABOUT,
     BOUND,

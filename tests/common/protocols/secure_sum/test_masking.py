@@ -18,6 +18,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.protocols.secure_sum import masking
 from fedboard.common.protocols.secure_sum.advertised import (
     Advertised,
@@ -42,7 +43,6 @@ from fedboard.common.protocols.secure_sum.masking import (
     split,
     usable,
 )
-from fedboard.common.wire.refusals import RefusedError
 
 LOW_ORDER = (
     "0000000000000000000000000000000000000000000000000000000000000000",

@@ -6,16 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.residual.config import Curvature, Start
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import PrivacyError
-from fedboard.common.per_user.clipping import (
+from fedboard.common.contribution_bounding.clipping import (
     LINEAR_BOUND,
     RESPONSE_BOUND,
     VECTOR_BOUND,
     WEIGHT_ONE,
     check_rows,
 )
+from fedboard.common.errors import PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import (
     FactoredMessage,
@@ -23,8 +24,7 @@ from fedboard.common.protocols.trusted.protocol import (
     factored_bytes,
     rows_within_bounds,
 )
-from fedboard.common.tasks.residual.config import Curvature, Start
-from tests.common.tasks.conftest import N_USERS, a_residual_task, population, residual_boards
+from tests.common.algorithms.conftest import N_USERS, a_residual_task, population, residual_boards
 
 TASK = a_residual_task(
     start=Start.SPECTRAL, clip_norm=0.5, bias_clip_norm=0.5, clip_quantile=0.5, curvature=Curvature.RELEASED

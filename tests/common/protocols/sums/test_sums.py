@@ -16,6 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fedboard.common.algorithms.residual.config import Curvature, Start
+from fedboard.common.algorithms.residual.releases import spectral_start
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
@@ -27,9 +29,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.row_bounds import joined, only_rows
 from fedboard.common.protocols.sums.truncated import coarse_rows, coarse_sums, truncated
-from fedboard.common.tasks.residual.config import Curvature, Start
-from fedboard.common.tasks.residual.releases import spectral_start
-from tests.common.tasks.conftest import (
+from tests.common.algorithms.conftest import (
     N_USERS,
     a_prepared_board,
     a_residual_task,

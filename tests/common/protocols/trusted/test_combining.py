@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
-from tests.common.tasks.conftest import (
+from tests.common.algorithms.conftest import (
     N_ITEMS,
     N_USERS,
     a_prepared_board,
@@ -21,7 +21,7 @@ from tests.common.tasks.conftest import (
     population,
     residual_boards,
 )
-from tests.simulations.audit.attacks.hostile import hostile_messages
+from tests.simulations.audit.hostile import hostile_messages
 from tests.thorough import examples
 
 pytestmark = pytest.mark.slow

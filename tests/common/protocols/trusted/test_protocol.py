@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
-from fedboard.common.tasks.adadpals.algorithm import AdaDpals
-from tests.common.tasks.conftest import N_USERS, a_prepared_board, a_task, population
+from tests.common.algorithms.conftest import N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()
 BOARDS = (TASK.first_board(a_prepared_board(TASK).catalogue), a_prepared_board(TASK))

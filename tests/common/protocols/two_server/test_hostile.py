@@ -9,14 +9,15 @@ import pytest
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.contribution import Request
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.two_server.helper import HelperPart, LocalHelper, RoundKey
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.protocols.two_server.session import LeaderSession
-from fedboard.common.wire.frame import pack_frame, unpack_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
+from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.meetings import (
     ABOUT,
     BOARDS,
@@ -28,7 +29,6 @@ from tests.common.protocols.meetings import (
     rows_of,
     two_servers,
 )
-from tests.common.tasks.conftest import N_ITEMS, N_USERS
 
 ITEMS = BOARDS["items"]
 REQUESTS = TASK.requests(ITEMS)

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from fedboard.common.arrays import IntArray, ResidueArray
 from fedboard.common.errors import InputError
+from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.protocols.two_server import point_functions
 from fedboard.common.protocols.two_server.bins import N_TABLES, Bins, Domain, TreeHash, block_cipher, expanded
 from fedboard.common.protocols.two_server.point_functions import Corrections, evaluate_all, generate, roots
-from fedboard.common.wire.refusals import RefusedError
 
 
 def test_each_table_holds_every_item_once() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
@@ -17,11 +19,9 @@ from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.rules import helper_noise, lattice_noise
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import ReplyKey
 from fedboard.simulations.sessions.session import drive
+from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.meetings import ABOUT, BOARDS, TASK, SilentNoise, rows_of
-from tests.common.tasks.conftest import N_ITEMS, N_USERS
 
 ITEMS = BOARDS["items"]
 REQUESTS = TASK.requests(ITEMS)

@@ -11,8 +11,8 @@ import pytest
 import yaml
 
 from fedboard.cli.main import commands
-from fedboard.server.fleet.plan.preparing import prepare
-from fedboard.server.fleet.plan.settings import FleetSettings
+from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.settings import FleetSettings
 from tests.commands import fedboard
 from tests.server.fleet.made import a_fleet
 

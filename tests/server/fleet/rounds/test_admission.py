@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.client.answering.rounds import respond
+from fedboard.client.participation.rounds import respond
 from fedboard.common.contribution import Contribution
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
 from fedboard.common.rounds.question import Answer, Question, refusal
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import ReplyKey
 from fedboard.server.fleet.rounds.admission import Admission, fresh_question
 from tests.client.asking import asking, reply_to, sealed, signed
-from tests.common.tasks.conftest import N_ITEMS, population
+from tests.common.algorithms.conftest import N_ITEMS, population
 from tests.server.fleet.local_fleet import (
     FIRST_BOARD,
     N_NODES,
@@ -32,7 +32,7 @@ from tests.server.fleet.local_fleet import (
     with_rows,
     with_sums,
 )
-from tests.simulations.audit.attacks.hostile import hostile_messages
+from tests.simulations.audit.hostile import hostile_messages
 
 pytestmark = pytest.mark.slow
 

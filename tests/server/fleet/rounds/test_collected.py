@@ -9,18 +9,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.board import Board
+from fedboard.common.contribution_bounding.participation import Attendance, FullParticipation, Participation
+from fedboard.common.contribution_bounding.personal import squared_norms
+from fedboard.common.contribution_bounding.sampling import FixedSizeCohort, PoissonParticipation
 from fedboard.common.errors import PrivacyError
-from fedboard.common.per_user.participation import Attendance, FullParticipation, Participation
-from fedboard.common.per_user.personal import squared_norms
-from fedboard.common.per_user.sampling import FixedSizeCohort, PoissonParticipation
+from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, kept_rows, whole_sums
 from fedboard.common.rounds.question import Answer
-from fedboard.common.wire.refusals import RefusedError
 from fedboard.server.fleet.rounds.admission import Admission, Intake
 from tests.client.asking import KEY, asking, reply_to, sealed
-from tests.common.tasks.conftest import N_USERS, a_residual_task, population, residual_boards
+from tests.common.algorithms.conftest import N_USERS, a_residual_task, population, residual_boards
 from tests.server.fleet.local_fleet import FIRST_BOARD, TASK, Phone, phone
 
 RESIDUAL = a_residual_task()

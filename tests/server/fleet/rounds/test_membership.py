@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.answering.steps import Client, MemoryVault, respond_to
+from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
 from fedboard.common.rounds.question import ROUND
 from fedboard.common.rounds.step import StepMessage
-from fedboard.server.fleet.devices.mailbox import Mailbox
+from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.rounds.nodes import MemberNodes, Reply

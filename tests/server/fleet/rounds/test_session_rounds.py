@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.answering.steps import Client, MemoryVault, respond_to
+from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
+from fedboard.common.contribution_bounding.participation import Attendance
+from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.participation import Attendance
-from fedboard.common.per_user.sampling import PoissonParticipation
+from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.sealing import Envelope
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
-from fedboard.common.wire.refusals import Refusal, RefusedError
-from fedboard.common.wire.sealing import Envelope
-from fedboard.server.fleet.plan.job import protocol_of
+from fedboard.server.fleet.job import protocol_of
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime

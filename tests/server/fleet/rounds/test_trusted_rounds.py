@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
-from fedboard.common.per_user.sampling import PoissonParticipation
+from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.common.wire.refusals import Refusal
 from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime

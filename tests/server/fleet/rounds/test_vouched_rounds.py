@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.device.policy import Policy
-from fedboard.client.device.promises import relied_on
+from fedboard.client.participation.policy import Policy
+from fedboard.client.participation.promises import relied_on
+from fedboard.common.boards.roster import IdentityKey, RosterAuthority
 from fedboard.common.errors import InputError, TooFewAnswersError
-from fedboard.common.keys.roster import IdentityKey, RosterAuthority
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.shared.sessions import Voucher
 from fedboard.common.rounds.step import StepMessage

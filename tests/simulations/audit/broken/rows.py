@@ -7,7 +7,12 @@ import numpy as np
 
 from fedboard.common.arrays import FloatArray
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.per_user.clipping import LINEAR_BOUND, RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
+from fedboard.common.contribution_bounding.clipping import (
+    LINEAR_BOUND,
+    RESPONSE_BOUND,
+    VECTOR_BOUND,
+    WEIGHT_ONE,
+)
 
 _AT_BOUND = 0.99
 _LONGER = 8

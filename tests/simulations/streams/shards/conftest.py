@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from fedboard.simulations.datasets import ColumnMapping, load_ratings, workbench
-from fedboard.simulations.datasets.formats import netflix
-from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.shards import ShardedRatings, open_shards
+from fedboard.simulations.data import ColumnMapping, load_ratings, workbench
+from fedboard.simulations.data.formats import netflix
+from fedboard.simulations.data.ratings import Ratings
+from fedboard.simulations.data.shards import ShardedRatings, open_shards
 from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
 
 Shard = Callable[..., ShardedRatings]

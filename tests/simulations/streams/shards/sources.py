@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from fedboard.simulations.datasets import ColumnMapping
+from fedboard.simulations.data import ColumnMapping
 
 Row = tuple[int, int, int, int]
 """User, item, rating and time."""

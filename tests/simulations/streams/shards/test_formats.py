@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedboard.simulations.datasets import load_ratings
-from fedboard.simulations.datasets.ratings import Ratings
-from fedboard.simulations.datasets.shards import ShardedRatings
+from fedboard.simulations.data import load_ratings
+from fedboard.simulations.data.ratings import Ratings
+from fedboard.simulations.data.shards import ShardedRatings
 from fedboard.simulations.streams.shards import whole
 from tests.simulations.streams.shards.conftest import Shard, in_memory
 from tests.simulations.streams.shards.sources import SOURCES, some_rows

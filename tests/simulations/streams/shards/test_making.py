@@ -10,7 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from fedboard.common.errors import InputError, StorageError
-from fedboard.simulations.datasets import load_ratings
+from fedboard.simulations.data import load_ratings
 from fedboard.simulations.streams.shards import ShardOptions, shard_ratings, whole
 from tests.simulations.streams.shards.conftest import Shard
 from tests.simulations.streams.shards.sources import SOURCES, some_rows

@@ -1,1 +1,0 @@
-"""How every command looks: its help, its errors, its colours, and what ``--json`` means."""

@@ -1,1 +1,0 @@
-"""A device that takes part in training, as one process."""

@@ -1,0 +1,312 @@
+"""DPMF in finitely many steps: Langevin dynamics on the item vectors whose noise is the released Gaussian noise.
+
+The density of Liu, Wang and Smola (2015), proportional to ``exp(-s F - (precision / 2) |items|^2)`` with F the
+trimmed and weighted squared error, is what the steps aim at. How near they come is not known, so the guarantee does
+not rest on it: each user's gradient is clipped as a whole, summed, noised and booked like any release. One step:
+
+* device:  c_j, v_j = ridge regression of her ratings on the board (eq. 5)
+           r_ij = y_ij - mean - b_i - c_j - <u_i, v_j>
+* server:  B_i <- B_i + h s a_i g_i - (h / 2) a_i^2 precision B_i,   g_i = sum_j f_j a_i w_j r_ij x_j + noise,
+           x_j = (bias_scale, v_j), B_i = (b_i / bias_scale, u_i), over at most tau of her ratings
+
+f_j clips the whole contribution; a_i from private counts is the root of a preconditioner. With deviation sigma of
+the noise, ``h = temperature / (s sigma)^2`` makes its variance in the step what Langevin dynamics asks for at that
+length.
+
+Liu et al.'s bound on what one user adds to the loss: trimming to tau ratings, and a weight for each user.
+
+F = sum_j w_j sum_i (y_ij - <u_i, v_j>)^2. With at most tau ratings a user, predictions within kappa of the rating
+range and w_j = min(rho, B / (N_j range^2)), where range = r_max - r_min + kappa and B = tau range^2, no user adds
+more than B. N_j is the number of ratings that she keeps.
+
+Reference: Liu, Wang and Smola (2015), sec. 3 and 6.6.
+"""
+
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import ClassVar
+
+import numpy as np
+
+from fedboard.common.algorithms.langevin.config import (
+    LangevinConfig,
+    LangevinShares,
+    preparation,
+    shares_by_release,
+    step,
+)
+from fedboard.common.algorithms.residual.algorithm import Residual
+from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals
+from fedboard.common.algorithms.residual.shrinkage import regression
+from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
+from fedboard.common.algorithms.shared.array_rules import (
+    ROUNDING,
+    ArrayRule,
+    biased_model,
+    mean_rating,
+    number,
+    prepared,
+)
+from fedboard.common.algorithms.shared.preparation import (
+    capped_counts,
+    capped_mean,
+    real_stddev,
+    released_mean,
+)
+from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.regression import Regression
+from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.board import Board, Catalogue
+from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.clipping import quantise_weights
+from fedboard.common.contribution_bounding.weights import WeightScheme, entry_weights, item_weights
+from fedboard.common.errors import InputError
+from fedboard.common.task import ReleasedSums
+
+
+def kept_ratings(cohort: Cohort, *, most: int, seed: int) -> BoolArray:
+    """Mark at most ``most`` ratings of each user, drawn at random; bool, shape (n_ratings,). Private.
+
+    Args:
+        cohort: private.
+        most: tau >= 1. Public.
+        seed: of the draw, which depends on it, the user's key and the item alone.
+    """
+    equal = np.ones(cohort.n_items)
+    return entry_weights(WeightScheme.UNIFORM, cohort, equal, items_per_user=most, seed=seed) > 0
+
+
+def trimmed(cohort: Cohort, *, most: int, seed: int) -> Cohort:
+    """The same users with the ratings that ``kept_ratings`` marks."""
+    return cohort.where(kept_ratings(cohort, most=most, seed=seed))
+
+
+def user_weights(
+    counts: IntArray, *, most: int, largest: float, budget_shares: FloatArray | None = None
+) -> FloatArray:
+    """w_j = min(rho, tau s_j / N_j): the user's part of F is at most s_j B.
+
+    Args:
+        counts: N_j, int64, shape (n_users,), each at most ``most``. Private.
+        most: tau. Public.
+        largest: rho > 0. Public.
+        budget_shares: s_j = B_j / B in [0, 1], float64, shape (n_users,): users who want a smaller epsilon of
+            their own; None for 1.
+
+    Returns:
+        float64, shape (n_users,). Private.
+
+    Raises:
+        InputError: an argument is out of its range.
+    """
+    if not 0 < largest < np.inf or most < 1:
+        raise InputError(f"the largest weight must be finite and > 0 and tau >= 1, got {largest} and {most}")
+    if counts.size and counts.max() > most:
+        raise InputError(f"a user has more than {most} ratings: trim first")
+    shares = np.ones(counts.size) if budget_shares is None else budget_shares
+    if shares.shape != counts.shape or not ((shares >= 0) & (shares <= 1)).all():
+        raise InputError("budget_shares must hold one number in [0, 1] per user")
+    weights: FloatArray = np.minimum(largest, most * shares / np.maximum(counts, 1))
+    return weights
+
+
+_SHARE_OF_BOUND = 1.0 - 1e-9
+
+
+def after_preparation(board: Board, released: ReleasedSums, settings: LangevinConfig) -> Board:
+    """Mean, counts, the preconditioner's root a_i, and the bound of a contribution."""
+    counts = np.maximum(released.array("counts")[:, 0], 1.0)
+    omega = item_weights(WeightScheme.ADAPTIVE, counts, exponent=settings.weight_exponent)
+    # The largest possible norm of a user's weights is 1, as the grid wants it.
+    roots = omega * (_SHARE_OF_BOUND / (omega.max() * settings.largest_weights_norm))
+    average = float(np.sqrt(np.sum(counts * roots**2) / np.sum(counts)))
+    largest = settings.vector_bound * settings.model.residual_bound
+    clip_norm = settings.clip_norm * float(np.sqrt(settings.most_ratings)) * average
+    return board.successor(
+        mean=np.array([released_mean(released, settings.shared)]),
+        item_counts=counts,
+        item_weights=roots,
+        learnt=np.ones(counts.size, dtype=np.uint8),
+        clip_norm=np.array([min(clip_norm, largest)]),
+    )
+
+
+def after_step(board: Board, released: ReleasedSums, request: Request, settings: LangevinConfig) -> Board:
+    """One Langevin step; at the end the mean of the last states, where one is asked for."""
+    roots = np.asarray(board.arrays["item_weights"])
+    length = step_length(board, request, settings)
+    state = _coordinates(board, settings)
+    gradient = settings.likelihood * roots[:, None] * released.array(request.name)
+    moved = state + length * (gradient - 0.5 * settings.precision * (roots**2)[:, None] * state)
+    arrays = _item_arrays(moved, settings)
+    averaged = settings.averaged_steps - (settings.steps - board.version)
+    if settings.averaged_steps > 1 and averaged >= 1:
+        before = np.asarray(board.arrays["mean_state"]) if averaged > 1 else np.zeros_like(moved)
+        mean: FloatArray = before + (moved - before) / averaged
+        arrays["mean_state"] = mean.astype(np.float32)
+        if board.version == settings.steps:
+            arrays |= _item_arrays(mean, settings)
+    return board.successor(**arrays, temperature=np.array([_temperature(length, request, settings)]))
+
+
+def step_length(board: Board, request: Request, settings: LangevinConfig) -> float:
+    """Length h = temperature / (s sigma)^2, at most ``step_limit`` over the largest curvature; public.
+
+    Largest curvature of the preconditioned density: a_i^2 times s times item i's private count, each of its ratings
+    with the weight and the ``|x_j|^2`` of a user at the bounds, shared among the coordinates, plus the prior.
+    """
+    roots, counts = np.asarray(board.arrays["item_weights"]), np.asarray(board.arrays["item_counts"])
+    of_rating = settings.likelihood * settings.vector_bound**2 / settings.width
+    curvature = float(np.max(roots**2 * (of_rating * counts + 0.5 * settings.precision)))
+    wanted = settings.temperature / (settings.likelihood * real_stddev(request)) ** 2
+    return min(wanted, settings.step_limit / curvature)
+
+
+def _temperature(length: float, request: Request, settings: LangevinConfig) -> float:
+    """Variance of the noise in a step over the variance of Langevin dynamics at temperature 1."""
+    return length * (settings.likelihood * real_stddev(request)) ** 2
+
+
+def _coordinates(board: Board, settings: LangevinConfig) -> FloatArray:
+    biases = np.asarray(board.arrays["item_biases"], dtype=np.float64) / settings.bias_scale
+    return np.column_stack([biases, board.arrays["item_factors"]])
+
+
+def _item_arrays(coordinates: FloatArray, settings: LangevinConfig) -> dict[str, Float32Array]:
+    return {
+        "item_biases": (coordinates[:, 0] * settings.bias_scale).astype(np.float32),
+        "item_factors": coordinates[:, 1:].astype(np.float32),
+    }
+
+
+def array_rules(board: Board, settings: LangevinConfig) -> tuple[ArrayRule, ...]:
+    """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
+    model = biased_model(board, settings.rank)
+    if board.version == 0:
+        return model
+    largest = settings.vector_bound * settings.model.residual_bound
+    clip_norm = number("clip_norm", largest * ROUNDING, largest)
+    return (*model, *prepared(board), *mean_rating(settings.shared), clip_norm)
+
+
+@dataclass(frozen=True, slots=True)
+class Langevin(TaskOfSettings):
+    """The task. Pure: it holds its public configuration and the choice of kernels, nothing else."""
+
+    NAME: ClassVar[str] = "langevin"
+    settings: LangevinConfig
+
+    def plan(self) -> tuple[tuple[Request, ...], ...]:
+        """Preparation, then the steps; what only a board can say is filled in when a round is asked."""
+        steps = range(1, self.settings.steps + 1)
+        return (
+            preparation(self.settings, n_items=1),
+            *(step(self.settings, t, n_items=1, clip_norm=None) for t in steps),
+        )
+
+    def first_board(self, catalogue: Catalogue) -> Board:
+        """A draw of the prior from the public seed; holds no data."""
+        rng = np.random.default_rng(self.settings.shared.public_seed)
+        drawn = rng.standard_normal((catalogue.n_items, self.settings.rank)) / self.settings.precision**0.5
+        return Board(
+            version=0,
+            task=self.name,
+            config=self.config,
+            arrays={
+                "item_factors": drawn.astype(np.float32),
+                "item_biases": np.zeros(catalogue.n_items, dtype=np.float32),
+            },
+            catalogue=catalogue.without_features,
+        )
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        """What the round after this board asks."""
+        n_items = board.catalogue.n_items
+        if board.version == 0:
+            return preparation(self.settings, n_items=n_items)
+        if board.version > self.settings.steps:
+            return ()
+        clip_norm = float(board.arrays["clip_norm"][0])
+        return step(self.settings, board.version, n_items=n_items, clip_norm=clip_norm)
+
+    def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
+        """Each user's bias and embedding from all her ratings, float32, shape (n_users, 1 + rank). Private."""
+        return self._shared.fit_local(cohort, board)
+
+    def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
+        """Integers within every declared bound; each row depends on that user's row and the board alone."""
+        if board.version == 0:
+            return Contribution(
+                n_items=cohort.n_items,
+                indptr=cohort.indptr,
+                items=cohort.items,
+                weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
+                totals=capped_mean(cohort, self.settings.shared),
+            )
+        part = self._measure(cohort, board)
+        return part.clipped(part.norms(), float(board.arrays["clip_norm"][0]))
+
+    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
+        """w_j a_i of each rating that is kept, 0 of the others; float64, shape (n_ratings,). Private."""
+        most, largest = self.settings.most_ratings, self.settings.largest_weight
+        own = user_weights(np.minimum(cohort.counts, most), most=most, largest=largest)
+        weights: FloatArray = np.repeat(own, cohort.counts) * board.arrays["item_weights"][cohort.items]
+        weights[~kept_ratings(cohort, most=most, seed=self.settings.device_seed)] = 0.0
+        return weights
+
+    def update(self, board: Board, released: ReleasedSums) -> Board:
+        """The next board; post-processing of the noised sums and of what is already public."""
+        if board.version == 0:
+            return after_preparation(board, released, self.settings)
+        (request,) = self.requests(board)
+        return after_step(board, released, request, self.settings)
+
+    def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
+        """Predicted ratings on the public range, float64, shape (n_pairs,)."""
+        return self._shared.predict(local, board, users, items)
+
+    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
+        """Vectors whose inner products order the items for each user: (1, v_j) and (b_i, u_i)."""
+        return self._shared.ranking_factors(local, board)
+
+    @property
+    def _shared(self) -> Residual:
+        """The task whose model of ratings this one's is."""
+        return Residual(self.settings.model, backend=self.backend)
+
+    def _measure(self, cohort: Cohort, board: Board) -> Unclipped:
+        """Each user's gradient on the ratings that she keeps, before it is clipped; her vector is from all."""
+        settings, shared = self.settings, self.settings.model
+        model = ItemModel(
+            mean=float(board.arrays["mean"][0]),
+            biases=board.arrays["item_biases"],
+            factors=np.asarray(board.arrays["item_factors"]),
+        )
+        local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
+        constant = np.full((cohort.n_users, 1), settings.bias_scale)
+        return Unclipped.of(
+            cohort,
+            self.weigh(cohort, board),
+            residuals(cohort, local, model),
+            np.hstack([constant, local[:, 1:]]),
+            residual_bound=shared.residual_bound,
+            vector_bound=settings.vector_bound,
+        )
+
+
+def _regression(settings: LangevinConfig, own: Cohort, board: Board) -> Regression:
+    return regression(settings.model, own, board)
+
+
+ALGORITHM = Algorithm(
+    name=Langevin.NAME,
+    feedback=frozenset({Feedback.EXPLICIT}),
+    settings=LangevinConfig,
+    shares=LangevinShares,
+    shares_by_release=shares_by_release,
+    task=Langevin.made,
+    array_rules=array_rules,
+    folder=files(__package__),
+    regression=_regression,
+)

@@ -1,0 +1,295 @@
+"""Empirical Bayes for noisy item estimates whose noise is known exactly: post-processing, costs no privacy.
+
+Model: estimate_i = truth_i + error_i with error covariance N_i known from the released noise, and
+truth_i ~ Normal(W^T phi_i, S). W and S are fitted to the estimates themselves, then each truth is replaced by
+its posterior mean. Items that many users rated keep their estimate; the others move to what items like them are.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from fedboard.common import kernels
+from fedboard.common.algorithms.residual.config import ResidualConfig
+from fedboard.common.algorithms.residual.releases import user_ridge
+from fedboard.common.algorithms.shared.regression import Regression, content_of
+from fedboard.common.arrays import FloatArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+
+
+def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regression:
+    """Ratings around the mean and the item biases on a constant, the item factors, and content where there is any.
+
+    Args:
+        settings: public.
+        own: her ratings. Private.
+        board: public; of version 1 or later.
+    """
+    factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
+    strength = user_ridge(board, settings)
+    ridge = strength * max(own.n_ratings, 1) ** settings.user_ridge_exponent
+    if not settings.has_biases:
+        gram = settings.unobserved_weight * (factors.T @ factors)
+        return Regression(vectors=factors, base=np.zeros(factors.shape[0]), ridge=ridge, gram=gram)
+    constant = np.full((factors.shape[0], 1), np.sqrt(strength / settings.user_bias_ridge))
+    biases = np.asarray(board.arrays["item_biases"], dtype=np.float64)
+    base, vectors = float(board.arrays["mean"][0]) + biases, np.hstack([constant, factors])
+    content = content_of(board)
+    if content is not None:  # scaled, so that one ridge serves for all
+        _, chosen = kernels.solve_own_models(
+            own.indptr,
+            own.items,
+            (own.ratings - base[own.items]).astype(np.float32),
+            vectors.astype(np.float32),
+            content,
+            ridge=np.array([ridge], dtype=np.float32),
+            backend="numpy",
+        )
+        vectors = np.hstack([vectors, np.sqrt(ridge / chosen[0]) * content])
+    return Regression(vectors=vectors, base=base, ridge=ridge, gram=0.0)
+
+
+Covariance = Callable[[int, int], FloatArray]
+"""(first item, last) -> float64 (last - first, width, width): noise covariances N_i of a block of items."""
+
+_SWEEPS = 2  # W and S depend on each other; a second sweep settles them
+_ITEMS_AT_ONCE = 2048
+_LEAST_VARIANCE = 1e-4
+_FIRST_VARIANCE = 0.3  # where sweeps start
+_LEAST_PULL = 1e-9  # keeps matrices positive definite; squared stars
+_SIMULATED = 40  # with 20, one of seven draws of pure noise is taken for items that differ
+_KEPT_DRAWS = 1 << 22
+"""Normal numbers of one size of problem, 32 MB: of more items they are drawn anew."""
+_LEAST_NOISE = 1e-18  # variance added where noise is drawn: without any there would be no root
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimates:
+    """Item estimates and their noise. Public: released, or computed from what was."""
+
+    values: FloatArray
+    """float64, shape (n_items, width)."""
+    covariance: Covariance
+
+    def blocks(self) -> Iterator[tuple[slice, FloatArray]]:
+        """Blocks of items with their noise covariances; all of them at once would be n_items width^2 numbers."""
+        n_items = self.values.shape[0]
+        for first in range(0, n_items, _ITEMS_AT_ONCE):
+            last = min(first + _ITEMS_AT_ONCE, n_items)
+            yield slice(first, last), self.covariance(first, last)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prior:
+    """What is believed of an item before its own estimate is looked at."""
+
+    means: FloatArray
+    """float64, shape (n_items, width): W^T phi_i."""
+    covariance: FloatArray
+    """S: float64, shape (width, width), positive definite."""
+
+
+def fit_prior(estimates: Estimates, design: FloatArray | None, *, ridge: float) -> Prior:
+    """Fit W and S to estimates; what is not beyond the noise, direction by direction, is no signal.
+
+    As ``fit_prior_by_moments``, but the weighted moment is looked at in units of its own noise, and of its
+    eigenvalues only those above the largest that noise alone gives count, each freed of what noise adds. Where
+    that edge lies is simulated from the noise covariances, which are known exactly. The first coordinate, the bias,
+    is also looked at alone, where the edge is lower.
+
+    Args:
+        estimates: what to fit.
+        design: phi, float64, shape (n_items, n_features), first column 1; None for prior mean 0. Public.
+        ridge: pulls the features' coefficients (not the constant's) to 0; in units of observations.
+
+    Reference: D. Donoho, M. Gavish and I. Johnstone (2018), doi:10.1214/17-AOS1601.
+    """
+    width = estimates.values.shape[1]
+    means, covariance = np.zeros_like(estimates.values), _FIRST_VARIANCE * np.eye(width)
+    whole, first = _Simulated(estimates), _Simulated(_first_of(estimates))
+    for _ in range(_SWEEPS + 1):
+        if design is not None:
+            means = _regressed(estimates, design, covariance + _LEAST_PULL * np.eye(width), ridge)
+        found = _beyond_noise(_surprises(whole, means, covariance))
+        if width > 1:
+            alone = _beyond_noise(_surprises(first, means[:, :1], covariance[:1, :1]))
+            found[0, 0] = max(found[0, 0], alone[0, 0])
+        covariance = found
+    return Prior(means=means, covariance=covariance + _LEAST_PULL * np.eye(width))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Surprises:
+    """Weighted second moments of estimates around their prior means, of their noise, and of simulated noise."""
+
+    found: FloatArray
+    """float64, shape (width, width), as are the others."""
+    noise: FloatArray
+    simulated: FloatArray
+    """float64, shape (_SIMULATED, width, width)."""
+
+
+class _Simulated:
+    """Estimates beside noise that is drawn with their covariances: the same in every sweep, so kept where small."""
+
+    def __init__(self, estimates: Estimates) -> None:
+        self.values = estimates.values
+        self._estimates = estimates
+        self._kept: list[tuple[slice, FloatArray, Iterable[FloatArray]]] = []
+
+    def blocks(self) -> Iterable[tuple[slice, FloatArray, Iterable[FloatArray]]]:
+        """Blocks of items, their noise covariances, and ``_SIMULATED`` times noise of shape (items, width)."""
+        if not _few_draws(*self.values.shape):
+            return self._drawn()
+        if not self._kept:
+            self._kept = [(block, noise, list(drawn)) for block, noise, drawn in self._drawn()]
+        return self._kept
+
+    def _drawn(self) -> Iterator[tuple[slice, FloatArray, Iterable[FloatArray]]]:
+        width = self.values.shape[1]
+        draws = _draws(*self.values.shape)
+        for block, noise in self._estimates.blocks():
+            roots = np.linalg.cholesky(noise + _LEAST_NOISE * np.eye(width))
+            yield block, noise, _along(np.asarray(roots, dtype=np.float64), next(draws))
+
+
+def _along(roots: FloatArray, draws: Iterable[FloatArray]) -> Iterator[FloatArray]:
+    return (np.einsum("iab,ib->ia", roots, normal) for normal in draws)
+
+
+def _surprises(simulation: _Simulated, means: FloatArray, covariance: FloatArray) -> _Surprises:
+    width = covariance.shape[0]
+    found, noise_of_all, total = np.zeros((width, width)), np.zeros((width, width)), 0.0
+    simulated = np.zeros((_SIMULATED, width, width))
+    for block, noise, draws in simulation.blocks():
+        weights = 1.0 / np.trace(noise + covariance, axis1=1, axis2=2) ** 2
+        errors = simulation.values[block] - means[block]
+        found += (errors * weights[:, None]).T @ errors
+        noise_of_all += np.einsum("i,iab->ab", weights, noise)
+        total += float(weights.sum())
+        for drawn, moment in zip(draws, simulated, strict=True):
+            moment += (drawn * weights[:, None]).T @ drawn
+    return _Surprises(found=found / total, noise=noise_of_all / total, simulated=simulated / total)
+
+
+def _few_draws(n_items: int, width: int) -> bool:
+    return _SIMULATED * n_items * width <= _KEPT_DRAWS
+
+
+def _draws(n_items: int, width: int) -> Iterator[Iterable[FloatArray]]:
+    """For each block of items ``_SIMULATED`` times standard normal numbers: float64, shape (items in it, width)."""
+    blocks = range(0, n_items, _ITEMS_AT_ONCE)
+    if _few_draws(n_items, width):
+        drawn = _kept_draws(n_items, width)
+        yield from (drawn[:, first : first + _ITEMS_AT_ONCE] for first in blocks)
+        return
+    generators = _generators()
+    for first in blocks:
+        shape = (min(_ITEMS_AT_ONCE, n_items - first), width)
+        yield (rng.standard_normal(shape) for rng in generators)
+
+
+@lru_cache(maxsize=2)
+def _kept_draws(n_items: int, width: int) -> FloatArray:
+    """Kept, since every sweep of every fit takes the same: those of all coordinates, and of the first."""
+    drawn = np.stack([rng.standard_normal((n_items, width)) for rng in _generators()])
+    drawn.setflags(write=False)
+    return drawn
+
+
+def _generators() -> list[np.random.Generator]:
+    """Of post-processing: nothing here protects anybody. One each, so that blocks may be of any size."""
+    return [np.random.default_rng(number) for number in range(_SIMULATED)]
+
+
+def _beyond_noise(moments: _Surprises) -> FloatArray:
+    """S: positive semi-definite, float64, shape (width, width)."""
+    values, axes = np.linalg.eigh(moments.noise)
+    values = np.maximum(values, max(1e-12 * values[-1], _LEAST_NOISE))
+    root, whitening = (axes * np.sqrt(values)) @ axes.T, (axes / np.sqrt(values)) @ axes.T
+    edge = float(np.linalg.eigvalsh(whitening @ moments.simulated @ whitening)[:, -1].max())
+    seen, directions = np.linalg.eigh(whitening @ moments.found @ whitening)
+    # The edge of n samples in D dimensions is (1 + sqrt(D / n))^2: so noise spreads as if D / n were this.
+    ratio = max(np.sqrt(edge) - 1.0, 0.0) ** 2
+    shifted = seen + 1.0 - ratio
+    freed = 0.5 * (shifted + np.sqrt(np.maximum(shifted**2 - 4.0 * seen, 0.0))) - 1.0
+    kept = np.where(seen > edge, np.maximum(freed, 0.0), 0.0)
+    found: FloatArray = root @ (directions * kept) @ directions.T @ root
+    return 0.5 * (found + found.T)
+
+
+def _first_of(estimates: Estimates) -> Estimates:
+    """The first coordinates alone."""
+    return Estimates(
+        values=estimates.values[:, :1],
+        covariance=lambda first, last: estimates.covariance(first, last)[:, :1, :1],
+    )
+
+
+def fit_prior_by_moments(estimates: Estimates, design: FloatArray | None, *, ridge: float) -> Prior:
+    """Fit W and S to estimates by moments, each item weighted by how sure its estimate is.
+
+    ``S = sum_i a_i (e_i e_i^T - N_i) / sum_i a_i``, projected on positive definite matrices, with e_i the
+    estimate less its prior mean and a_i = 1 / trace(S + N_i)^2; W by weighted ridge regression, coordinate by
+    coordinate.
+
+    Args:
+        estimates: what to fit.
+        design: phi, float64, shape (n_items, n_features), first column 1; None for prior mean 0. Public.
+        ridge: pulls the features' coefficients (not the constant's) to 0; in units of observations.
+
+    Reference: the precision-weighted moment estimator of Morris (1983), doi:10.1080/01621459.1983.10477920.
+    """
+    width = estimates.values.shape[1]
+    means, covariance = np.zeros_like(estimates.values), np.eye(width)
+    for _ in range(1 if design is None else _SWEEPS):
+        if design is not None:
+            means = _regressed(estimates, design, covariance, ridge)
+        covariance = _moment(estimates, means, covariance)
+    return Prior(means=means, covariance=covariance)
+
+
+def posterior_means(estimates: Estimates, prior: Prior) -> FloatArray:
+    """``prior_i + S (S + N_i)^-1 (estimate_i - prior_i)``, float64, shape (n_items, width)."""
+    found = np.empty_like(estimates.values)
+    for block, noise in estimates.blocks():
+        surprise = estimates.values[block] - prior.means[block]
+        pulled = np.linalg.solve(prior.covariance + noise, surprise[:, :, None])[:, :, 0]
+        found[block] = prior.means[block] + pulled @ prior.covariance
+    return found
+
+
+def _regressed(estimates: Estimates, design: FloatArray, covariance: FloatArray, ridge: float) -> FloatArray:
+    means = np.empty_like(estimates.values)
+    spread = np.empty_like(estimates.values)
+    for block, noise in estimates.blocks():
+        spread[block] = np.diagonal(noise, axis1=1, axis2=2) + np.diag(covariance)
+    for column in range(means.shape[1]):
+        weighted = design / spread[:, column, None]
+        normal = weighted.T @ design
+        pull = np.full(design.shape[1], ridge / covariance[column, column])
+        pull[0] = 0.0
+        normal += np.diag(pull)
+        means[:, column] = design @ np.linalg.solve(normal, weighted.T @ estimates.values[:, column])
+    return means
+
+
+def _moment(estimates: Estimates, means: FloatArray, covariance: FloatArray) -> FloatArray:
+    width = covariance.shape[0]
+    total, sum_of_weights = np.zeros((width, width)), 0.0
+    for block, noise in estimates.blocks():
+        weights = 1.0 / np.trace(noise + covariance, axis1=1, axis2=2) ** 2
+        errors = estimates.values[block] - means[block]
+        total += (errors * weights[:, None]).T @ errors - np.einsum("i,iab->ab", weights, noise)
+        sum_of_weights += float(weights.sum())
+    return positive_definite(total / sum_of_weights, least=_LEAST_VARIANCE)
+
+
+def positive_definite(matrix: FloatArray, *, least: float) -> FloatArray:
+    """The symmetric matrix (or stack of them) with every eigenvalue raised to at least ``least``."""
+    values, vectors = np.linalg.eigh(matrix)
+    raised: FloatArray = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
+    return raised

@@ -1,0 +1,191 @@
+"""Where factors begin: the directions of the first alternation, and whether a round looks for factors at all.
+
+They are random ones, or those of a private pair matrix. What is decided here is post-processing, and what a round
+asks does not depend on it: it moves the budget between biases and factors.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from fedboard.common.algorithms.residual.config import Curvature, ResidualConfig
+from fedboard.common.algorithms.residual.update import USUAL_TRACE, ReleasedRound
+from fedboard.common.arrays import BoolArray, Float32Array, FloatArray
+from fedboard.common.board import Board
+
+_SCALE = 0.3  # about the size of learnt factors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """Directions to measure along where nothing was learnt. Public."""
+
+    factors: Float32Array
+    """float32, shape (n_items, number of columns)."""
+    columns: BoolArray
+    """Which coordinates of the embedding they stand for; bool, shape (rank,)."""
+    length: float
+    """How long a user's vector along them is: their share of the rank."""
+
+
+def sketch_factors(board: Board, settings: ResidualConfig, t: int) -> Sketch | None:
+    """What devices fit their vectors to in alternation t where the board has no factors; None where it has all.
+
+    All columns in the first. Later those whose factors are zero, since evidence did not exceed its noise: each
+    round measures along new directions, for the first two thirds of the alternations; after that what is left of
+    the budget goes to what is known to be there. None, too, in a round whose noise would drown what is looked for.
+    """
+    if settings.has_biases and "explores" in board.arrays and board.arrays["explores"][0] == 0.0:
+        return None
+    if t == 1:
+        everywhere = np.ones(settings.rank, dtype=np.bool_)
+        if "sketch_factors" in board.arrays:
+            given = np.asarray(board.arrays["sketch_factors"], dtype=np.float32)
+            return Sketch(factors=given, columns=everywhere, length=1.0)
+        drawn = _random_factors(settings.shared.public_seed, board.catalogue.n_items, settings.rank)
+        return Sketch(factors=drawn, columns=everywhere, length=1.0)
+    if not settings.has_biases or 3 * t > 2 * settings.rounds:
+        return None
+    empty: BoolArray = ~np.any(board.arrays["item_factors"] != 0.0, axis=0)
+    found = int(empty.sum())
+    if found == 0:
+        return None
+    drawn = _random_factors(settings.shared.public_seed + t, board.catalogue.n_items, found)
+    return Sketch(factors=drawn, columns=empty, length=math.sqrt(found / settings.rank))
+
+
+def measured_columns(board: Board, settings: ResidualConfig, t: int) -> BoolArray:
+    """Which coordinates of x_j were not zero for everybody in alternation t: bool, shape (width,). Public.
+
+    All of them where matrices per item are kept from round to round.
+    """
+    found = np.ones(settings.width, dtype=np.bool_)
+    if settings.has_biases and settings.curvature is Curvature.PRIOR:
+        sketch = sketch_factors(board, settings, t)
+        own = np.any(board.arrays["item_factors"] != 0.0, axis=0)
+        found[1:] = own if sketch is None else own | sketch.columns
+    return found
+
+
+def bias_column(board: Board, settings: ResidualConfig, t: int) -> float:
+    """The first coordinate of every x_j in alternation t: s, or ``vector_bound`` where it is the only one.
+
+    A user's part is clipped to ``clip_norm`` as a whole, and longer vectors fill it with smaller residuals: nothing
+    is kept for factors that nobody measures. Public: from the board alone.
+    """
+    alone = settings.has_biases and not measured_columns(board, settings, t)[1:].any()
+    return settings.vector_bound if alone else settings.bias_scale
+
+
+def leading_factors(packed: FloatArray, item_weights: FloatArray, rank: int) -> Float32Array:
+    """Item factors along the leading eigenvectors of a noised pair matrix: post-processing.
+
+    The diagonal is left out: it holds the items' own variances, not what they share. Rows are divided by the
+    weights omega_i that the pairs carry.
+
+    Args:
+        packed: upper triangle, row-major, float64, shape (n_items (n_items + 1) / 2,). Public.
+        item_weights: omega, float64, shape (n_items,).
+        rank: d.
+
+    Returns:
+        float32, shape (n_items, rank).
+
+    Reference: Dwork, Talwar, Thakurta and Zhang (2014), Analyze Gauss.
+    """
+    from scipy.sparse.linalg import eigsh  # slow to import, and devices never need it
+
+    n_items = item_weights.size
+    matrix = np.zeros((n_items, n_items))
+    matrix[np.triu_indices(n_items)] = packed
+    matrix += matrix.T
+    np.fill_diagonal(matrix, 0.0)
+    factors, found = np.zeros((n_items, rank)), min(rank, n_items - 1)
+    if found == 0:  # one item alone shares nothing with others
+        return factors.astype(np.float32)
+    values, vectors = eigsh(matrix, k=found, which="LA", v0=np.ones(n_items))
+    factors[:, :found] = vectors * np.sqrt(np.maximum(values, 1e-12)) / item_weights[:, None]
+    factors *= _SCALE / max(float(np.sqrt(np.mean(np.sum(factors**2, axis=1)))), 1e-12)
+    return factors.astype(np.float32)
+
+
+@lru_cache(maxsize=2)
+def _random_factors(seed: int, n_items: int, rank: int) -> Float32Array:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n_items, rank), dtype=np.float32) * np.float32(_SCALE / np.sqrt(rank))
+
+
+_FACTORS_OVER_BIASES = 3.0  # in variance: directions that differ more than that are not looked for
+_USUAL_TASTES = 0.3  # of a rating's variance: what factors may make of it
+_LEAST_KNOWN = 0.5  # below it users' vectors are more noise than anything else
+
+
+def share_known(variance: float, ratings_of_user: float) -> float:
+    """How much of where a user stands her ratings tell, where factors make this much of a rating; in [0, 1).
+
+    Reliability of what is fitted to them: one goes to her own bias, the others scatter around their predictions.
+
+    Args:
+        variance: of what factors make of a rating, in squared deviations of one.
+        ratings_of_user: how many a user has.
+    """
+    told = max(ratings_of_user - 1.0, 0.0) * variance
+    return told / (told + 1.0)
+
+
+def worth_measuring(
+    bias_variance: float,
+    weighted_counts: FloatArray,
+    noise_stddev: float,
+    settings: ResidualConfig,
+    *,
+    ratings_of_user: float,
+    spread: float,
+) -> bool:
+    """Whether a round with this noise could tell from it factors that differ a few times as much as the biases.
+
+    If not, measuring along them would cost the biases information for nothing. The edge is that of equally noisy
+    estimates, as many as carry the weight of the actual ones.
+
+    Args:
+        bias_variance: of the first coordinates, as they are known now.
+        weighted_counts: c_i, float64, shape (n_items,).
+        noise_stddev: of each number of the next round's ``linear``.
+        settings: public.
+        ratings_of_user: how many a user has: of what they do not tell of her nothing is in the sums.
+        spread: deviation of a rating, in the unit of the first coordinates.
+    """
+    width = settings.width
+    level = USUAL_TRACE * settings.vector_bound**2 / width
+    noise = np.square(noise_stddev / (weighted_counts * level))
+    weights = 1.0 / np.square(noise + bias_variance)
+    weighted = weights * noise
+    items = max(float(weighted.sum()) ** 2 / max(float(np.square(weighted).sum()), 1e-300), 1.0)
+    signal = bias_variance * float(weights.sum()) / max(float(weighted.sum()), 1e-300)
+    known = share_known(_FACTORS_OVER_BIASES * bias_variance / spread**2, ratings_of_user)
+    if known < _LEAST_KNOWN:
+        return False
+    return bool(known * _FACTORS_OVER_BIASES * signal > (1.0 + np.sqrt(width / items)) ** 2 - 1.0)
+
+
+def costs_little(
+    released: ReleasedRound, noise_stddev: float, settings: ResidualConfig, *, ratings_of_user: float
+) -> bool:
+    """Whether the noise of a round is less than ratings scatter anyway, for the items that most ratings are of.
+
+    Then factors may be looked for though nothing says that there are any: the biases lose next to nothing by it.
+
+    Args:
+        released: the last round.
+        noise_stddev: of each number of the next round's ``linear``.
+        settings: public.
+        ratings_of_user: how many a user has; of two, no more than her own bias can be learnt.
+    """
+    counts = released.weighted_counts
+    scatter = settings.noise_variance * released.spread**2 * released.mean_weights
+    level = USUAL_TRACE * settings.vector_bound**2 / settings.width
+    usual = float(np.average(scatter * counts, weights=counts))
+    known = share_known(_USUAL_TASTES, ratings_of_user)
+    return bool(known >= _LEAST_KNOWN and noise_stddev**2 < known * usual * level)

@@ -1,0 +1,184 @@
+"""What an algorithm says of itself: all that commands, servers and devices know of it stands in one record."""
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from importlib.resources.abc import Traversable
+from typing import Any, ClassVar, Protocol, Self
+
+from fedboard.common.algorithms.shared.array_rules import ArrayRule
+from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig, as_written, has_part
+from fedboard.common.algorithms.shared.regression import Regression
+from fedboard.common.arrays import FloatArray
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.common.task import Task
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+class RatingSettings(Protocol):
+    """What is read of the configuration of every task on ratings. Public."""
+
+    @property
+    def shared(self) -> RatingsConfig:
+        """What every algorithm on ratings has."""
+        ...
+
+
+class RatingTask(Task, Protocol):
+    """The task of an algorithm on ratings, with its configuration at hand."""
+
+    @property
+    def settings(self) -> RatingSettings:
+        """The public configuration: a frozen dataclass."""
+        ...
+
+    @property
+    def backend(self) -> str:
+        """Which kernels compute; never changes what is computed."""
+        ...
+
+    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
+        """How each user shares her budget among her items; float64, shape (n_ratings,). Private."""
+        ...
+
+
+class TaskOf(Protocol):
+    """How a task is made."""
+
+    def __call__(self, settings: Any, *, backend: str, features: FloatArray | None) -> RatingTask:
+        """From its settings.
+
+        Args:
+            settings: public.
+            backend: which kernels compute.
+            features: public features of the items, float64, shape (n_items, n_features), for algorithms that use
+                them on the server; None on devices.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOfSettings:
+    """What a task on ratings is made of: its public configuration and the choice of kernels, nothing else."""
+
+    NAME: ClassVar[str]
+    """Of the algorithm, on every board."""
+    settings: Any
+    """The public configuration: a frozen dataclass, see ``RatingSettings``."""
+    backend: str = "numpy"
+    """Which kernels compute; never changes what is computed."""
+
+    @classmethod
+    def made(cls, settings: Any, *, backend: str, features: FloatArray | None) -> Self:
+        """As ``TaskOf`` says; the features are not looked at."""
+        return cls(settings, backend=backend)
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """The public configuration, JSON-able."""
+        return as_written(self.settings)
+
+
+class Completion(Protocol):
+    """How settings follow from the budget."""
+
+    def __call__(self, settings: Any, *, given: Collection[str], mu: float) -> Any:
+        """The settings with what the budget decides.
+
+        Args:
+            settings: public.
+            given: names of those that somebody set by hand; they stay.
+            mu: of the whole run, in Gaussian differential privacy.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Algorithm:
+    """An algorithm on ratings. Everything in it is public."""
+
+    name: str
+    """Of its task, on every board: lower case, words joined by hyphens."""
+    feedback: frozenset[Feedback]
+    """What it learns from."""
+    settings: type[Any]
+    """Frozen dataclass of its configuration, see ``RatingSettings``; what has a default may be left out.
+
+    A field ``device_seed``, what devices sample by, gets the run's seed, as ``shared.public_seed`` does."""
+    shares: type[Any]
+    """Frozen dataclass: how the run's mu^2 is shared among the releases."""
+    shares_by_release: Callable[[Any, Any], dict[str, float]]
+    """(settings, shares) -> share of mu^2 of each release of a complete run, in its order; sums to 1."""
+    task: TaskOf
+    """Makes the task from its settings."""
+    array_rules: Callable[[Board, Any], tuple[ArrayRule, ...]]
+    """(board, settings) -> the rules of all arrays that a device reads of a board of this version."""
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """Names that ``--algorithm`` takes -> the settings that the name fixes; only its own name if empty."""
+    folder: Traversable | None = None
+    """Where ``presets.toml`` and ``search.toml`` are; None: the defaults of ``settings`` are the tuned ones."""
+    regression: Callable[[Any, Cohort, Board], Regression] | None = None
+    """(settings, one person's ratings, board) -> her own model, if it is a ridge regression; for ``explain``."""
+    floors: tuple[str, ...] = ()
+    """Those of its names that are the simplest private answer, which every comparison shows."""
+    complete: Completion | None = None
+    """What follows from the budget before it is shared out; None: nothing."""
+    not_called: frozenset[str] = frozenset()
+    """Kernels (modules of ``common.kernels``) that no run of it calls: a run does not compile them."""
+
+    def __post_init__(self) -> None:
+        """Check the names, and that the settings have what the house reads there.
+
+        Raises:
+            InputError: one is no name, the algorithm's own is not among its variants, or the settings lack it.
+        """
+        for name in (self.name, *self.names):
+            if not _NAME.fullmatch(name):
+                raise InputError(f"algorithm names are lower case words joined by hyphens, got {name!r}")
+        if self.name not in self.names:
+            raise InputError(
+                f"the variants of algorithm {self.name!r} must name it, got {', '.join(self.names)}"
+            )
+        if not set(self.floors) <= set(self.names):
+            raise InputError(
+                f"the floors of algorithm {self.name!r} must be among its names, got {self.floors}"
+            )
+        if not has_part(self.settings):
+            raise InputError(
+                f"the settings of algorithm {self.name!r} must be a dataclass with a field shared: RatingsConfig, "
+                "and none of its keys a second time"
+            )
+        if not self.feedback:
+            raise InputError(
+                f"algorithm {self.name!r} must learn from explicit or implicit feedback, or both"
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that ``--algorithm`` takes."""
+        return tuple(self.variants) or (self.name,)
+
+    def variant(self, name: str | None = None) -> "Variant":
+        """One of ``names``; by default the algorithm's own."""
+        return Variant(name=name or self.name, algorithm=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """An algorithm by one of its names. Public."""
+
+    name: str
+    algorithm: Algorithm
+
+    @property
+    def fixed(self) -> Mapping[str, Any]:
+        """The settings that the name decides."""
+        return self.algorithm.variants.get(self.name, {})

@@ -1,0 +1,1 @@
+"""What is said in a round: questions, steps and answers, as bytes."""

@@ -1,0 +1,267 @@
+"""Serving a page that is written again while it is read, by the server of the standard library."""
+
+import secrets
+import socket
+import socketserver
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
+from typing import Any, Final, Protocol, TypeAlias
+
+from fedboard.common.errors import InputError
+from fedboard.common.reports.place import Place, family_of, is_for_another_page, is_own_host
+
+_PAGE = "/"
+_HTML, _PLAIN = "text/html; charset=utf-8", "text/plain; charset=utf-8"
+_TIMES_A_PAGE, _LONGEST_PAUSE = 400, 10.0
+"""A page is written again after so many times the CPU that it took, and after so many seconds at most: changes that
+follow each other at once are told together, and readers cost a quarter of a percent of one processor at most.
+"""
+_SLOW_SECONDS = 10.0
+"""For a request to come in whole."""
+_TICK_SECONDS = 0.2
+_LAST_WORDS_SECONDS, _READS_SECONDS = 1.5, 3.0
+"""A page asks each second: so long its last state is there for those who asked so short ago."""
+_MOST_CONNECTIONS, _MAKES_ROOM_SECONDS = 32, 1.0
+_NOTHING = "default-src 'none'"
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Source(Protocol):
+    """What is watched."""
+
+    policy: str
+    """Content-Security-Policy of the page."""
+
+    def signature(self) -> object:
+        """Cheap; another one means that there may be news."""
+        ...
+
+    def page(self) -> str:
+        """The whole page as it is now, in HTML. Never raises: what cannot be read is told, too."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What another place than the page answers."""
+
+    kind: str
+    """Content-Type."""
+    content: bytes
+    status: int = 200
+
+
+Places: TypeAlias = Mapping[str, Callable[[], Answer]]
+"""Path to what is answered there, afresh on each request."""
+
+
+class Newest:
+    """The newest page, written where somebody asks for it, once for all of them."""
+
+    def __init__(self, source: Source) -> None:
+        """Look at nothing yet."""
+        self._source, self._lock = source, threading.Lock()
+        self.policy = source.policy
+        self._seen: object = None
+        self._rested = 0.0
+        self._told = (0, "")
+        self._life, self._asked = secrets.token_hex(8), 0.0
+
+    def look(self) -> tuple[str, str]:
+        """The page and its tag, which is another one where the page is, and for another server."""
+        with self._lock:
+            self._asked = time.monotonic()
+            if self._asked >= self._rested:
+                self._write()
+            return f'"{self._life}-{self._told[0]}"', self._told[1]
+
+    def end(self) -> bool:
+        """Write the last page, however short ago one was written; whether somebody reads it."""
+        with self._lock:
+            if time.monotonic() - self._asked > _READS_SECONDS:
+                return False
+            self._write()
+            return True
+
+    def _write(self) -> None:
+        seen = self._source.signature()  # before reading: what changes meanwhile is seen next time
+        if self._told[0] and seen == self._seen:
+            return
+        self._seen, began = seen, time.thread_time()
+        text = self._source.page()
+        if text != self._told[1]:
+            self._told = (self._told[0] + 1, text)
+        self._rested = time.monotonic() + min(_TIMES_A_PAGE * (time.thread_time() - began), _LONGEST_PAUSE)
+
+
+class PageServer:
+    """A page on one address, and what else is named, until the block ends.
+
+    Guarantee: only GET is answered. The page goes to requests that name this machine as their host
+    and come for no other page; so does the rest where nobody but this machine can ask, and beyond it whoever
+    collects may name the host in their own way. At most 32 connections are open at a time, of which one that is
+    slow to ask makes room. The page is written only while somebody reads it.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        source: Source | None,
+        *,
+        others: Places | None = None,
+        name: str = "the live page",
+    ) -> None:
+        """Listen; nothing is answered before the block begins.
+
+        Args:
+            place: where.
+            source: of the page; None: there is none.
+            others: what is answered beside it.
+            name: of what is served, for errors.
+
+        Raises:
+            InputError: the address cannot be used.
+        """
+        self.newest, self.others = None if source is None else Newest(source), others or {}
+        self.place = place
+        self._server = _listening(place, self, name)
+        self.port = int(self._server.server_address[1])
+        host = place.host if ":" not in place.host else f"[{place.host}]"
+        self.address = f"http://{host}:{self.port}/"
+        """What a browser opens."""
+
+    def __enter__(self) -> "PageServer":
+        """Serve."""
+        self._thread = threading.Thread(target=self._serve, name="live-http", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Let those who read it have the last page, and end."""
+        if self.newest is not None and self.newest.end():
+            time.sleep(_LAST_WORDS_SECONDS)
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+    def _serve(self) -> None:
+        self._server.serve_forever(poll_interval=_TICK_SECONDS)
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+    """Threads that end with the process; a bounded number of them."""
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
+
+    def __init__(self, family: socket.AddressFamily, address: tuple[str, int], live: PageServer) -> None:
+        self.address_family = family
+        self.live = live
+        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self.unread: dict[Any, None] = {}
+        """Connections whose request has not come in whole, the oldest first."""
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread, or hang up where too many are under way and none of them makes room."""
+        if self._free.acquire(blocking=False) or self._made_room():
+            self.unread[request] = None
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def _made_room(self) -> bool:
+        """Whether the connection whose request is longest on its way was ended."""
+        for slowest in list(self.unread)[:1]:
+            with suppress(OSError):
+                slowest.shutdown(socket.SHUT_RDWR)
+            return self._free.acquire(timeout=_MAKES_ROOM_SECONDS)
+        return False
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Make room again afterwards."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self.unread.pop(request, None)
+            self._free.release()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a browser that left is no trouble, and a stack trace is for nobody here."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    timeout = _SLOW_SECONDS
+    server: _Server
+
+    def do_GET(self) -> None:
+        """The page, unless it is the one that the reader has, or one of the other places."""
+        self.server.unread.pop(self.connection, None)
+        live = self.server.live
+        hosts = self.headers.get_all("Host") or []
+        other = live.others.get(self.path)
+        if not is_own_host(hosts, listening=live.place.host) and (other is None or live.place.is_loopback):
+            self._refuse(421, "this page is served to its own address alone")
+        elif is_for_another_page(
+            origin=self.headers.get("Origin"),
+            host=hosts[0] if hosts else "",
+            site=self.headers.get("Sec-Fetch-Site"),
+            mode=self.headers.get("Sec-Fetch-Mode"),
+        ):
+            self._refuse(403, "this is for no other page")
+        elif other is not None:
+            told = other()
+            self._answer(told.status, told.kind, told.content, policy=_NOTHING)
+        elif live.newest is not None and self.path == _PAGE:
+            tag, page = live.newest.look()
+            held = self.headers.get("If-None-Match") == tag
+            content = b"" if held else page.encode()
+            self._answer(304 if held else 200, _HTML, content, policy=live.newest.policy, tag=tag)
+        else:
+            self._refuse(404, "there is nothing here")
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        self._answer(status, _PLAIN, f"{sentence}\n".encode(), policy=_NOTHING)
+
+    def _answer(self, status: int, kind: str, content: bytes, *, policy: str, tag: str = "") -> None:
+        self.send_response(status)
+        own = {"Content-Type": kind, "Content-Length": str(len(content)), "Content-Security-Policy": policy}
+        for name, value in (own | _HEADERS | ({"ETag": tag} if tag else {})).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the base class refuses by itself (another method, a line that is too long), in its own words."""
+        self._refuse(405 if code == 501 else code, "only GET is answered")
+
+    def version_string(self) -> str:
+        """Name the program and no versions."""
+        return "fedboard"
+
+    def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of the base class)
+        """Say nothing."""
+
+
+def _listening(place: Place, live: PageServer, name: str) -> _Server:
+    problem: OSError | None = None
+    for port in place.ports:
+        try:
+            family, address = family_of(place.host, port)
+            return _Server(family, address, live)
+        except OSError as error:
+            problem = error
+    told = "" if problem is None else f" ({problem.strerror or problem})"
+    tried = f"{place.host}:{place.ports[0]}" + (f" to {place.ports[-1]}" if len(place.ports) > 1 else "")
+    raise InputError(f"{name}: nothing can be served on {tried}{told}; give another HOST:PORT")

@@ -1,0 +1,243 @@
+"""A job: what is trained over nodes and how; its protocol, sized for them and held against what will be asked."""
+
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from fedboard.common.board import Board
+from fedboard.common.boards.roster import Roster
+from fedboard.common.checks import sentence_of
+from fedboard.common.errors import InputError, SettingError, TooFewAnswersError
+from fedboard.common.files import write_atomically
+from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.registry import says, sized_protocol
+from fedboard.common.protocols.shared.properties import (
+    authority_of,
+    can_be_vouched,
+    has_second_server,
+    shows_rows,
+)
+from fedboard.common.task import ClientTask
+from fedboard.server.fleet.register import Capacity
+from fedboard.server.run_spec import (
+    Promise,
+    ProtocolChoice,
+    RoundPace,
+    Section,
+    require_rows,
+)
+
+MOST_USERS = 1 << 24
+"""So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
+FORMAT = 4
+"""Of the file."""
+
+
+class Job(Section, frozen=True, kw_only=True):
+    """What is trained, what it may cost, whom to ask and how long to wait."""
+
+    folder: str
+    """Where ledger, boards, certificate and the log of rounds are; made if need be."""
+    first_board: str
+    """File of the board of version 0: the task with all that it will ask, and the catalogue."""
+    question_key: str
+    """File with the private key that questions are signed with; nodes answer no others."""
+    privacy: Promise
+    protocol: ProtocolChoice = ProtocolChoice()
+    rounds: RoundPace
+    dataset: str = "the ratings on the devices of this fleet"
+    """Public description."""
+    assumptions: tuple[str, ...] = ()
+    """Beyond those of every run; public facts."""
+    users: int | None = None
+    """How many users take part in all, at most; None: as many as the nodes may host."""
+    backend: str = "numpy"
+    """Kernels of the server."""
+    features: str | None = None
+    """A .npy file with public features of the items, float64, shape (n_items, n_features)."""
+    enrolled: Capacity | None = None
+    """None in simulations: whoever is there is a node."""
+
+    def __post_init__(self) -> None:
+        """Check what goes together.
+
+        Raises:
+            SettingError: names the key.
+        """
+        require_rows(self.privacy, self.protocol, form=self.rounds.form)
+        if self.enrolled is None:
+            return
+        if self.privacy.participation.kind != "full":
+            raise SettingError(
+                f"participation {self.privacy.participation.kind!r} draws from users whose number is fixed, and "
+                "devices that join and leave change it: take participation 'full', or no register of devices"
+            )
+        most, users = self.enrolled.devices, self.enrolled.users
+        if most < self.rounds.expected_nodes:
+            raise SettingError(f"{self.rounds.expected_nodes} nodes are expected but only {most} admitted")
+        if not most <= users <= MOST_USERS:
+            raise SettingError(f"users must be at least one of each device and {MOST_USERS} in all at most")
+
+    @property
+    def is_simulated(self) -> bool:
+        """Whether nodes are simulated: nobody is a member, and they keep nothing beyond the run."""
+        return self.enrolled is None
+
+    @property
+    def largest_cohort(self) -> int:
+        """Most users of a node that has no limit of its own."""
+        return MOST_USERS // self.rounds.expected_nodes
+
+    @property
+    def most_users(self) -> int:
+        """Of one node."""
+        return self.largest_cohort if self.enrolled is None else self.enrolled.each
+
+    @property
+    def n_users(self) -> int:
+        """How many users take part in all, at most."""
+        if self.users is not None:
+            return self.users
+        return MOST_USERS if self.enrolled is None else self.enrolled.users
+
+    def save(self, path: Path) -> None:
+        """Write the file, whole or not at all."""
+        plain = {"format": FORMAT, **msgspec.to_builtins(self, enc_hook=str)}
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(plain)))
+
+    @staticmethod
+    def load(path: Path) -> "Job":
+        """Read a job.
+
+        Raises:
+            InputError: no such file, not a job, or one of another format.
+        """
+        try:
+            plain = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+            written = plain.pop("format", None)
+            if written != FORMAT:
+                raise SettingError(
+                    f"a job of format {written!r}, and this version of fedboard reads {FORMAT}; start its server "
+                    "with the version that wrote it"
+                )
+            return msgspec.convert(plain, Job, dec_hook=lambda _, text: Path(text))
+        except OSError as error:
+            raise InputError(f"{path}: no job can be read there ({error.strerror})") from error
+        except (msgspec.DecodeError, ValueError) as error:
+            raise InputError(f"{path}: {sentence_of(error, Job)}") from error
+
+
+ProtocolOf = Callable[[Board], AggregationProtocol]
+"""The protocol of the round that asks about this board."""
+
+
+def protocol_of(job: Job) -> AggregationProtocol:
+    """The protocol of a job, sized for its nodes.
+
+    Raises:
+        InputError: there is none of this name, a setting is out of range, or it cannot serve such a fleet.
+    """
+    settings = dict(job.protocol.settings)
+    if says(job.protocol.name, shows_rows):
+        settings = {"form": job.rounds.form, **settings}
+    return sized_protocol(
+        job.protocol.name,
+        clients=job.rounds.expected_nodes,
+        users=job.n_users,
+        settings=settings,
+        backend=job.backend,
+    )
+
+
+def require_carried(protocol: AggregationProtocol, task: ClientTask, job: Job) -> None:
+    """Hold a protocol against all that a task will ask and the fewest nodes that a round may have, in advance.
+
+    Raises:
+        InputError: it cannot carry one of the rounds, or not from so few nodes.
+        PrivacyError: what it does to numbers breaks what a release relies on.
+    """
+    protocol = among_listed(protocol, job)
+    for asked in task.plan():
+        try:
+            protocol.open(b"plan", asked, [str(number) for number in range(job.rounds.quorum)], n_items=1)
+        except TooFewAnswersError as error:
+            raise InputError(
+                f"quorum is {job.rounds.quorum}, and protocol {protocol.name!r} needs more: {error}; raise quorum, "
+                "or set the protocol's survivors"
+            ) from None
+
+
+def among_listed(protocol: AggregationProtocol, job: Job) -> AggregationProtocol:
+    """The same protocol among the devices of the list as it stands in its file now; any other as it is.
+
+    Raises:
+        InputError: there is no list, or it is over, of another authority, or names more devices than the run was
+            sized for.
+    """
+    authority, path = authority_of(protocol), job.protocol.roster
+    if authority is None or not can_be_vouched(protocol):
+        return protocol
+    if path is None:
+        raise InputError("devices are vouched for, and no list names them: sign one with fedboard keys sign")
+    roster = Roster.load(path, authority=authority)
+    if roster.until < time.time():
+        raise InputError(f"{path}: this list of devices is over, and no device takes it; sign it again")
+    try:
+        return protocol.among(roster)
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def require_same_protocol(folder: Path, name: str) -> None:
+    """Keep a run to the protocol that it was begun under: its certificates state one trust model for all rounds.
+
+    Args:
+        folder: of the run; exists.
+        name: of the job's protocol.
+
+    Raises:
+        InputError: the run was begun under another one.
+    """
+    place = folder / "protocol"
+    if not place.exists():
+        write_atomically(place, name.encode())
+    begun = place.read_text(encoding="utf-8")
+    if begun != name:
+        raise InputError(
+            f"{folder}: this training was begun under protocol {begun!r}; start a new one for {name!r}"
+        )
+
+
+def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> ProtocolOf:
+    """What each round opens: the protocol itself, or, where there is a second server, with a way to it.
+
+    Args:
+        protocol: of the job.
+        job: names the second server; a simulation has one in its own process.
+        stack: closes the connection.
+
+    Raises:
+        InputError: nobody is named, or its files cannot be read.
+    """
+    if authority_of(protocol) is not None:
+        return lambda _: among_listed(protocol, job)
+    if not has_second_server(protocol):
+        return lambda _: protocol
+    if (helper := job.protocol.helper) is None:
+        if not job.is_simulated:
+            raise InputError(
+                f"protocol {protocol.name!r} needs a second server, which somebody else runs: name helper"
+            )
+        local = protocol.helped_here(job.privacy.noise_source)
+        return lambda _: local
+    from fedboard.server.helper.credentials import read_identity
+    from fedboard.server.helper.link import HelperLink
+
+    link = HelperLink(helper.address, authority=helper.authority, token=helper.token)
+    stack.callback(link.close)
+    pinned = protocol.pinned(read_identity(helper.identity))
+    return lambda board: pinned.helped_by(link.about(board))

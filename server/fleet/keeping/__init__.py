@@ -1,1 +1,0 @@
-"""Backups of a server, and going on from one without spending anything twice."""

@@ -1,1 +1,0 @@
-"""What a fleet's server is told and prepares before it starts."""

@@ -1,0 +1,380 @@
+"""The report of a run, from its files alone: whoever writes them, and whether it is under way or over."""
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.errors import FedboardError
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.reports.json_values import JsonObject, object_or_empty
+from fedboard.common.reports.statement import Statement, read_statement, release_lines
+from fedboard.common.reports.wording import byte_count, duration
+from fedboard.server.operating.budget import (
+    Account,
+    Booked,
+    Rounds,
+    Spending,
+    epsilon_chart,
+    next_round,
+    release_table,
+    round_table,
+)
+from fedboard.server.operating.page import LIVE_POLICY, render
+from fedboard.server.operating.run_fares import LOST, PLANNED, lines_of, number_of
+from fedboard.server.operating.run_files import RunFiles
+from fedboard.server.operating.seal import FAILED, Sealing
+from fedboard.server.publication import BoardStore
+
+if TYPE_CHECKING:
+    from fedboard.common.boards.board_signature import PinnedKey
+
+Lines = Sequence[Mapping[str, Any]]
+Sections = Callable[[RunFiles, Lines, Statement | None], Mapping[str, Any]]
+"""What a simulation adds to the page: values of its own parts of the template, under their label."""
+Standing = Callable[[], Mapping[str, Any]]
+"""Who is there, as ``start_ops`` says."""
+WORDS = {
+    "waiting": "Nothing is released yet: data are being loaded, or devices awaited.",
+    "running": "The run is under way.",
+    "judging": "All rounds are made; what they are worth is being judged.",
+    "stopped": "Nobody is working on this run: it was stopped, interrupted or killed, and can go on.",
+    "finished": "The run is finished.",
+    "unreadable": "The run's files cannot be read.",
+}
+_MOST_ROUNDS = 400
+"""Of a list; a run of more tells its last ones."""
+_STANDING_SECONDS = 5.0
+"""So often it is asked who is there."""
+_COUNTED = ("answers", "rejected_rows", "bytes_up", "bytes_down")
+
+
+@dataclass(slots=True, kw_only=True)
+class RunReport:
+    """Reads a run and writes its page, again whenever something has changed.
+
+    Guarantee: what it tells is booked, published, or a public setting; but for who answered and who is there,
+    which it has only ``for_operator``, and what ``sections`` adds, which stands under its label.
+    """
+
+    files: RunFiles
+    for_operator: bool
+    """Whether only this machine reads it."""
+    sections: Sections | None = None
+    """Of a simulation."""
+    key: "PinnedKey | None" = None
+    standing: Standing | None = None
+    policy: str = LIVE_POLICY
+    _account: Account = field(default_factory=Account)
+    _sealing: Sealing = field(init=False)
+    _rounds: Rounds | None = None
+    _booked: Booked | None = None
+    _ledger_seen: object = None
+    _stood: tuple[float, Mapping[str, Any]] | None = None
+
+    def __post_init__(self) -> None:
+        """Look at nothing yet."""
+        self._sealing = Sealing(self.files, self.key)
+
+    def signature(self) -> object:
+        """Another one means that there may be news: the times of the run's files, and now and then who is there."""
+        return self.files.signature(), self._stands()
+
+    def page(self) -> str:
+        """The page as it is now. Never raises: that files cannot be read is told, too."""
+        try:
+            return render("report.html", live=True, **self._values(live=True))
+        except (FedboardError, OSError) as error:
+            told = f" {error}" if self.for_operator else ""
+            head = self._head("unreadable") | {"told": f"{WORDS['unreadable']}{told}"}
+            return render("report.html", live=True, **head)
+
+    def finished_page(self, certificate: JsonObject) -> str:
+        """The page to be kept: the certificate is verified, and what takes long is computed.
+
+        Raises:
+            InputError: a file that cannot be read as what it should be.
+        """
+        return render("report.html", live=False, **self._values(live=False, certificate=certificate))
+
+    def _values(self, *, live: bool, certificate: JsonObject | None = None) -> dict[str, Any]:
+        lines = [line for line in lines_of(self.files.log) if "round" in line or line.get("event") == "final"]
+        done = _once(lines)
+        booked = self._read_ledger()
+        rounds = self._all_rounds(lines)
+        seal = self._sealing.told()
+        stated = certificate or (None if seal is None else dict(seal.board.certificate or {}))
+        statement = None if stated is None else read_statement(stated, verified=not live)
+        extra = {} if self.sections is None else dict(self.sections(self.files, lines, statement))
+        return {
+            **self._head(self._state(rounds, booked, lines)),
+            "statement": statement,
+            "seeded": statement is not None
+            and not statement.private
+            and (bool(statement.releases) or not live),
+            "broken": [] if seal is None else [one for one in seal.checks if _is_broken(one.kind, one.state)],
+            "spendings": self._spendings(booked, rounds, done),
+            "rounds": self._told_rounds(rounds, booked, done, extra.pop("columns", ())),
+            **self._releases(booked, rounds, statement, thorough=not live),
+            "seal": seal,
+            "answers": self._answers(done),
+            "fleet": self._fleet(),
+            **extra,
+        }
+
+    def _read_ledger(self) -> Booked | None:
+        """What is booked, read again where it or the newest board changed, which is then held against it."""
+        newest = self._sealing.newest()
+        seen = (newest, self.files.ledger_signature())
+        if seen == self._ledger_seen:
+            return self._booked
+        with ExitStack() as stack:
+            ledger = None
+            if self.files.ledger.exists():
+                ledger = stack.enter_context(Ledger.open(self.files.ledger, read_only=True))
+            self._sealing.look(newest, ledger)
+            self._booked = None if ledger is None else Booked.of(ledger)
+        self._ledger_seen = seen
+        return self._booked
+
+    def _head(self, state: str) -> dict[str, Any]:
+        return {
+            "name": self.files.folder.resolve().name,
+            "state": state,
+            "told": WORDS[state],
+            "simulated": self.sections is not None,
+        }
+
+    def _all_rounds(self, lines: Lines) -> Rounds:
+        """Names of the releases of every round, once a board says by which task they are made."""
+        if self._rounds is None and self._sealing.seal is not None:
+            try:
+                plan = rebuild_any(self._sealing.seal.board).plan()
+                self._rounds = [[request.name for request in requests] for requests in plan]
+            except (
+                FedboardError
+            ):  # an algorithm that is not installed here: what was made is known all the same
+                self._rounds = []
+        return self._rounds or [list(line.get("releases", ())) for line in _once(lines)]
+
+    def _state(self, rounds: Rounds, booked: Booked | None, lines: Lines) -> str:
+        held = self._sealing.seal
+        if any(line.get("event") == "final" for line in lines):
+            return "finished"
+        if held is None and (booked is None or not booked.events):
+            return "waiting" if self.files.writer or not lines else "stopped"
+        over = held is not None and held.board.version >= self._planned(rounds, lines)
+        if over and not self.files.is_simulation:
+            return "finished"
+        if not self.files.writer:
+            return "stopped"
+        return "judging" if over else "running"
+
+    def _planned(self, rounds: Rounds, lines: Lines) -> int:
+        held = self._sealing.seal
+        if held is not None and held.certificate.rounds is not None:
+            return held.certificate.rounds.planned
+        return max([len(rounds), *(int(number_of(line.get(PLANNED))) for line in lines)])
+
+    def _spendings(self, booked: Booked | None, rounds: Rounds, done: Lines) -> list[Spending]:
+        """Of the run by its ledger; of the accounts of its users as the newest board's certificate states them."""
+        logged = number_of(done[-1].get("epsilon_spent")) if done else 0.0
+        found = [] if booked is None else [self._account.spending(booked, rounds, logged)]
+        held = self._sealing.seal
+        return found if held is None else [*found, *_limits(held.certificate.population)]
+
+    def _told_rounds(
+        self,
+        rounds: Rounds,
+        booked: Booked | None,
+        done: Lines,
+        columns: Sequence[tuple[str, Mapping[int, str]]],
+    ) -> dict[str, Any]:
+        held, published = self._sealing.seal, self._published()
+        counted = None if held is None else held.certificate.rounds
+        may_be_lost = counted is None or counted.lost > 0
+        coming = () if booked is None else next_round(booked, rounds)
+        names = set() if booked is None else booked.names
+        by_number = {int(number_of(line.get("round"))): line for line in done}
+        behind = 0 if held is None else held.board.version
+        states = [
+            _state_of(
+                by_number.get(k), releases, names, coming, published=k < behind, may_be_lost=may_be_lost
+            )
+            for k, releases in enumerate(rounds)
+        ]
+        made, lost = states.count("made"), states.count("lost")
+        if counted is not None:
+            made, lost = counted.made, counted.lost
+        planned = self._planned(rounds, done)
+        own = (self.for_operator or self.sections is not None) and bool(done)
+        return {
+            "planned": planned,
+            "made": made,
+            "lost": lost,
+            "table": round_table(
+                list(enumerate(zip(rounds, states, strict=True)))[-_MOST_ROUNDS:],
+                by_number,
+                columns,
+                answers=self.for_operator and self.sections is None,
+                seconds=own,
+            ),
+            "rest": _rest(planned - made - lost, published) if self.files.writer else "",
+        }
+
+    def _published(self) -> list[float]:
+        """When each board was written, seconds since 1970, in their order."""
+        store = BoardStore(self.files.boards)
+        return [store.path(version).stat().st_mtime for version in store.versions()]
+
+    def _releases(
+        self, booked: Booked | None, rounds: Rounds, statement: Statement | None, *, thorough: bool
+    ) -> dict[str, Any]:
+        if booked is None and statement is None:
+            return {}
+        if booked is None:
+            assert statement is not None
+            lines, claim, names = statement.releases, statement.epsilon, None
+            costs: list[tuple[float, bool] | None] = [None for _ in lines]
+        else:
+            events = booked.in_order(rounds)
+            lines = release_lines(events, booked.delta, planned=True, sampled=thorough)
+            claim, names = booked.epsilon, booked.names
+            costs = [
+                self._account.alone(event, booked.delta, planned=str(event["name"]) not in names)
+                for event in events
+            ]
+        return {
+            "releases": release_table(lines, costs, names, most=_MOST_ROUNDS) if lines else None,
+            "booked": len(lines if names is None else names),
+            "all_releases": len(lines),
+            "budget_charts": epsilon_chart(lines, claim),
+        }
+
+    def _answers(self, done: Lines) -> dict[str, Any] | None:
+        """Who answered a fleet's questions, for its operator: no budget covers it."""
+        if not self.for_operator or self.sections is not None or not done:
+            return None
+        refused: Counter[str] = Counter()
+        for line in done:
+            refused.update(
+                {str(code): int(number_of(n)) for code, n in object_or_empty(line.get("refused")).items()}
+            )
+        sums = {name: int(sum(number_of(line.get(name)) for line in done)) for name in _COUNTED}
+        expected = number_of(self._stands().get("expected")) * len(done)
+        silent = int(max(expected - sums["answers"] - refused.total(), 0))
+        return {
+            "facts": [
+                ("Answers taken", str(sums["answers"])),
+                ("Refused", str(refused.total())),
+                *([("Silent (dropouts)", str(silent))] if expected else []),
+                ("Rows left out", str(sums["rejected_rows"])),
+                ("Bytes of answers", byte_count(sums["bytes_up"])),
+                ("Bytes of questions", byte_count(sums["bytes_down"])),
+                ("Time of all rounds", duration(sum(number_of(line.get("seconds")) for line in done))),
+            ],
+            "refused": sorted(refused.items()),
+        }
+
+    def _stands(self) -> Mapping[str, Any]:
+        if self.standing is None or not self.for_operator:
+            return {}
+        now = time.monotonic()
+        if self._stood is None or now - self._stood[0] >= _STANDING_SECONDS:
+            told = self.standing()
+            if self._stood is not None and told == self._stood[1]:
+                told = self._stood[1]
+            self._stood = (now, told)
+        return self._stood[1]
+
+    def _fleet(self) -> dict[str, Any] | None:
+        """Who is there and what ends soon, for the operator alone."""
+        told = self._stands()
+        if not told:
+            return None
+        online = "unknown" if told.get("online") is None else told["online"]
+        versions = ", ".join(
+            f"{n} of {version or 'unknown'}" for version, n in told.get("versions", {}).items()
+        )
+        facts = {
+            "Online": f"{online} of {told.get('admitted', 'unknown')}",
+            "Quorum": told.get("quorum"),
+            "By invitation": told.get("invited"),
+            "Open invitations": told.get("open_invitations"),
+            "Versions": versions or None,
+        }
+        ends = [
+            (one["what"], time.strftime("until %Y-%m-%d", time.gmtime(one["at"]))) for one in told["expires"]
+        ]
+        return {
+            "facts": [*((name, str(value)) for name, value in facts.items() if value is not None), *ends],
+            "problems": list(told.get("problems", ())),
+        }
+
+
+def _once(lines: Lines) -> list[Mapping[str, Any]]:
+    """The lines of rounds; a round that is repeated after a resume counts once, its last line."""
+    return sorted(
+        {int(number_of(line["round"])): line for line in lines if "round" in line}.values(),
+        key=lambda line: number_of(line["round"]),
+    )
+
+
+def _is_broken(kind: str, state: str) -> bool:
+    return state == FAILED and kind != "noise"
+
+
+def _limits(total: PopulationTotal | None) -> list[Spending]:
+    if total is None:
+        return []
+    found = [
+        Spending(
+            name=f"all runs on these users (account {total.population[:8]})",
+            epsilon=total.budget,
+            delta=total.delta,
+            spent=total.spent,
+            reserved=total.committed - total.spent,
+        )
+    ]
+    if total.lineage_budget is not None:
+        lineage = f"this lineage of boards ({total.lineage[:8]})"
+        spent = total.lineage_spent
+        found.append(Spending(name=lineage, epsilon=total.lineage_budget, delta=total.delta, spent=spent))
+    return found
+
+
+def _state_of(
+    line: Mapping[str, Any] | None,
+    releases: Sequence[str],
+    booked: set[str],
+    coming: Sequence[str],
+    *,
+    published: bool,
+    may_be_lost: bool,
+) -> str:
+    if line is not None:
+        return "lost" if may_be_lost and line.get(LOST, not line.get("releases", True)) else "made"
+    if published:  # its line follows when it is judged
+        return "made"
+    if releases and booked.issuperset(releases):
+        return "booked"
+    return "next" if releases and list(releases) == list(coming) else "to come"
+
+
+def _rest(rounds: int, published: Sequence[float]) -> str:
+    """How long the rest will take, from how long a round usually takes; what a run stood still does not count."""
+    gaps = [later - earlier for earlier, later in pairwise(published)][-8:]
+    if not gaps or rounds <= 0:
+        return ""
+    pace = statistics.median(gaps)
+    ends = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(published[-1] + rounds * pace))
+    return f"{rounds} to come; a round usually takes {duration(pace)}, so the last may be over at {ends}"
+
+
+__all__ = ["Lines", "RunReport", "Sections", "Standing"]

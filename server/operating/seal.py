@@ -1,0 +1,205 @@
+"""Whether the newest board is what it says, checked by the process that shows it; what is left open is said."""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fedboard.common.board import Board
+from fedboard.common.boards.layout import root_name
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import FedboardError
+from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.noise import Protection, protection_of
+from fedboard.server.operating.run_files import RunFiles
+from fedboard.server.publication import BoardStore, require_same_history
+
+if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
+    from fedboard.common.boards.board_signature import PinnedKey
+    from fedboard.common.boards.manifest import Link
+
+PASSED, FAILED, OPEN = "passed", "failed", "open"
+_NAMES = {
+    "bytes": "Every byte",
+    "chain": "The chain of boards",
+    "ledger": "The ledger that paid for it",
+    "promise": "The promise, recomputed",
+    "noise": "The noise",
+    "signature": "Signature",
+}
+_SPOKEN = {PASSED: "passed", FAILED: "failed", OPEN: "not shown"}
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was looked at, and what came of it."""
+
+    kind: str
+    """One of ``_NAMES``."""
+    state: str
+    told: str
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return _NAMES[self.kind]
+
+    @property
+    def spoken(self) -> str:
+        """The state, for people."""
+        return _SPOKEN[self.state]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seal:
+    """The newest board, and what was checked of it."""
+
+    board: Board
+    certificate: Certificate
+    size: int
+    """Bytes of its file."""
+    checks: tuple[Check, ...]
+
+    @property
+    def verdict(self) -> tuple[str, str]:
+        """State and words for all checks together."""
+        failed = [one.kind for one in self.checks if one.state == FAILED]
+        if any(kind != "noise" for kind in failed):
+            return FAILED, "its seal is broken"
+        if failed:
+            return FAILED, "not private"
+        if all(one.state == PASSED for one in self.checks):
+            return PASSED, "sealed and private"
+        return OPEN, "no check failed, not all were possible"
+
+
+@dataclass(slots=True)
+class Sealing:
+    """Opens and checks each new board."""
+
+    files: RunFiles
+    key: "PinnedKey | None" = None
+    """Of who signs the boards, if it is known."""
+    seal: Seal | None = None
+    """Of the newest board; None where there is none."""
+    _digests: dict[int, str] = field(default_factory=dict)
+
+    def newest(self) -> int | None:
+        """The version of the newest board that is there."""
+        return max(BoardStore(self.files.boards).versions(), default=None)
+
+    def look(self, version: int | None, ledger: Ledger | None) -> None:
+        """Open a board and check it, if it is another one.
+
+        Raises:
+            FedboardError: it cannot be read.
+        """
+        if version is None:
+            self.seal = None
+        elif self.seal is None or self.seal.board.version != version:
+            store = BoardStore(self.files.boards)
+            board, size = store.load(version), store.path(version).stat().st_size
+            certificate = Certificate.from_dict(dict(board.certificate or {}))
+            self._digests[version] = board.digest
+            checks = (
+                _bytes(board, certificate),
+                self._chain(board),
+                _paid(board, certificate, ledger),
+                _promise(certificate, version),
+                _noise(certificate, version),
+            )
+            self.seal = Seal(board=board, certificate=certificate, size=size, checks=checks)
+
+    def told(self) -> Seal | None:
+        """With who signed it, which may come later than the board."""
+        if self.seal is None:
+            return None
+        return replace(self.seal, checks=(*self.seal.checks, self._signature(self.seal.board)))
+
+    def _chain(self, board: Board) -> Check:
+        before = self._digest(board.version - 1)
+        if board.version == 0:
+            return Check("chain", PASSED, "It is the first board, which holds no data.")
+        if before is None:
+            return Check("chain", OPEN, "The board before it is not there.")
+        if before != board.previous_digest:
+            return Check("chain", FAILED, "It does not continue the board before it.")
+        return Check("chain", PASSED, f"It names the digest of board {board.version - 1}.")
+
+    def _digest(self, version: int) -> str | None:
+        if version not in self._digests and version >= 0:
+            try:
+                self._digests[version] = BoardStore(self.files.boards).load(version).digest
+            except FedboardError:
+                return None
+        return self._digests.get(version)
+
+    def _signature(self, board: Board) -> Check:
+        mirror = self.files.mirror
+        link = None if mirror is None else _link_of(mirror, board.version)
+        if mirror is None or link is None:
+            return Check("signature", OPEN, "Nobody has signed it here.")
+        if self.key is None:
+            return Check(
+                "signature", OPEN, "It is signed; without the public key (--key) nobody knows by whom."
+            )
+        return _signed(link, self.key.followed(lambda version: mirror / root_name(version)), board)
+
+
+def _bytes(board: Board, certificate: Certificate) -> Check:
+    if certificate.board_digest == board.digest:
+        return Check(
+            "bytes", PASSED, "Its digest was computed from the file; its certificate names the same."
+        )
+    return Check("bytes", FAILED, "Its certificate is for another board.")
+
+
+def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Check:
+    if ledger is None:
+        return Check("ledger", OPEN, "There is no ledger here.")
+    try:
+        require_same_history(board, ledger)
+    except FedboardError:
+        return Check("ledger", FAILED, "The ledger is not the one that paid for it.")
+    releases = len(certificate.releases)
+    told = f"The ledger's chain is whole, holds the head that it names and its {releases} releases."
+    return Check("ledger", PASSED, told)
+
+
+def _link_of(mirror: Path, version: int) -> "Link | None":
+    """The newest manifest of a version."""
+    from fedboard.server.publishing.mirror_files import Mirror
+
+    try:
+        return Mirror(mirror).of_version(version)
+    except FedboardError:
+        return None
+
+
+def _signed(link: "Link", key: "PinnedKey", board: Board) -> Check:
+    try:
+        found = key.open(link.signed)
+    except (FedboardError, OSError):
+        return Check("signature", FAILED, "What is signed there is not signed by this key.")
+    if (found.board_digest, found.version) != (board.digest, board.version):
+        return Check("signature", FAILED, "Another board is signed under this number.")
+    return Check("signature", PASSED, f"Ed25519, key {key.id[:16]}, signed {found.published}.")
+
+
+def _promise(certificate: Certificate, version: int) -> Check:
+    if version and not certificate.composition.exact:
+        told = "To recompute it takes loss distributions: fedboard certificate verify does it."
+        return Check("promise", OPEN, told)
+    failed = [finding for finding in certificate.verify() if not finding.passed]
+    if failed:
+        return Check("promise", FAILED, f"Its certificate does not hold: {failed[0].check}.")
+    told = "Every number of its certificate was recomputed from its releases and its plan."
+    return Check("promise", PASSED, told)
+
+
+def _noise(certificate: Certificate, version: int) -> Check:
+    found = protection_of(certificate.releases)
+    if found is Protection.NO_DATA and version:
+        return Check("noise", FAILED, "Its certificate lists no release.")
+    states = {Protection.PRIVATE: PASSED, Protection.SIMULATION: FAILED}
+    told = found.verdict[0].upper() + found.verdict[1:]
+    return Check("noise", states.get(found, OPEN), f"{told}.")

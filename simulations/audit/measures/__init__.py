@@ -1,1 +1,0 @@
-"""From scores and draws to bounds and p-values."""

@@ -1,0 +1,137 @@
+"""LensKit's saved data sets: ``schema.json`` and a Parquet table for each kind of entity and relation.
+
+Layout: lenskit.org, "Data Model", and ``DataContainer.save``: ``user.parquet`` and ``item.parquet`` with the ids
+(``user_id``, ``item_id``) and attributes, ``rating.parquet`` with ``user_num`` and ``item_num``, which count the
+rows of those, ``rating`` and perhaps ``timestamp``.
+"""
+
+import json
+import re
+from functools import partial
+
+from fedboard.common.errors import InputError
+from fedboard.server.catalogue.column_mapping import printable
+from fedboard.server.catalogue.stored_file import Place, StoredFile
+from fedboard.simulations.data.formats.parquet import column, id_of, kinds_of, rating_of, when_of
+from fedboard.simulations.data.formats.text import title_field
+from fedboard.simulations.data.reader import Asked, Looks, Reader
+from fedboard.simulations.data.sorting import Rows
+from fedboard.simulations.data.workbench import Workbench, workbench
+
+_SCHEMA = "schema.json"
+_NAME = re.compile(r"\w{1,100}")
+_RATING, _TIME = "rating", "timestamp"
+
+
+def _recognises(looks: Looks) -> bool:
+    """By its name; what it says is looked at when it is read."""
+    return looks.file.base_name == _SCHEMA
+
+
+def _relation(file: StoredFile) -> str:
+    """The table of ratings that the schema names.
+
+    Raises:
+        InputError: it is no such schema, or names none.
+    """
+    with file.open() as stream:
+        content = stream.read(1 << 20)
+    try:
+        schema = json.loads(content)
+        relations = schema["relationships"]
+        of_pairs = [name for name, each in relations.items() if set(each["entities"]) == {"user", "item"}]
+        chosen = schema.get("default_interaction")
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"{file.label} is no schema of a LensKit data set; give the folder of one."
+        ) from error
+    name = chosen if chosen in of_pairs else next(iter(of_pairs), None)
+    if not isinstance(name, str) or _NAME.fullmatch(name) is None:
+        raise InputError(f"{file.label} names no table of users and items; give a data set that has ratings.")
+    return name
+
+
+def _table(bench: Workbench, stored: StoredFile, wanted: list[str]) -> tuple[str, dict[str, str]]:
+    """A table beside the schema, for SQL, and the kinds of its columns.
+
+    Raises:
+        InputError: the table or a column is not there, it has no rows, or a cell is empty.
+    """
+    path = bench.path(stored)
+    kinds = kinds_of(bench, stored, path)
+    for name in wanted:
+        if name not in kinds:
+            found = ", ".join(map(printable, kinds))
+            raise InputError(f"{stored.label}: there is no column {name!r}, only {found}.")
+    counts = ", ".join(f"count({column(name)})" for name in wanted)
+    n_rows, *filled = bench.query(f"SELECT count(*), {counts} FROM read_parquet({path})")[0]
+    if n_rows == 0:
+        raise InputError(f"{stored.label} is empty; give a data set with users, items and ratings.")
+    for name, count in zip(wanted, filled, strict=True):
+        if count < n_rows:
+            raise InputError(f"{stored.label}: a cell of {name!r} is empty; fill it in or remove the row.")
+    return f"read_parquet({path})", kinds
+
+
+def _read(file: StoredFile, asked: Asked) -> Rows:
+    """The ratings."""
+    stored = file.beside(f"{_relation(file)}.parquet")
+    return Rows(
+        select=partial(_select, file=file, stored=stored, timed=asked.times),
+        locate=lambda row: f"{stored.label}, row {row + 1}",
+        explain=lambda reason, _: (
+            f"{stored.label} is not a readable Parquet file ({reason}); write it again."
+        ),
+        repeats=asked.times,
+    )
+
+
+def _select(bench: Workbench, file: StoredFile, stored: StoredFile, timed: bool) -> str:
+    """Ratings with the ids that their numbers count.
+
+    Raises:
+        InputError: see ``_table``; or a number that counts no entity.
+    """
+    wanted = ["user_num", "item_num", _RATING, *([_TIME] if timed else [])]
+    ratings, kinds = _table(bench, stored, wanted)
+    cells, joins = [f"{rating_of(stored, _RATING, kinds)} AS rating"], ""
+    for entity in ("user", "item"):
+        listed = file.beside(f"{entity}.parquet")
+        table, its_kinds = _table(bench, listed, [f"{entity}_id"])
+        n_entities = bench.one(f"SELECT count(*) FROM {table}")
+        outside = f"{entity}_num < 0 OR {entity}_num >= {n_entities}"
+        numbered = f"SELECT row_number() OVER () AS row, {outside} AS wrong FROM {ratings}"
+        if (row := bench.one(f"SELECT min(row) FROM ({numbered}) WHERE wrong")) is not None:
+            raise InputError(f"{stored.label}, row {row}: {entity}_num counts no row of {entity}.parquet.")
+        entity_id = id_of(listed, f"{entity}_id", its_kinds)
+        ids = f"SELECT {entity_id} AS id, row_number() OVER () - 1 AS number FROM {table}"
+        cells.append(f"{entity}s.id AS {entity}_id")
+        joins += f" JOIN ({ids}) AS {entity}s ON {entity}s.number = {entity}_num"
+    if timed:
+        cells.append(f"{when_of(stored, _TIME, kinds)} AS given")
+    numbered = f"SELECT *, row_number() OVER () AS place FROM {ratings}"
+    return f"SELECT {', '.join(cells)} FROM ({numbered}) AS relation{joins} ORDER BY place"
+
+
+def _titles(file: StoredFile, place: Place) -> dict[str, str] | None:
+    """The items that ``item.parquet`` lists, with a title where it has one."""
+    stored = file.beside("item.parquet")
+    with workbench() as bench:
+        table, kinds = _table(bench, stored, ["item_id"])
+        title = title_field(list(kinds))
+        text = "''" if title is None else f"coalesce({column(title)}::VARCHAR, '')"
+        return dict(bench.query(f"SELECT item_id::VARCHAR, {text} FROM {table}"))
+
+
+READERS = (
+    Reader(
+        name="lenskit",
+        what="a data set that LensKit has saved, with ratings",
+        given_as="the folder, or its `schema.json`, with `data.rating_range`",
+        read=_read,
+        recognises=_recognises,
+        times=True,
+        file_name=_SCHEMA,
+        titles_of=_titles,
+    ),
+)

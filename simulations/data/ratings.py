@@ -1,0 +1,126 @@
+"""A rating data set as every reader returns it: numbered, sorted, checked."""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
+from fedboard.common.cohort import Cohort
+from fedboard.simulations.data.id_keys import Kind, id_keys
+
+_IDS_AT_ONCE = 1 << 17
+"""As objects all of them would take several times as much."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Triples:
+    """Ratings as (user, item, value) triples, for what a model is judged on. Private."""
+
+    users: IndexArray
+    """int32, shape (n_ratings,): user numbers, ascending."""
+    items: IndexArray
+    """int32, shape (n_ratings,): item numbers, ascending within a user."""
+    values: Float32Array
+    """float32, shape (n_ratings,): ratings on the public range."""
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of triples."""
+        return int(self.users.size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Ratings:
+    """All ratings of one data set, sorted by user and item, no pair twice.
+
+    The order depends on the ids alone, never on the order of the rows in the file. Users, items and values
+    are private; item ids, titles and the rating range are public.
+    """
+
+    users: IndexArray
+    """int32, shape (n_ratings,): user numbers in ``0..n_users - 1``, ascending. Private."""
+    items: IndexArray
+    """int32, shape (n_ratings,): item numbers in ``0..n_items - 1``, ascending within a user. Private."""
+    values: Float32Array
+    """float32, shape (n_ratings,): ratings, all within ``rating_range``. Private."""
+    user_ids: NDArray[Any]
+    """Shape (n_users,): the ids of the file (integers or text), ascending; if ``keys``: numbers. Private."""
+    item_ids: NDArray[np.str_]
+    """Shape (n_items,): the ids of the file as text. Public."""
+    titles: tuple[str, ...] | None
+    """One title per item, where the data set brings titles. Public."""
+    rating_range: tuple[float, float]
+    """Lowest and highest rating that the scale allows, both inclusive. Public, never read off the data."""
+    name: str
+    """Short name for reports, such as ``ml-1m``."""
+    items_listed: bool = False
+    """Whether the list of items stands apart from the ratings, so that it is the same whoever rated what."""
+    presence: bool = False
+    """Whether a row says only that somebody used an item, so that all rows are positive and none is a rating."""
+    times: IntArray | None = None
+    """int64, shape (n_ratings,): when each was given, see ``splits.times``; None: not read. Private."""
+    test: Triples | None = None
+    """The test part that the data set itself brings; not contained in the ratings above."""
+    keys: BitArray | None = None
+    """uint64, shape (n_users,): the key of each user, where her id is not at hand. Private."""
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, with those that have no rating here but do in ``test``."""
+        return int(self.user_ids.size)
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return int(self.item_ids.size)
+
+    @property
+    def n_ratings(self) -> int:
+        """Number of ratings, without those of ``test``."""
+        return int(self.users.size)
+
+    def positive(self, above: float) -> BoolArray:
+        """Which rows are positive feedback: ratings above a threshold, and every use. Private."""
+        return np.ones(self.n_ratings, np.bool_) if self.presence else self.values > np.float32(above)
+
+    def some(self, chosen: BoolArray) -> Triples:
+        """Some of the ratings. Private.
+
+        Args:
+            chosen: bool, shape (n_ratings,).
+        """
+        return Triples(users=self.users[chosen], items=self.items[chosen], values=self.values[chosen])
+
+    def user_keys(self) -> BitArray:
+        """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""
+        if self.keys is not None:
+            return self.keys
+        parts = range(0, self.n_users, _IDS_AT_ONCE)
+        ids = chain.from_iterable(self.user_ids[start : start + _IDS_AT_ONCE].tolist() for start in parts)
+        return id_keys(ids, Kind.USER)
+
+    def cohort(self) -> Cohort:
+        """All ratings as a cohort; items and ratings are shared, not copied."""
+        return sorted_cohort(
+            self.users, self.items, self.values, user_keys=self.user_keys(), n_items=self.n_items
+        )
+
+
+def sorted_cohort(
+    users: IndexArray, items: IndexArray, values: Float32Array, *, user_keys: BitArray, n_items: int
+) -> Cohort:
+    """Make a cohort of triples that are already sorted by user and item; nothing is copied.
+
+    Args:
+        users: int32, shape (n_ratings,), ascending.
+        items: int32, shape (n_ratings,), ascending and unique within a user.
+        values: float32, shape (n_ratings,).
+        user_keys: uint64, shape (n_users,), see ``id_keys``; users without ratings get an empty row.
+        n_items: size of the public catalogue.
+    """
+    indptr = np.zeros(user_keys.size + 1, dtype=np.int64)
+    np.cumsum(np.bincount(users, minlength=user_keys.size), out=indptr[1:])
+    return Cohort(indptr=indptr, items=items, ratings=values, n_items=n_items, user_keys=user_keys)

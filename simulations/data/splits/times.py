@@ -1,0 +1,210 @@
+"""When ratings were given: whole seconds since 1970 in UTC, or whatever whole numbers a file counts in.
+
+Splits by time: at public dates, or the last ratings of each user.
+
+Both are questions to a rating and its user alone, as splits by coins are: a date is named by whoever runs, and
+never read off the ratings; which of her ratings are a user's last, depends on hers. So whoever is added to a data
+set or removed from it, everybody else's ratings stay in their parts. A cut at a share of all times would not do:
+there one user more moves everybody's.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fedboard.common.arrays import BitArray, BoolArray, IndexArray, IntArray
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.simulations.data.splits.coins import SplitCoins
+
+_LARGEST = 2.0**62
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MAIL = re.compile(rf"[A-Z][a-z]{{2}} (?:{'|'.join(_MONTHS)}) \d\d \d\d:\d\d:\d\d [+-]\d{{4}} \d{{4}}")
+"""As Goodreads writes a time, 30 characters."""
+_LONGEST = 20
+"""Characters of a whole number in a configuration."""
+
+
+def times_of_numbers(column: ArrayLike) -> IntArray | None:
+    """The times of an array of numbers or ``datetime64``; None where one is none."""
+    found = np.asarray(column)
+    if found.dtype.kind == "M":
+        found = np.where(np.isnat(found), np.float64("nan"), found.astype("datetime64[s]").astype(np.int64))
+    if found.dtype.kind not in "iuf":
+        return None
+    if found.dtype.kind == "f":
+        if not np.all(np.abs(found) < _LARGEST):  # nor is one NaN
+            return None
+        found = np.floor(found)
+    times: IntArray = found.astype(np.int64, copy=False)
+    return times
+
+
+def is_whole(cell: str, largest: int = 2**63 - 1) -> bool:
+    """Whether a cell is a whole number in digits, of any sign; ``int`` reads no thousands of digits."""
+    digits = cell.strip().removeprefix("-")
+    short = len(digits.lstrip("0")) <= len(str(largest))
+    return digits.isascii() and digits.isdigit() and short and int(digits.lstrip("0") or "0") <= largest
+
+
+def is_time(cell: str) -> bool:
+    """Whether a cell is a number, a date or a timestamp."""
+    try:
+        return "_" not in cell and abs(float(cell)) < _LARGEST
+    except ValueError:
+        return _instant(cell) is not None
+
+
+def is_mail_time(cell: str) -> bool:
+    """Whether a text is a time as in ``Fri Aug 25 13:55:02 -0700 2017``."""
+    if _MAIL.fullmatch(cell) is None:
+        return False
+    try:
+        datetime.strptime(cell, "%a %b %d %H:%M:%S %z %Y")
+    except ValueError:
+        return False
+    return True
+
+
+def public_time(given: int | float | str, key: str) -> int:
+    """A time that somebody names in a configuration, in seconds since 1970; UTC where no zone is given.
+
+    Args:
+        given: a date or timestamp as ISO 8601 has it, or a whole number as the file has it. Public.
+        key: of the configuration, for the message.
+
+    Raises:
+        InputError: it is neither; a share of all ratings is no time.
+    """
+    if isinstance(given, str) and len(given) <= _LONGEST and is_whole(given):
+        given = int(given)
+    if isinstance(given, int):
+        return given
+    found = _instant(given) if isinstance(given, str) else None
+    if found is None:
+        raise InputError(
+            f"{key} must be a date such as 2005-12-01, or a whole number as the file counts its times, got "
+            f"{given!r}. A share of all ratings is not taken: where it cuts depends on everybody's times, so that "
+            "one user more would move the ratings of all others between the parts"
+        )
+    return int(found.timestamp())
+
+
+def date_of(time: int) -> str:
+    """The date of seconds since 1970, in UTC; the number itself where they are none."""
+    try:
+        return datetime.fromtimestamp(time, UTC).date().isoformat()
+    except (OverflowError, ValueError, OSError):
+        return str(time)
+
+
+def _instant(text: str) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+Parts: TypeAlias = tuple[BoolArray, BoolArray, BoolArray]
+"""Training, validation, test: each as many as rows; every row is in one of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class TimedRows:
+    """Ratings with their times, sorted by user and item. Private."""
+
+    users: IndexArray
+    """int32, shape (n_rows,): user numbers, ascending."""
+    items: IndexArray
+    """int32, shape (n_rows,)."""
+    times: IntArray
+    """int64, shape (n_rows,)."""
+    user_keys: BitArray
+    """uint64, shape (n_users,), see ``id_keys``."""
+    item_keys: BitArray
+    """uint64, shape (n_items,). Public."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByDate:
+    """What was given from one public date on is the test part, what was given from an earlier one on validation."""
+
+    test_from: int
+    """As the times count. Public."""
+    validation_from: int
+    """Likewise; not later. Where it is the same there is no validation part."""
+
+    def __post_init__(self) -> None:
+        """Check the order.
+
+        Raises:
+            InputError: validation would begin after the test.
+        """
+        if self.validation_from > self.test_from:
+            raise InputError(
+                "split.validation_from must not be later than split.test_from; give an earlier date."
+            )
+
+    def parts(self, rows: TimedRows) -> Parts:
+        """Which rows are in which part.
+
+        Guarantee: a row's part depends on its own time and the two dates alone.
+        """
+        test = rows.times >= self.test_from
+        held_out = rows.times >= self.validation_from
+        return ~held_out, held_out & ~test, test
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByLast:
+    """The last ratings of each user are the test part, as many before them validation.
+
+    Of ratings at one time that one is later which has the larger coin. Who has no more than ``2 count`` ratings
+    keeps all of them for training.
+    """
+
+    count: int
+    """k, >= 1: of each part. Public."""
+    coins: SplitCoins
+
+    def __post_init__(self) -> None:
+        """Check the number.
+
+        Raises:
+            InputError: it is below 1.
+        """
+        if self.count < 1:
+            raise InputError(f"split.leave_last must be >= 1, got {self.count}; 1 tests on each user's last.")
+
+    def parts(self, rows: TimedRows) -> Parts:
+        """Which rows are in which part.
+
+        Guarantee: a row's part depends on the seed and on the ids and times of its user's rows alone.
+        """
+        counts = np.bincount(rows.users, minlength=rows.user_keys.size)
+        words = self.coins.of_ratings(rows.user_keys, rows.item_keys, rows.users, rows.items)
+        first_to_last = np.lexsort((words, rows.times, rows.users))
+        behind = np.empty(rows.users.size, dtype=np.int64)  # how many of hers are later
+        behind[first_to_last] = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(rows.users.size)
+        enough = counts[rows.users] > 2 * self.count
+        test, held_out = enough & (behind < self.count), enough & (behind < 2 * self.count)
+        return ~held_out, held_out & ~test, test
+
+
+TimeRule: TypeAlias = ByDate | ByLast
+
+
+def is_training_part(train: Cohort, rule: TimeRule, rows: TimedRows) -> bool:
+    """Whether a training part is what the rule makes of these rows, recomputed."""
+    learnt = rule.parts(rows)[0]
+    same_users = train.user_keys is not None and np.array_equal(train.user_keys, rows.user_keys)
+    return (
+        same_users
+        and np.array_equal(train.user_of_entry(), rows.users[learnt])
+        and np.array_equal(train.items, rows.items[learnt])
+    )

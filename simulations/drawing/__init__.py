@@ -1,1 +1,0 @@
-"""How figures, tables and pages are made."""

@@ -1,0 +1,203 @@
+"""What is recommended, whoever likes it: coverage and Gini index of all lists together, novelty of their items.
+
+None of them says whether anybody is served well: lists drawn at random cover the most, are the most even and the
+most novel. They are read beside a metric of what was found. Coverage and Gini depend on how many lists there are,
+so they compare models on one split, not splits. They look at the lists of all users at once, novelty at exact
+training counts: not private, for judging simulations only.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.simulations.evaluation.metrics.metric import Better, JudgedLists, ListMetric, Means
+from fedboard.simulations.evaluation.metrics.ranking import first_k
+
+
+def coverage_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
+    """Coverage@k: share of the catalogue that is among the first k of at least one list.
+
+    Args:
+        recommended: int32, shape (n_users, >= k), each user's items, best first; a negative number is an empty
+            place. Private.
+        targets: rows in the same order; only the size of the catalogue is looked at.
+        k: length of the list that the user sees.
+
+    Returns:
+        In [0, 1], at most n_users * k / n_items. Not private: simulation only.
+
+    Raises:
+        InputError: rows do not pair up, or lists shorter than k.
+
+    Reference: M. Ge, C. Delgado-Battenfeld, D. Jannach (2010), Beyond accuracy: evaluating recommender systems by
+    coverage and serendipity (catalogue coverage).
+    """
+    return covered(_times_listed(recommended, targets, k))
+
+
+def gini_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
+    """Gini index of how often each item of the catalogue is among the first k of a list.
+
+    With c the times that the n items are listed, ascending, and j from 1: sum (2 j - n - 1) c_j / (n sum c). 0
+    where all items are listed equally often, 1 - 1 / n where one item has every place. Arguments and errors as in
+    ``coverage_at_k``.
+
+    Returns:
+        In [0, 1); NaN where all lists are empty. Not private: simulation only.
+
+    Reference: P. Castells, N. Hurley, S. Vargas (2015), Novelty and diversity in recommender systems, Recommender
+    Systems Handbook, chapter 26 (there over n - 1, so that it ends at 1; here the index itself).
+    """
+    return unevenness(_times_listed(recommended, targets, k))
+
+
+def novelty_at_k(recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
+    """Novelty@k: how little was to be expected of the items on the lists, in bits: mean of -log2 p(item).
+
+    p(item) is its share of all training ratings, (count + 1) / (sum of counts + n_items); the 1 gives items that
+    nobody rated a finite value. First the mean over each list, then over the users whose list is not empty.
+
+    Args:
+        recommended: as in ``coverage_at_k``. Private.
+        targets: as in ``coverage_at_k``.
+        k: length of the list that the user sees.
+        counts: training ratings per item, int64, shape (n_items,). Exact, hence private.
+
+    Returns:
+        Bits, > 0 unless there is only one item; log2(n_items) where all items are rated equally often. NaN where
+        all lists are empty. Not private: simulation only.
+
+    Raises:
+        InputError: rows do not pair up, lists shorter than k, or counts of another catalogue.
+
+    Reference: S. Vargas, P. Castells (2011), Rank and relevance in novelty and diversity metrics for recommender
+    systems (expected free discovery, without discounts; the 1 that is added is ours).
+    """
+    if counts.shape != (targets.n_items,):
+        raise InputError(f"novelty needs one count per item: {targets.n_items} items, counts {counts.shape}")
+    values, asked = _bits_of_lists(first_k(recommended, targets, k), counts)
+    return float(np.mean(values)) if asked.any() else float("nan")
+
+
+def covered(times: IntArray) -> float:
+    """Coverage of how often each item is listed; int64, shape (n_items,)."""
+    return float(np.count_nonzero(times) / times.size)
+
+
+def unevenness(times: IntArray) -> float:
+    """Gini index of how often each item is listed; int64, shape (n_items,)."""
+    ascending = np.sort(times).astype(np.float64)
+    n_items, listed = ascending.size, float(ascending.sum())
+    if listed == 0:
+        return float("nan")
+    return float((2 * np.arange(1, n_items + 1) - n_items - 1) @ ascending / (n_items * listed))
+
+
+class TimesListed:
+    """How often each item is among the first k, and a number that follows from it."""
+
+    def __init__(self, of_times: Callable[[IntArray], float], *, k: int, n_groups: int) -> None:
+        """Nothing seen yet; ``of_times`` is a function of a module."""
+        self._of_times, self._k, self._n_groups = of_times, k, n_groups
+        self._times: IntArray | None = None
+
+    def add(self, seen: JudgedLists) -> None:
+        """Take in a block of users."""
+        first, n_items = seen.lists[:, : self._k], seen.targets.n_items
+        cells = seen.groups.astype(np.int64)[:, None] * n_items + first
+        times = np.bincount(cells[first >= 0], minlength=self._n_groups * n_items)
+        self._take(times.reshape(self._n_groups, n_items))
+
+    def merge(self, other: "TimesListed") -> None:
+        """Take in another's."""
+        if other._times is not None:
+            self._take(other._times)
+
+    def value(self) -> float:
+        """Of the lists of all users."""
+        return float("nan") if self._times is None else self._of_times(self._times.sum(axis=0))
+
+    def values(self) -> FloatArray:
+        """Of the lists of each group alone."""
+        if self._times is None:
+            return np.full(self._n_groups, np.nan)
+        return np.array([self._of_times(times) for times in self._times])
+
+    def _take(self, times: IntArray) -> None:
+        if self._times is None:
+            self._times = times
+        else:
+            self._times += times
+
+
+class Surprise:
+    """Novelty: the mean over users of the mean bits of their lists."""
+
+    def __init__(self, *, k: int, n_groups: int, counts: IntArray) -> None:
+        """Nothing seen yet; ``counts`` as of ``novelty_at_k``."""
+        self._k, self._counts, self._means = k, counts, Means(n_groups)
+
+    def add(self, seen: JudgedLists) -> None:
+        """Take in a block of users."""
+        values, asked = _bits_of_lists(seen.lists[:, : self._k], self._counts)
+        self._means.add_values(values, seen.groups[asked])
+
+    def merge(self, other: "Surprise") -> None:
+        """Take in another's."""
+        self._means.merge(other._means)
+
+    def value(self) -> float:
+        """Over all users."""
+        return self._means.mean()
+
+    def values(self) -> FloatArray:
+        """Over the users of each group."""
+        return self._means.means()
+
+
+def _bits_of_lists(first: IndexArray, counts: IntArray) -> tuple[FloatArray, BoolArray]:
+    """The mean bits of each list that is not empty, and which are not; bool, shape (n_users,)."""
+    bits = np.log2(float(counts.sum()) + counts.size) - np.log2(counts + 1.0)
+    listed = first >= 0
+    lengths = listed.sum(axis=1)
+    sums = np.where(listed, bits[first], 0.0).sum(axis=1)
+    asked = lengths > 0
+    return sums[asked] / lengths[asked], asked
+
+
+def _times_listed(recommended: IndexArray, targets: Cohort, k: int) -> IntArray:
+    """In how many lists each item is, int64, shape (n_items,)."""
+    first = first_k(recommended, targets, k)
+    return np.bincount(first[first >= 0], minlength=targets.n_items)
+
+
+METRICS = (
+    ListMetric(
+        name="coverage",
+        label="coverage",
+        means="the share of the catalogue that is among the first k of anybody's list",
+        better=Better.HIGHER,
+        at=(20,),
+        of=partial(TimesListed, covered),
+    ),
+    ListMetric(
+        name="novelty",
+        label="novelty",
+        means="how rarely the items on the lists were rated in training, in bits; most for lists drawn at random",
+        better=Better.HIGHER,
+        at=(20,),
+        of_counts=Surprise,
+    ),
+    ListMetric(
+        name="gini",
+        label="Gini",
+        means="how unevenly the lists spread over the catalogue: 0 if all items are listed equally often",
+        better=Better.LOWER,
+        at=(20,),
+        of=partial(TimesListed, unevenness),
+    ),
+)

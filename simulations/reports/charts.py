@@ -1,0 +1,278 @@
+"""The charts that only a simulation has: metrics and bytes over rounds, head and tail, histograms."""
+
+import math
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from fedboard.common.reports.charts import Chart, Line, Scale, chart
+from fedboard.common.reports.json_values import JsonObject, number_or_none, numbers, object_or_empty
+from fedboard.common.reports.wording import byte_count, capital, fixed, number, setting
+from fedboard.simulations.evaluation.metrics.registry import main_metrics
+from fedboard.simulations.reports.run_files import Model
+from fedboard.simulations.reports.wording import bucket_names, direction, metric_label, reading_order
+
+_MOST_METRICS, _MOST_LINES = 3, 6
+_BYTE_SERIES = {
+    "max": "largest",
+    "p95": "95 % of clients below",
+    "p50": "half of clients below",
+    "mean": "mean",
+}
+_ALONG_ITEMS = "items by popularity, as many in each (ratings per item below)"
+_ALONG_USERS = "users by activity, as many in each (ratings per user below)"
+_OF_ITEMS = ("the least rated items", "the most rated")
+_OF_USERS = ("users with the fewest ratings", "those with the most")
+_AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}
+_NAMES = {
+    ("counts", "noisy"): "noisy counts (released)",
+    ("counts", "exact"): "exact counts (private)",
+    ("weights", "items"): "item weights (released)",
+    ("weights", "entries"): "weights of ratings (private)",
+}
+_RELEASED = frozenset({("counts", "noisy"), ("weights", "items")})
+"""Histograms of what was released anyway; any other is taken to be private data."""
+_FAR_APART = 20.0
+"""Sizes that differ by this factor need a logarithmic axis."""
+
+Histogram = tuple[list[float], list[float]]
+Points = list[tuple[float, float]]
+
+
+def metric_charts(rounds: Sequence[JsonObject], baselines: Sequence[Model]) -> list[Chart]:
+    """Each metric over the rounds, beside models without privacy; the first few metrics."""
+    judged = [object_or_empty(entry.get("metrics")) for entry in rounds]
+    names = reading_order(name for metrics in judged for name in metrics)
+    series = {name: _points(rounds, (metrics.get(name) for metrics in judged)) for name in names}
+    shown = [(name, points) for name, points in series.items() if points]
+    return [_metric_chart(name, points, baselines) for name, points in shown[:_MOST_METRICS]]
+
+
+def _metric_chart(name: str, points: Points, baselines: Sequence[Model]) -> Chart:
+    reached = {model.name: model.metrics[name] for model in baselines if name in model.metrics}
+    levels = [
+        Line(name=f"{other} {fixed(value)}", points=[(points[0][0], value)], level=True)
+        for other, value in reached.items()
+    ]
+    (first_board, first), (last_board, last) = points[0], points[-1]
+    reading = f"{metric_label(name)} is {fixed(first)} at board {number(first_board)}."
+    if len(points) > 1:
+        reading = (
+            f"{metric_label(name)} goes from {fixed(first)} at board {number(first_board)} to {fixed(last)} "
+            f"at board {number(last_board)} ({direction(name)})."
+        )
+    return chart(
+        [Line(name="this run", points=points), *levels[: _MOST_LINES - 1]],
+        slug=f"rounds-{_slug(name)}",
+        title=f"Held-out metrics after each round: {metric_label(name)}",
+        reading=reading,
+        held_out=True,
+        x=Scale(label="board", whole=True),
+        y=Scale(label=metric_label(name)),
+    )
+
+
+def byte_charts(rounds: Sequence[JsonObject]) -> list[Chart]:
+    """Bytes that one client sends and receives in each round; none where no round states them."""
+    up = {
+        key: _points(rounds, (object_or_empty(one.get("bytes_up_per_client")).get(key) for one in rounds))
+        for key in _BYTE_SERIES
+    }
+    down = _points(rounds, (entry.get("bytes_down_per_client") for entry in rounds))
+    lines = [Line(name=f"up: {_BYTE_SERIES[key]}", points=points) for key, points in up.items() if points]
+    lines += [Line(name="down: the board", points=down)] if down else []
+    sizes = [size for line in lines for _, size in line.points]
+    if not sizes:
+        return []
+    apart = min(sizes) > 0 and max(sizes) >= _FAR_APART * min(sizes)
+    return [
+        chart(
+            lines,
+            slug="bytes",
+            title="Bytes per client and round",
+            reading=_bytes_reading(up, down),
+            held_out=True,
+            x=Scale(label="board", whole=True),
+            y=Scale(label="bytes per client", text=byte_count, base=4.0 if apart else None, zero=not apart),
+        )
+    ]
+
+
+def _points(rounds: Sequence[JsonObject], values: Iterable[object]) -> Points:
+    """(number of the board that a round ended with, value); round 0 ends with board 1."""
+    pairs = [
+        (number_or_none(entry.get("round")), number_or_none(value))
+        for entry, value in zip(rounds, values, strict=True)
+    ]
+    return [(place + 1, value) for place, value in pairs if place is not None and value is not None]
+
+
+def _bytes_reading(up: dict[str, Points], down: Points) -> str:
+    most = {key: byte_count(max(size for _, size in points)) for key, points in up.items() if points}
+    parts = []
+    if most.keys() >= {"p50", "max"}:
+        half = f"in the heaviest round half of the clients send at most {most['p50']}"
+        parts.append(f"{half} and the largest sends {most['max']}")
+    if down:
+        parts.append(f"each receives at most {byte_count(max(size for _, size in down))} a round")
+    return f"{capital('; '.join(parts) or 'bytes per client, round by round')}."
+
+
+def slice_charts(run: Model, baselines: Sequence[Model], edges: list[float | None]) -> list[Chart]:
+    """One chart for each metric that the run states per bucket of items.
+
+    Args:
+        run: the run's own metrics.
+        baselines: models to draw beside it; those without the metric are left out.
+        edges: training counts between which the buckets lie, n_buckets + 1 numbers, or empty.
+    """
+    return [
+        _sliced(
+            metric,
+            [(model.name, model.sliced[metric]) for model in (run, *baselines) if metric in model.sliced],
+            bucket_names(edges, len(values)),
+            kind="slices",
+            title="by item popularity",
+            along=_ALONG_ITEMS,
+            of=_OF_ITEMS,
+        )
+        for metric, values in run.sliced.items()
+    ]
+
+
+def activity_charts(run: Model, baselines: Sequence[Model], edges: list[float | None]) -> list[Chart]:
+    """One chart of the metric that decides, by how many ratings a user is known by; none where it is not stated.
+
+    Args:
+        run: the run's own metrics.
+        baselines: models to draw beside it; those without the metric are left out.
+        edges: numbers of ratings between which the groups lie, n_groups + 1 numbers, or empty.
+    """
+    metric = next((name for name in main_metrics("test") if name in run.by_activity), None)
+    if metric is None:
+        return []
+    values = run.by_activity[metric]
+    lines = [
+        (model.name, model.by_activity[metric]) for model in (run, *baselines) if metric in model.by_activity
+    ]
+    names = bucket_names(edges, len(values), ends=("few", "many"))
+    title = "by users' activity"
+    return [_sliced(metric, lines, names, kind="activity", title=title, along=_ALONG_USERS, of=_OF_USERS)]
+
+
+def _sliced(
+    metric: str,
+    lines: Sequence[tuple[str, list[float | None]]],
+    names: Sequence[str],
+    *,
+    kind: str,
+    title: str,
+    along: str,
+    of: tuple[str, str],
+) -> Chart:
+    own = lines[0][1]
+    fitting = [(name, values) for name, values in lines if len(values) == len(own)][:_MOST_LINES]
+    reading = f"{metric_label(metric)} is {fixed(own[0])} on {of[0]} and {fixed(own[-1])} on {of[1]}"
+    reading += f" ({direction(metric)})"
+    if len(fitting) > 1:
+        other, values = fitting[1]
+        reading += f"; {other} has {fixed(values[0])} and {fixed(values[-1])}"
+    drawn = [
+        Line(name=name, points=[(float(k), value) for k, value in enumerate(values) if value is not None])
+        for name, values in fitting
+    ]
+    return chart(
+        drawn,
+        slug=f"{kind}-{_slug(metric)}",
+        title=f"{metric_label(metric)} {title}",
+        reading=f"{reading}.",
+        held_out=True,
+        x=Scale(label=along, names=names),
+        y=Scale(label=metric_label(metric), zero=direction(metric).startswith("higher")),
+    )
+
+
+def distribution_charts(distributions: JsonObject) -> list[Chart]:
+    """One chart for each group of histograms (``counts``, ``weights``) that holds a usable one."""
+    charts = []
+    for group, entries in distributions.items():
+        found = {name: _histogram(object_or_empty(entry)) for name, entry in object_or_empty(entries).items()}
+        held_out = not all((group, name) in _RELEASED for name, entry in found.items() if entry is not None)
+        histograms = {
+            _NAMES.get((group, name), name): entry for name, entry in found.items() if entry is not None
+        }
+        if histograms:
+            charts.append(_distribution(group, histograms, held_out=held_out))
+    return charts
+
+
+def _histogram(entry: JsonObject) -> Histogram | None:
+    """Edges and values, if they fit together, edges ascend and not all bins are empty."""
+    edges = [edge for edge in numbers(entry.get("edges")) if edge is not None]
+    values = [value for value in numbers(entry.get("values")) if value is not None]
+    ascending = all(low < high for low, high in pairwise(edges))
+    fits = len(edges) == len(values) + 1 and ascending and sum(values) > 0
+    return (edges, values) if fits else None
+
+
+def _distribution(group: str, histograms: dict[str, Histogram], *, held_out: bool) -> Chart:
+    """Shares, not numbers: one group may hold a few thousand items and a million ratings."""
+    logarithmic = all(edges[0] > 0 for edges, _ in histograms.values())
+    lines = []
+    for name, histogram in histograms.items():
+        edges, heights = _per_doubling(histogram) if logarithmic else _per_bin(histogram)
+        lines.append(
+            Line(name=name, points=[*zip(edges, heights, strict=False), (edges[-1], 0.0)], stairs=True)
+        )
+    what = "share of values, % per doubling" if logarithmic else "share of values in bin, %"
+    return chart(
+        lines,
+        slug=f"distribution-{_slug(group)}",
+        title=f"Distribution of {group}",
+        reading=_reading(histograms),
+        held_out=held_out,
+        x=Scale(
+            label=f"{_AXIS_NAMES.get(group, group)} ({what})",
+            base=10.0 if logarithmic else None,
+            text=setting,
+        ),
+        y=Scale(label=what, text=number, zero=True),
+    )
+
+
+def _per_bin(histogram: Histogram) -> Histogram:
+    edges, values = histogram
+    return edges, [100 * value / sum(values) for value in values]
+
+
+def _per_doubling(histogram: Histogram) -> Histogram:
+    """Shares divided by the width of the bin on a log2 axis, so that other bins give the same height.
+
+    Values that are (nearly) all equal become one bin of one doubling around them.
+    """
+    edges, values = histogram
+    if edges[-1] < 1.01 * edges[0]:
+        return [edges[0] / math.sqrt(2), edges[0] * math.sqrt(2)], [100.0]
+    widths = [math.log2(high / low) for low, high in pairwise(edges)]
+    return edges, [100 * value / sum(values) / width for value, width in zip(values, widths, strict=True)]
+
+
+def _reading(histograms: dict[str, Histogram]) -> str:
+    parts = []
+    for name, (edges, values) in histograms.items():
+        half, most = (_below(edges, values, share) for share in (0.5, 0.95))
+        parts.append(
+            f"{name}: half of {number(sum(values))} lie below {number(half, 3)}, 95 % below {number(most, 3)}"
+        )
+    return f"{capital('; '.join(parts))}."
+
+
+def _below(edges: list[float], values: list[float], share: float) -> float:
+    """Upper edge of the first bin up to which at least that share of the values lies."""
+    reached = np.cumsum(values) >= share * sum(values) * (1 - 1e-12)
+    return edges[int(np.argmax(reached)) + 1]
+
+
+def _slug(text: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in text)

@@ -1,0 +1,432 @@
+"""The directions that are measured where nothing was learnt: which coordinates, when, and how long.
+
+Empirical Bayes on data from its own model: the prior is found, and the posterior is as good as the oracle's.
+
+The server's part of residual alternating minimisation: gauge, credible counts, moments and curvature.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from fedboard.common.algorithms.residual import shrinkage
+from fedboard.common.algorithms.residual.algorithm import Residual
+from fedboard.common.algorithms.residual.config import ResidualConfig, stage_of
+from fedboard.common.algorithms.residual.local import credible_curvature
+from fedboard.common.algorithms.residual.shrinkage import (
+    Estimates,
+    Prior,
+    fit_prior,
+    fit_prior_by_moments,
+    positive_definite,
+    posterior_means,
+)
+from fedboard.common.algorithms.residual.start import measured_columns, sketch_factors, worth_measuring
+from fedboard.common.algorithms.residual.update import (
+    ReleasedRound,
+    credible_weighted_counts,
+    gauge,
+    moment_matrix,
+    new_coordinates,
+)
+from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
+from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
+from tests.common.algorithms.conftest import N_ITEMS, a_residual_task, residual_boards
+
+
+def board_at(task: Residual, t: int, *, empty: tuple[int, ...] = (), explores: float | None = None) -> Board:
+    """Before alternation t, with no factors in some coordinates."""
+    (board,) = (b for b in residual_boards(task) if stage_of(b.version, task.settings).alternation == t)
+    factors = np.array(board.arrays["item_factors"])
+    factors[:, list(empty)] = 0.0
+    told = {} if explores is None else {"explores": np.array([explores])}
+    return replace(board, arrays={**board.arrays, "item_factors": factors, **told}, _digest=[])
+
+
+def test_the_first_alternation_measures_along_random_directions_in_all_coordinates() -> None:
+    task = a_residual_task(rank=4, public_seed=11)
+
+    sketch = sketch_factors(board_at(task, 1), task.settings, 1)
+
+    assert sketch is not None
+    assert sketch.columns.tolist() == [True] * 4
+    assert sketch.length == 1.0
+    drawn = np.random.default_rng(11).standard_normal((N_ITEMS, 4), dtype=np.float32) * np.float32(0.15)
+    np.testing.assert_array_equal(sketch.factors, drawn)
+
+
+@pytest.mark.parametrize("explores", [0.0, 1.0])
+@pytest.mark.parametrize(("t", "empty"), [(1, (0, 1, 2)), (3, (1,)), (3, ()), (5, (1,))])
+def test_coordinates_that_are_said_to_be_measured_are_those_that_users_fill(
+    cohort: Cohort, t: int, empty: tuple[int, ...], explores: float
+) -> None:
+    """The server takes the others' sums for noise: it must know which they are, without looking at anybody."""
+    task = a_residual_task(rounds=6)
+    board = board_at(task, t, empty=empty, explores=explores)
+
+    vectors = task.contribute(cohort, board, task.requests(board)).vectors
+
+    assert vectors is not None
+    assert measured_columns(board, task.settings, t).tolist() == vectors.any(axis=0).tolist()
+
+
+def test_vectors_are_as_long_as_their_share_of_the_coordinates(cohort: Cohort) -> None:
+    task = a_residual_task(rounds=6, bias_scale=0.1, bias_clip_norm=0.2, vector_bound=1.3, clip_norm=2.6)
+    board = board_at(task, 3, empty=(0, 2))
+    faint = np.array(board.arrays["item_factors"]) * np.float32(1e-3)
+    faint = replace(board, arrays={**board.arrays, "item_factors": faint}, _digest=[])
+
+    vectors = task.contribute(cohort, faint, task.requests(faint)).vectors
+
+    assert vectors is not None
+    lengths = np.linalg.norm(vectors[cohort.counts > 1][:, [1, 3]] * 1.3 / 4096, axis=1)
+    assert lengths.max() == pytest.approx(np.sqrt(2 / 3), rel=0.01)
+
+
+N_BELIEVED, WIDTH = 6000, 3
+SPREAD = np.array([[0.5, 0.2, 0.0], [0.2, 0.3, -0.1], [0.0, -0.1, 0.2]])
+COEFFICIENTS = np.array([[0.4, -0.2, 0.1], [0.3, 0.0, -0.5]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """Items as the model says they are."""
+
+    truth: np.ndarray
+    design: np.ndarray
+    noise: np.ndarray
+    estimates: Estimates
+
+
+def estimates_of(values: np.ndarray, noise: np.ndarray) -> Estimates:
+    return Estimates(values=values, covariance=lambda first, last: noise[first:last])
+
+
+def a_world(level: float = 1.0, n_items: int = N_BELIEVED, seed: int = 0) -> World:
+    """Noise that differs much from item to item and has directions, as that of c_i M does."""
+    rng = np.random.default_rng(seed)
+    design = np.column_stack([np.ones(n_items), rng.standard_normal(n_items)])
+    truth = design @ COEFFICIENTS + rng.multivariate_normal(np.zeros(WIDTH), SPREAD, n_items)
+    root = np.array([[1.0, 0.0, 0.0], [0.5, 0.8, 0.0], [-0.3, 0.2, 0.6]])
+    noise = level * np.exp(rng.uniform(-4.0, 3.0, n_items))[:, None, None] * (root @ root.T)
+    draws = np.einsum("iab,ib->ia", np.linalg.cholesky(noise), rng.standard_normal((n_items, WIDTH)))
+    return World(truth=truth, design=design, noise=noise, estimates=estimates_of(truth + draws, noise))
+
+
+def squared_error(world: World, found: np.ndarray) -> float:
+    return float(np.mean(np.sum((found - world.truth) ** 2, axis=1)))
+
+
+def test_the_fitted_prior_is_near_the_true_one() -> None:
+    world = a_world()
+
+    prior = fit_prior(world.estimates, world.design, ridge=1.0)
+
+    assert np.abs(prior.covariance - SPREAD).max() < 0.06
+    assert np.abs(prior.means - world.design @ COEFFICIENTS).max() < 0.15
+    assert np.mean(np.abs(prior.means - world.design @ COEFFICIENTS)) < 0.03
+
+
+def test_a_posterior_mean_is_prior_plus_gain_times_surprise() -> None:
+    """``prior_i + S (S + N_i)^-1 (estimate_i - prior_i)``, an item at a time, with an explicit inverse."""
+    world = a_world(n_items=50)
+    prior = Prior(means=world.design @ COEFFICIENTS, covariance=SPREAD)
+
+    found = posterior_means(world.estimates, prior)
+
+    for item, noise in enumerate(world.noise):
+        gain = SPREAD @ np.linalg.inv(SPREAD + noise)
+        surprise = world.estimates.values[item] - prior.means[item]
+        np.testing.assert_allclose(found[item], prior.means[item] + gain @ surprise, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("level", [0.1, 1.0, 10.0])
+def test_the_posterior_is_better_than_the_estimates_and_as_good_as_the_oracle(level: float) -> None:
+    world = a_world(level)
+    oracle = Prior(means=world.design @ COEFFICIENTS, covariance=SPREAD)
+
+    found = posterior_means(world.estimates, fit_prior(world.estimates, world.design, ridge=1.0))
+
+    best = squared_error(world, posterior_means(world.estimates, oracle))
+    assert squared_error(world, found) < 1.02 * best
+    assert squared_error(world, found) < 0.7 * squared_error(world, world.estimates.values)
+    assert squared_error(world, found) < squared_error(world, oracle.means)
+
+
+@pytest.mark.slow
+def test_items_can_be_taken_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world(n_items=500)
+    asked: list[tuple[int, int]] = []
+
+    def covariance(first: int, last: int) -> np.ndarray:
+        asked.append((first, last))
+        return world.noise[first:last]
+
+    def fitted() -> np.ndarray:
+        estimates = Estimates(values=world.estimates.values, covariance=covariance)
+        return posterior_means(estimates, fit_prior(estimates, world.design, ridge=1.0))
+
+    whole = fitted()
+    for size in (1, 7, 499, 500):
+        monkeypatch.setattr(shrinkage, "_ITEMS_AT_ONCE", size)
+        asked.clear()
+        np.testing.assert_allclose(fitted(), whole, atol=1e-10)
+        assert max(last - first for first, last in asked) <= size
+
+
+@pytest.mark.parametrize("make", [lambda rng: rng.standard_normal((4, 4)), lambda _: np.zeros((4, 4))])
+def test_eigenvalues_are_raised_to_the_least(make: Callable[[np.random.Generator], np.ndarray]) -> None:
+    matrix = make(np.random.default_rng(0))
+    matrix = matrix + matrix.T
+
+    found = positive_definite(matrix, least=0.3)
+
+    values = np.linalg.eigvalsh(found)
+    np.testing.assert_allclose(values, np.sort(np.maximum(np.linalg.eigvalsh(matrix), 0.3)), atol=1e-12)
+    (stacked,) = positive_definite(matrix[None], least=0.3)
+    np.testing.assert_allclose(stacked, found)
+
+
+def items_of(
+    n_items: int, width: int, level: float, spread: np.ndarray, rng: np.random.Generator
+) -> tuple[np.ndarray, Estimates]:
+    """Truths and their estimates; noise differs from item to item by a factor of 30 and has directions."""
+    axes = np.linalg.qr(np.random.default_rng(width).standard_normal((width, width)))[0]
+    shape = (axes * np.geomspace(1.0, 4.0, width)) @ axes.T
+    noise = level * np.exp(rng.uniform(-1.7, 1.7, n_items))[:, None, None] * shape
+    sizes, directions = np.linalg.eigh(spread)
+    root = directions * np.sqrt(np.maximum(sizes, 0.0))
+    truth = rng.standard_normal((n_items, width)) @ root.T
+    draws = np.einsum("iab,ib->ia", np.linalg.cholesky(noise), rng.standard_normal((n_items, width)))
+    return truth, estimates_of(truth + draws, noise)
+
+
+SIZES = [(60, 1), (60, 5), (800, 1), (800, 5), (800, 9)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("level", [0.01, pytest.param(10.0, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(("n_items", "width"), SIZES)
+def test_in_nine_of_ten_draws_of_pure_noise_nothing_is_found(n_items: int, width: int, level: float) -> None:
+    rng, nothing = np.random.default_rng(6), np.zeros((width, width))
+    found = []
+    for _ in range(60):
+        _, estimates = items_of(n_items, width, level, nothing, rng)
+        prior = fit_prior(estimates, None, ridge=20.0)
+        found.append(float(np.linalg.eigvalsh(prior.covariance)[-1]))
+    none = np.count_nonzero(np.array(found) < 1e-8) / 60
+    # The bias is looked at twice: alone, and with the others.
+    assert none >= 0.9
+    assert max(found) < 3.0 * level
+
+
+@pytest.mark.parametrize("level", [0.001, 0.1])
+@pytest.mark.parametrize(("n_items", "width"), [(800, 1), (800, 5), (4000, 9)])
+def test_what_items_differ_by_is_found_where_it_is_clear_of_the_noise(
+    n_items: int, width: int, level: float
+) -> None:
+    rng = np.random.default_rng(7)
+    axes = np.linalg.qr(rng.standard_normal((width, width)))[0]
+    strengths = np.zeros(width)
+    strengths[: max(1, width // 2)] = 2.0  # items vary along some directions, not along the others
+    spread = (axes * strengths) @ axes.T
+
+    _, estimates = items_of(n_items, width, level, spread, rng)
+    found = fit_prior(estimates, None, ridge=20.0).covariance
+
+    # The deviation of a moment of n normal numbers is sqrt(2 / n) of it; of a matrix somewhat more.
+    assert np.linalg.norm(found - spread, ord=2) < 2.0 * (4.0 * np.sqrt((1 + width) / n_items) + level)
+    beyond = np.linalg.eigvalsh(found)
+    assert np.count_nonzero(beyond > 0.5) == max(1, width // 2)
+
+
+def test_presence_keeps_the_fit_by_moments() -> None:
+    """Frozen: what it finds of a small world, number by number."""
+    world = a_world(n_items=40)
+
+    prior = fit_prior_by_moments(world.estimates, world.design, ridge=1.0)
+
+    spread, means = np.eye(WIDTH), np.zeros((40, WIDTH))
+    for _ in range(2):
+        for a in range(WIDTH):
+            weights = 1.0 / (world.noise[:, a, a] + spread[a, a])
+            pull = np.diag([0.0, 1.0 / spread[a, a]])
+            left = (world.design * weights[:, None]).T @ world.design + pull
+            right = (world.design * weights[:, None]).T @ world.estimates.values[:, a]
+            means[:, a] = world.design @ np.linalg.solve(left, right)
+        weights = np.array([1.0 / np.trace(spread + noise) ** 2 for noise in world.noise])
+        errors = world.estimates.values - means
+        total = sum(
+            w * (np.outer(e, e) - noise) for w, e, noise in zip(weights, errors, world.noise, strict=True)
+        )
+        spread = positive_definite(np.asarray(total) / weights.sum(), least=1e-4)
+    np.testing.assert_allclose(prior.covariance, spread, atol=1e-10)
+    np.testing.assert_allclose(prior.means, means, atol=1e-10)
+
+
+RANK, N_UPDATED, N_USERS = 4, 60, 500
+MANY = {"ratings_of_user": 1e9, "spread": 1.0}
+"""Users of whom everything is known."""
+
+
+def a_matrix(rng: np.random.Generator, width: int = RANK) -> np.ndarray:
+    root = rng.standard_normal((width, 2 * width))
+    return root @ root.T / (2 * width)
+
+
+def symmetric_noise(rng: np.random.Generator, size: int, width: int, stddev: float) -> np.ndarray:
+    noise = rng.standard_normal((size, width, width)) * stddev
+    upper = np.triu(noise, 1) / np.sqrt(2.0)
+    return upper + upper.transpose(0, 2, 1) + noise * np.eye(width)
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.4, 1.0])
+def test_a_change_of_gauge_changes_no_prediction(exponent: float) -> None:
+    rng = np.random.default_rng(0)
+    u, v = rng.standard_normal((N_UPDATED, RANK)), rng.standard_normal((N_USERS, RANK)) @ a_matrix(rng)
+    counts = rng.integers(1, 100, N_UPDATED).astype(float)
+
+    change = gauge(u, v.T @ v / N_USERS, counts, exponent)
+
+    moved_u, moved_v = u @ change, v @ np.linalg.inv(change).T
+    np.testing.assert_allclose(moved_u @ moved_v.T, u @ v.T, atol=1e-9)
+    users = moved_v.T @ moved_v / N_USERS
+    items = (moved_u * counts[:, None]).T @ moved_u / counts.sum()
+    np.testing.assert_allclose(users, np.diag(np.diag(users)), atol=1e-9)
+    np.testing.assert_allclose(items, np.diag(np.diag(items)), atol=1e-9)
+    assert np.trace(users) == pytest.approx(1.0)
+    # What varies more among items varies more among users, as much as the exponent says.
+    variances = np.diag(items) * np.diag(users)
+    np.testing.assert_allclose(np.diag(users), variances**exponent / np.sum(variances**exponent))
+
+
+def test_weighted_counts_without_noise_are_kept_and_all_noise_is_replaced_by_the_prediction() -> None:
+    rng = np.random.default_rng(2)
+    counts = rng.integers(5, 2000, N_UPDATED).astype(float)
+    truth = 0.3 * counts**0.75 * rng.uniform(0.8, 1.25, N_UPDATED)
+
+    sure = credible_weighted_counts(truth, counts, 0.25, stddev=0.0, counts_stddev=0.0)
+    unsure = credible_weighted_counts(truth, counts, 0.25, stddev=1e9, counts_stddev=0.0)
+    exact, lost = sure.mean, unsure.mean
+
+    assert not sure.variance.any()
+    np.testing.assert_allclose(unsure.variance, (0.3 * lost) ** 2)  # what was believed before
+    np.testing.assert_allclose(exact, truth)
+    shape = counts**0.75
+    np.testing.assert_allclose(lost, np.maximum(shape * (shape @ truth) / (shape @ shape), 0.3))
+
+
+def test_credible_weighted_counts_are_nearer_the_truth_and_never_near_zero() -> None:
+    rng = np.random.default_rng(3)
+    counts = np.exp(rng.uniform(0.0, 9.0, 2000))
+    truth = 0.3 * counts**0.75 * rng.uniform(0.8, 1.25, counts.size)
+    noisy = truth + 5.0 * rng.standard_normal(counts.size)
+
+    credible = credible_weighted_counts(noisy, counts, 0.25, stddev=5.0, counts_stddev=0.0)
+    found = credible.mean
+    assert np.all(credible.variance <= 25.0)
+
+    assert found.min() >= 0.3
+    rare = truth < 20
+    assert np.mean((found - truth)[rare] ** 2) < 0.3 * np.mean((noisy - truth)[rare] ** 2)
+    assert np.mean((found - truth)[~rare] ** 2) < np.mean((noisy - truth)[~rare] ** 2)
+
+
+@pytest.mark.parametrize("stddev", [1e-3, 0.03, 0.1, 0.3, 10.0])
+def test_a_noisy_moment_is_usable_and_near_the_truth_where_it_can_be(stddev: float) -> None:
+    rng = np.random.default_rng(5)
+    noisy_error = found_error = 0.0
+    for _ in range(50):
+        truth = a_matrix(rng, 5)
+        truth *= 0.6 * 1.3**2 / np.trace(truth) * rng.uniform(0.7, 1.3)
+        noisy = truth + symmetric_noise(rng, 1, 5, stddev)[0]
+        found = moment_matrix(noisy * 40, stddev=40 * stddev, population=40.0, bound=1.3)
+        noisy_error += np.sum((noisy - truth) ** 2)
+        found_error += np.sum((found - truth) ** 2)
+        np.testing.assert_allclose(found, found.T, atol=1e-12)
+        # No direction without second moment, along which a step would have no end.
+        assert np.linalg.eigvalsh(found).min() > min(0.5 * stddev, 0.05)
+    if stddev < 0.01:
+        assert found_error < 1.05 * noisy_error
+
+
+def a_released_curvature(rng: np.random.Generator, spread: float) -> tuple[np.ndarray, ...]:
+    """Items' users differ from the average user: H_i = c_i (M + a symmetric matrix of their own)."""
+    moment, counts = a_matrix(rng) + np.eye(RANK), np.exp(rng.uniform(1.0, 6.0, 400))
+    truth = counts[:, None, None] * (moment + symmetric_noise(rng, 400, RANK, spread))
+    return moment, counts, truth
+
+
+def test_noisy_curvature_is_nearer_the_truth_than_what_was_released_and_than_the_usual() -> None:
+    rng = np.random.default_rng(8)
+    moment, counts, truth = a_released_curvature(rng, 0.2)  # errors below are relative to the items' counts
+    noisy = truth + symmetric_noise(rng, 400, RANK, 20.0)
+
+    found = credible_curvature(noisy, moment, counts, 20.0)
+
+    def error(matrices: np.ndarray) -> float:
+        return float(np.mean(np.sum((matrices - truth) ** 2, axis=(1, 2)) / counts**2))
+
+    assert error(found) < 0.7 * error(noisy)
+    assert error(found) < 0.8 * error(counts[:, None, None] * moment)
+    assert np.linalg.eigvalsh(found).min() > 0.0
+
+
+def a_round(rng: np.random.Generator, linear: np.ndarray, stddev: float, width: int) -> ReleasedRound:
+    counts = rng.uniform(20.0, 60.0, len(linear))
+    return ReleasedRound(
+        linear=linear,
+        noise_stddev=stddev,
+        moment=a_matrix(rng, width) + 0.5 * np.eye(width),
+        weighted_counts=counts,
+        mean_weights=np.full(len(linear), 0.4),
+        unobserved=np.zeros(len(linear)),
+        spread=1.0,
+        count_variances=np.zeros(len(linear)),
+    )
+
+
+def coordinates(start: np.ndarray, released: ReleasedRound, settings: ResidualConfig) -> np.ndarray:
+    return new_coordinates(start, released, None, settings, remembered=None).coordinates
+
+
+@pytest.mark.parametrize("feedback", list(Feedback))
+def test_the_declared_noise_is_the_noise_of_the_step(feedback: Feedback) -> None:
+    """Items that are all alike: a step of pure noise is shrunk to almost nothing, and only if its size is known."""
+    rng = np.random.default_rng(10)
+    start = np.zeros((4000, 2))
+    released = a_round(rng, 30.0 * rng.standard_normal((4000, 2)), 30.0, 2)
+    settings = ResidualConfig(noise_variance=1e-9, shared=RatingsConfig(feedback=feedback))
+    step = released.linear @ np.linalg.inv(released.moment) / released.weighted_counts[:, None]
+    told = coordinates(start, released, settings)
+    misled = coordinates(start, replace(released, noise_stddev=20.0), settings)
+
+    assert np.mean(told**2) < 0.03 * np.mean(step**2)
+    assert np.mean(misled**2) > 0.1 * np.mean(step**2)
+
+
+@pytest.mark.parametrize("variance", [0.01, 0.1, 1.0])
+def test_a_round_is_worth_measuring_where_noise_alone_would_not_look_like_factors(variance: float) -> None:
+    """The edge is where it is said to be: just above it, the largest direction of a simulation stands out."""
+    rng, n_items = np.random.default_rng(14), 2000
+    settings = ResidualConfig(rank=3)
+    level, counts = 0.6 * settings.vector_bound**2 / 4, np.full(n_items, 30.0)
+
+    def edge_over_signal(stddev: float) -> float:
+        """Largest eigenvalue of pure noise, less that noise itself, over what factors would add."""
+        noise = stddev / (30.0 * level)
+        drawn = noise * rng.standard_normal((n_items, 4))
+        largest = float(np.linalg.eigvalsh(drawn.T @ drawn / n_items)[-1])
+        return (largest - noise**2) / (3.0 * variance)
+
+    worth = [worth_measuring(variance, counts, s, settings, **MANY) for s in np.geomspace(0.1, 1e4, 200)]
+    assert worth[0]
+    assert not worth[-1]
+    assert worth == sorted(worth, reverse=True)
+    turn = float(np.geomspace(0.1, 1e4, 200)[worth.index(False)])
+    assert 0.6 < edge_over_signal(turn) < 1.1  # of so few items the largest is somewhat below its limit
+    assert not worth_measuring(0.0, counts, 1.0, settings, **MANY)
+    assert worth_measuring(variance, counts, 0.0, settings, **MANY)

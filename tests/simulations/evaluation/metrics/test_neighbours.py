@@ -1,0 +1,63 @@
+"""Cosine neighbours and their overlap."""
+
+import numpy as np
+import pytest
+
+from fedboard.common.errors import InputError
+from fedboard.simulations.evaluation.metrics import cosine_neighbours, neighbour_overlap, overlap_at_k
+
+
+def test_neighbours_agree_with_the_obvious_loop() -> None:
+    factors = np.random.default_rng(1).standard_normal((60, 5))
+    units = factors / np.linalg.norm(factors, axis=1, keepdims=True)
+
+    neighbours = cosine_neighbours(factors, k=7)
+
+    for item in range(60):
+        cosines = units @ units[item]
+        cosines[item] = -np.inf
+        assert neighbours[item].tolist() == np.argsort(-cosines, kind="stable")[:7].tolist()
+
+
+def test_an_item_without_a_vector_has_no_neighbours_and_no_overlap() -> None:
+    factors = np.array([[1.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
+
+    neighbours = cosine_neighbours(factors, k=1)
+
+    assert neighbours[1].tolist() == [-1]
+    assert neighbour_overlap(neighbours, neighbours).tolist() == [1.0, 0.0, 1.0]
+
+
+def test_overlap_per_bucket_is_the_mean_over_its_items() -> None:
+    rng = np.random.default_rng(2)
+    factors, reference = rng.standard_normal((30, 4)), rng.standard_normal((30, 6))
+    buckets = np.repeat(np.arange(5, dtype=np.int32), 6)
+
+    overlap = overlap_at_k(factors, reference, buckets, k=5)
+
+    for bucket in range(5):
+        shares = [
+            len(set(mine) & set(theirs)) / 5
+            for mine, theirs in zip(
+                cosine_neighbours(factors, k=5)[buckets == bucket].tolist(),
+                cosine_neighbours(reference, k=5)[buckets == bucket].tolist(),
+                strict=True,
+            )
+        ]
+        assert overlap[bucket] == pytest.approx(np.mean(shares))
+
+
+def test_a_rotation_and_a_scale_change_no_neighbours() -> None:
+    rng = np.random.default_rng(3)
+    factors = rng.standard_normal((40, 4))
+    rotation, _ = np.linalg.qr(rng.standard_normal((4, 4)))
+
+    overlap = overlap_at_k(factors, 3.0 * factors @ rotation, np.zeros(40, dtype=np.int32), k=10)
+
+    assert overlap.tolist() == [1.0]
+
+
+@pytest.mark.parametrize("k", [0, 3])
+def test_k_out_of_range_is_refused(k: int) -> None:
+    with pytest.raises(InputError, match="k must be in 1"):
+        cosine_neighbours(np.eye(3), k=k)
