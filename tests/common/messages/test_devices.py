@@ -15,7 +15,7 @@ from fedboard.common.messages import devices as wire
 from fedboard.common.messages.devices import DeviceKey, Method, Signed
 from tests.thorough import examples
 
-FOLDER = Path(__file__).parents[3] / "common" / "wire"
+FOLDER = Path(__file__).parents[3] / "common" / "messages"
 KEY = DeviceKey()
 KEYS = {KEY.public.hex(): Ed25519PublicKey.from_public_bytes(KEY.public)}
 DIGEST = hashlib.sha256(b"").hexdigest()
