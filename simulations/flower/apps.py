@@ -51,7 +51,7 @@ def run_on_flower(files: FleetFiles, on_round: OnRound) -> None:
 
     with _quiet_flower(), Cluster(None, workers=files.workers, carry_code=False):
         try:
-            resources = {"client_resources": {"num_cpus": 1}}
+            resources: Any = {"client_resources": {"num_cpus": 1}}
             run_simulation(app, client_app_of(files.run_config), files.n_nodes, backend_config=resources)
         except RuntimeError as error:  # what Flower makes of an error that is not the job's
             raise FedboardError(f"Flower's simulation failed ({error.__cause__ or error})") from error
