@@ -393,7 +393,6 @@ MAY_NAME_A_PROTOCOL = {
     ("server/helper", "two-server"): "it is the second server",
     ("simulations/audit/sessions.py", "secure-sum"): "it writes down what the parties of a session hold",
     ("simulations/audit/sessions.py", "two-server"): "it writes down what the parties of a session hold",
-    ("simulations/flower/on_ray.py", "local"): "Ray's word for a cluster on this machine",
     ("simulations/ray/cluster.py", "local"): "Ray's word for a cluster on this machine",
 }
 """Where a protocol is named, and why. Elsewhere the registry is asked, a card, or a property of the class: a new

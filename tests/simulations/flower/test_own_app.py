@@ -25,7 +25,7 @@ from fedboard.cli.main import commands
 from fedboard.common.rounds.flower_parts import record_of
 from tests.simulations.flower.local_grid import LocalGrid
 from tests.simulations.flower.own_apps import ITEMS, NODES, RATINGS
-from tests.simulations.flower.test_on_ray import processes_of
+from tests.simulations.flower.test_over_flower import processes_of
 
 
 def told(*arguments: object) -> Result:
