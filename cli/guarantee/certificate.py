@@ -16,7 +16,7 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.client.verification.evidence import Evidence
-    from fedboard.client.verification.verification import Verdict
+    from fedboard.client.verification.verification import Verification
     from fedboard.common.boards.witnesses import Witnesses
     from fedboard.common.certificate import Finding
 
@@ -184,7 +184,7 @@ def verify(
     return ExitCode.NOT_PRIVATE if verdict.revealed and not simulation else ExitCode.DONE
 
 
-def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
+def _record(verdict: "Verification", *, with_passed: bool) -> dict[str, Any]:
     from fedboard.client.verification.verification import LIMITS
 
     def told(findings: "Sequence[Finding]") -> list[dict[str, str]]:
@@ -193,8 +193,8 @@ def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
     about = {} if verdict.ledger is None else {"ledger": verdict.ledger, "limits": list(LIMITS)}
     passed = {"passed": told([found for found in verdict.findings if found.passed])} if with_passed else {}
     return {
-        "holds": not verdict.failed,
-        "private": not verdict.failed and verdict.protection.value == "private",
+        "holds": verdict.holds,
+        "private": verdict.private,
         "noise": verdict.protection.value,
         "checks": len(verdict.findings),
         "failed": told(verdict.failed),
@@ -203,7 +203,7 @@ def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: "Verdict", *, with_passed: bool) -> str:
+def _verdict(verdict: "Verification", *, with_passed: bool) -> str:
     from fedboard.client.verification.verification import LIMITS
 
     words = {True: "ok", False: bad("FAILED")}
