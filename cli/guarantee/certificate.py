@@ -84,18 +84,15 @@ def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
 
 
 def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
-    from fedboard.client.verification.label import label_page, verified_label
+    from fedboard.client.verification.label import odds_of, verified_label
     from fedboard.client.verification.registry import registry_record
     from fedboard.common.files import write_atomically
 
     if form == "registry":
-        text, told = (
-            registry_record(evidence),
-            f"A draft for the registry of deployments: {out}; say what is marked TO SAY",
-        )
+        text = registry_record(evidence)
+        told = f"A draft for the registry of deployments: {out}; say what is marked TO SAY"
     else:
-        made = verified_label(evidence)
-        text, told = label_page(made), f"{made.odds.sentence}\n{out}"
+        text, told = verified_label(evidence), f"{odds_of(evidence.certificate).sentence}\n{out}"
     if out is None:
         click.echo(text, nl=False)
     else:
