@@ -16,7 +16,7 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.client.verification.evidence import Evidence
-    from fedboard.client.verification.verification import Verdict
+    from fedboard.client.verification.verification import Verification
     from fedboard.common.boards.witnesses import Witnesses
     from fedboard.common.certificate import Finding
 
@@ -84,18 +84,15 @@ def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
 
 
 def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
-    from fedboard.client.verification.label import label_page, verified_label
+    from fedboard.client.verification.label import odds_of, verified_label
     from fedboard.client.verification.registry import registry_record
     from fedboard.common.files import write_atomically
 
     if form == "registry":
-        text, told = (
-            registry_record(evidence),
-            f"A draft for the registry of deployments: {out}; say what is marked TO SAY",
-        )
+        text = registry_record(evidence)
+        told = f"A draft for the registry of deployments: {out}; say what is marked TO SAY"
     else:
-        made = verified_label(evidence)
-        text, told = label_page(made), f"{made.odds.sentence}\n{out}"
+        text, told = verified_label(evidence), f"{odds_of(evidence.certificate).sentence}\n{out}"
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -184,7 +181,7 @@ def verify(
     return ExitCode.NOT_PRIVATE if verdict.revealed and not simulation else ExitCode.DONE
 
 
-def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
+def _record(verdict: "Verification", *, with_passed: bool) -> dict[str, Any]:
     from fedboard.client.verification.verification import LIMITS
 
     def told(findings: "Sequence[Finding]") -> list[dict[str, str]]:
@@ -193,8 +190,8 @@ def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
     about = {} if verdict.ledger is None else {"ledger": verdict.ledger, "limits": list(LIMITS)}
     passed = {"passed": told([found for found in verdict.findings if found.passed])} if with_passed else {}
     return {
-        "holds": not verdict.failed,
-        "private": not verdict.failed and verdict.protection.value == "private",
+        "holds": verdict.holds,
+        "private": verdict.private,
         "noise": verdict.protection.value,
         "checks": len(verdict.findings),
         "failed": told(verdict.failed),
@@ -203,7 +200,7 @@ def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: "Verdict", *, with_passed: bool) -> str:
+def _verdict(verdict: "Verification", *, with_passed: bool) -> str:
     from fedboard.client.verification.verification import LIMITS
 
     words = {True: "ok", False: bad("FAILED")}

@@ -14,9 +14,9 @@ HUGE = "1000000000000"
 FEW = ("--set", "data.synthetic.n_users=50")
 """Read before the count is looked at."""
 ENDLESS = (
-    (("account", "noise", "--epsilon", "1", "--releases", HUGE), "<=10000"),
-    (("account", "epsilon", "--noise-multiplier", "5", "--releases", HUGE), "<=10000"),
-    (("account", "epsilon", "--noise-multiplier", "5", "--group", HUGE), "<=1000000000"),
+    (("account", "--epsilon", "1", "--releases", HUGE), "<=10000"),
+    (("account", "--noise-multiplier", "5", "--releases", HUGE), "<=10000"),
+    (("account", "--noise-multiplier", "5", "--group", HUGE), "<=1000000000"),
     (("simulate", "--rounds", "1000000000", *FEW), "rounds must be a whole number from 1 to 10000"),
     (
         ("simulate", "--algorithm", "residual", "--rounds", "1000000000", *FEW),

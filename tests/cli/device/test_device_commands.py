@@ -202,7 +202,7 @@ def test_an_explanation_adds_up_on_the_screen_and_in_json(
     found = json.loads(ok(fedboard("explain", best["item_id"], "--json")))
     added = sum(part["added"] for part in found["influences"])
     assert found["base"] + added == pytest.approx(found["total"], abs=1e-12)
-    assert found["prediction"] == pytest.approx(best["predicted_rating"], abs=1e-6)
+    assert found["prediction"] == pytest.approx(best["score"], abs=1e-6)
     text = ok(fedboard("explain", best["item_id"], "device.toml", secret, "-k", "1"))
     assert "your 2 other ratings" in text
     assert "together" in text

@@ -161,4 +161,3 @@ def test_with_two_ratings_of_which_one_pulls_down_nobody_is_told_that_the_other_
     assert lowered
     for one in lowered:
         assert one.reason.effect is Effect.LOWERED
-        assert "take" in one.reason.words(["a title"] * own.n_ratings)

@@ -1,4 +1,4 @@
-"""``verify`` says what the command line says, and a simulation is never true."""
+"""What noise and releases cost, in and back; ``verify`` says what holds, and a simulation is never true."""
 
 import dataclasses
 import json
@@ -9,8 +9,32 @@ import pytest
 
 import fedboard
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.slow
+
+@pytest.mark.parametrize("releases", [1, 9])
+def test_noise_and_epsilon_are_inverse(releases: int) -> None:
+    z = fedboard.noise_multiplier(epsilon=2.0, delta=1e-6, releases=releases)
+
+    assert fedboard.epsilon(noise_multiplier=z, releases=releases, delta=1e-6) == pytest.approx(2.0, rel=1e-6)
+    plan = {f"round-{k}/sum": z for k in range(releases)}
+    assert fedboard.epsilon(plan, delta=1e-6) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_sampling_costs_less() -> None:
+    plain = fedboard.epsilon(noise_multiplier=2.0, releases=5)
+    sampled = fedboard.epsilon(noise_multiplier=2.0, releases=5, poisson=0.1)
+
+    assert sampled < 0.5 * plain
+
+
+def test_a_run_costs_what_its_certificate_claims(run_place: Path) -> None:
+    claim = fedboard.load_board(run_place).certificate
+    assert claim is not None
+
+    assert fedboard.epsilon(run_place) == pytest.approx(claim["claim"]["epsilon"], rel=1e-6)
+
+
 def test_a_sound_run_holds_and_is_not_private(run_place: Path) -> None:
     found = fedboard.verify(run_place)
 
@@ -25,7 +49,6 @@ def test_a_sound_run_holds_and_is_not_private(run_place: Path) -> None:
     assert "NOT PRIVATE: the noise can be reproduced from its seed" in repr(found)
 
 
-@pytest.mark.slow
 def test_boards_and_certificates_at_hand_are_verified_too(run_place: Path) -> None:
     board = fedboard.load_board(run_place)
     certificate = fedboard.Certificate.from_json((run_place / "certificate.json").read_bytes())
@@ -36,7 +59,6 @@ def test_boards_and_certificates_at_hand_are_verified_too(run_place: Path) -> No
     assert len(fedboard.verify(certificate).findings) < len(fedboard.verify(board).findings)
 
 
-@pytest.mark.slow
 def test_a_lowered_claim_is_found_and_printed(run_place: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(run_place, tmp_path / "run"))
     plain = json.loads((run / "certificate.json").read_text())

@@ -1,8 +1,10 @@
-"""What a guarantee costs: noise for an epsilon, epsilon for a plan or for what was published."""
+"""What a guarantee costs, of a plan or of what was published, how much noise it takes, and whether it holds."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
+from fedboard.client.boards.seen import CosignedBoards
 from fedboard.client.verification.accounts import (
     epsilon_answer,
     equal_account,
@@ -11,8 +13,15 @@ from fedboard.client.verification.accounts import (
     read_account,
     release_names,
 )
+from fedboard.client.verification.evidence import Evidence, read_evidence
+from fedboard.client.verification.verification import Verification, verify_evidence
+from fedboard.common.board import Board
+from fedboard.common.boards.witnesses import Witnesses
+from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
+
+__all__ = ["Verification", "epsilon", "noise_multiplier", "verify"]
 
 DELTA = 1e-5
 """Where nothing else is stated."""
@@ -84,3 +93,52 @@ def epsilon(
         taken = read_account(Path(source), at)
     cost: float = epsilon_answer(taken, delta or taken.delta or DELTA)["epsilon"]
     return cost
+
+
+def verify(
+    target: "str | Path | Board | Certificate",
+    *,
+    witnesses: Sequence[str] = (),
+    cosignatures: int | None = None,
+) -> Verification:
+    """Recompute every number of a certificate from the ones that it follows from.
+
+    Args:
+        target: a run directory (with its ledger and all its boards), a board file, a ``certificate.json``, or a
+            board, certificate or run at hand.
+        witnesses: public keys, 64 hexadecimal digits each, of whom enough must have cosigned the board, as it was
+            fetched into the folder of the board file; one more check. Empty: nobody need have.
+        cosignatures: how many are enough: more than half of them. None: as few as that.
+
+    Raises:
+        InputError: no certificate there, or one that cannot be read; or no such keys.
+    """
+    evidence = _evidence(target)
+    wanted = Witnesses.of(witnesses, cosignatures)
+    seen = () if wanted is None else (_cosigned_by(wanted, target, evidence.board),)
+    found = verify_evidence(evidence)
+    return replace(found, findings=(*found.findings, *seen))
+
+
+def _cosigned_by(witnesses: Witnesses, target: object, board: Board | None) -> Finding:
+    """Whether the manifests beside a board file show it, cosigned by enough witnesses."""
+    place = Path(target) if isinstance(target, str | Path) else None
+    folder = place if place is None or place.is_dir() else place.parent
+    shown = board is not None and folder is not None and CosignedBoards(witnesses, folder).shows(board)
+    detail = (
+        f"enough have cosigned this board: {witnesses.sentence}"
+        if shown
+        else "no manifest beside the board file that enough of them have cosigned names it; fetch it with "
+        "`fedboard board fetch ... --witness KEY`"
+    )
+    return Finding(check="witnesses", passed=shown, detail=detail)
+
+
+def _evidence(target: "str | Path | Board | Certificate") -> Evidence:
+    if isinstance(target, Certificate):
+        return Evidence(certificate=target)
+    if isinstance(target, Board):
+        if target.certificate is None:
+            raise InputError("this board carries no certificate")
+        return Evidence(certificate=Certificate.from_dict(dict(target.certificate)), board=target)
+    return read_evidence(Path(target))
