@@ -275,7 +275,7 @@ class BillboardStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Nothing: errors on people's ratings are not private. Judge on a data set of your own (``evaluate_fn``)."""
+        """Nothing: errors on people's ratings are not private. Judge on data of your own (``evaluate_fn``)."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
