@@ -186,7 +186,7 @@ def test_a_question_that_was_changed_anywhere_never_crashes_and_never_costs(
     folder = tmp_path_factory.mktemp("device")
     with DeviceLedger.create(folder / "ledger.sqlite", POLICY.limit()) as ledger:
         gate = DeviceGate(
-            POLICY,
+            policy=POLICY,
             ledger=ledger,
             answers=KeptAnswers(folder / "answers"),
             asker=ASKER,
