@@ -125,8 +125,7 @@ def _noise_text(answer: dict[str, Any]) -> str:
     if answer["poisson"] is None:
         compared = (
             f"All together are {full['mu']:.6g}-GDP, one release of noise multiplier "
-            f"{full['noise_multiplier_of_all']:.6g}. Accounting through Renyi orders would demand "
-            f"{full['more_noise_through_rdp']:.2%} more noise, through zCDP {full['more_noise_through_zcdp']:.2%}."
+            f"{full['noise_multiplier_of_all']:.6g}."
         )
     else:
         compared = (

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from fedboard.common.certificate import Finding
 
 _PATH = click.Path(path_type=Path)
-_LARGEST = 1 << 30
+_LARGEST = 1 << 32
+"""Bytes of a mirror's board: more than ten million items of rank 64 take."""
 _SIMULATION = click.option(
     "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
 )
@@ -120,13 +121,6 @@ def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
 @click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
 )
-@click.option(
-    "--max-bytes",
-    type=click.IntRange(min=1),
-    default=_LARGEST,
-    show_default=True,
-    help="Of a mirror: largest board taken.",
-)
 @_SIMULATION
 @click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
 @JSON
@@ -136,7 +130,6 @@ def verify(
     key: Path | None,
     witnesses: "Witnesses | None",
     authority: Path | None,
-    max_bytes: int,
     simulation: bool,
     with_passed: bool,
     as_json: bool,
@@ -168,7 +161,7 @@ def verify(
         if heads:
             raise InputError("--head is about a ledger, and a mirror has none")
         pinned = PinnedKey.read(key, witnesses=witnesses)
-        verdict = verify_mirror(target, pinned, authority=authority, max_bytes=max_bytes)
+        verdict = verify_mirror(target, pinned, authority=authority, max_bytes=_LARGEST)
     elif key is not None or witnesses is not None:
         raise InputError(f"{target}: --key and --witness are about a mirror; there is none")
     else:

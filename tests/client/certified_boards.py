@@ -124,7 +124,7 @@ class Device:
         """Its gate."""
         with self._ledger() as ledger:
             yield DeviceGate(
-                self.policy,
+                policy=self.policy,
                 ledger=ledger,
                 answers=KeptAnswers(
                     self.folder / "answers",

@@ -68,8 +68,6 @@ def test_noise_is_what_spends_the_budget(ask: Callable[..., Any], fedboard: Comm
     multipliers = list(answer["noise_multipliers"].values())
     assert len(multipliers) == 9
     assert epsilon_of(1e-5, mu=compose(multipliers)) == pytest.approx(1.0)
-    assert answer["full_participation"]["more_noise_through_rdp"] == pytest.approx(0.0844, abs=2e-4)
-    assert answer["full_participation"]["more_noise_through_zcdp"] == pytest.approx(0.3136, abs=2e-4)
     assert "each of 9" in text
     assert "11.1919" in text
 

@@ -166,13 +166,6 @@ def test_a_ledger_keeps_the_budget_that_it_was_made_with(question: Command, ledg
     assert "leave out --budget" in result.stderr
 
 
-def test_candidates_are_numbers(question: Command, ledger: Path) -> None:
-    result = question("quantile", "--candidates", "1,two", "--ledger", ledger, "--budget", "1")
-
-    assert "--candidates must be numbers" in result.stderr
-    assert not ledger.exists()
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

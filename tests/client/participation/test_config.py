@@ -117,13 +117,6 @@ def _with_server(address: str) -> str:
     return f'[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n{server}'
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:8443", "fleet.example.org:1", "[::1]:8443"])
-def test_an_address_is_host_and_port(write: Callable[[str], Path], address: str) -> None:
-    server = load_device(write(_with_server(address))).server
-    assert server is not None
-    assert server.address == address
-
-
 def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
     tmp_path: Path, write: Callable[[str], Path]
 ) -> None:
