@@ -29,19 +29,8 @@ class Curvature(StrEnum):
 
     PRIOR = "prior"
     """c_i M: one private weighted count per item, once, and one global second moment a round."""
-    ONCE = "once"
-    """A private matrix per item, released in the first alternation and kept."""
     RELEASED = "released"
     """A private matrix per item, released in every alternation."""
-
-
-class Shrinkage(StrEnum):
-    """What is done with an item step that is mostly noise."""
-
-    EMPIRICAL_BAYES = "empirical-bayes"
-    """Posterior mean under a prior that is fitted to what was released; the noise is known exactly."""
-    RIDGE = "ridge"
-    """A ridge of fixed strength, ``item_ridge``."""
 
 
 class Start(StrEnum):
@@ -102,13 +91,8 @@ class ResidualConfig:
     user_bias_ridge: Positive = 2.0
     """Strength of the device's ridge on her own bias; grows the same way."""
     curvature: Curvature = Curvature.PRIOR
-    shrinkage: Shrinkage = Shrinkage.EMPIRICAL_BAYES
-    item_ridge: Positive = 20.0
-    """Strength of the item ridge, for ``shrinkage = ridge`` only."""
-    popularity_prior: bool = True
-    """Whether the prior mean of an item follows its noisy count (and its public features, where given)."""
     prior_ridge: Positive = 20.0
-    """Ridge of the regression that fits the prior means."""
+    """Ridge of the regression that fits the prior means: on an item's noisy count, and its public features."""
     noise_variance: Positive = 0.6
     """Variance of a rating around its prediction, squared deviations of one; how much it tells of its item."""
     prior_inflation: Positive = 1.0
@@ -128,8 +112,6 @@ class ResidualConfig:
     feedback only."""
     moments_share: Share | None = None
     """Share of mu^2 for the moments of all ratings; None for what their accuracy needs. Explicit feedback only."""
-    gauge_exponent: Fraction = 0.0
-    """0: users' vectors vary alike in all directions; 1: as the items' factors do."""
     start: Start = Start.SKETCH
 
     def __post_init__(self) -> None:
@@ -226,7 +208,7 @@ def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[st
         of_round = left * weight / sum(growth)
         if adapts_clipping(config, t):
             result[f"round-{t}/clip"] = shares.clip / adapting
-        if releases_curvature(config, t):
+        if config.curvature is Curvature.RELEASED:
             result[f"round-{t}/curvature"] = of_round * shares.curvature
             of_round *= 1 - shares.curvature
         if releases_ridges(config, t):
@@ -267,13 +249,3 @@ def complete(settings: ResidualConfig, *, given: Collection[str], mu: float) -> 
 def releases_ridges(config: ResidualConfig, t: int) -> bool:
     """Whether alternation t (from 1) releases what ridges do for users: there are factors from the second on."""
     return config.ridge_evidence and config.has_biases and t > 1
-
-
-def releases_curvature(config: ResidualConfig, t: int) -> bool:
-    """Whether alternation t (from 1) releases a matrix per item.
-
-    Once means in the second, where there is one: the first measures along random directions that are not kept.
-    """
-    if config.curvature is Curvature.ONCE:
-        return t == min(2, config.rounds)
-    return config.curvature is Curvature.RELEASED

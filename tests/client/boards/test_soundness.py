@@ -44,7 +44,7 @@ TASKS: dict[str, RatingTask] = {
     "langevin": langevin_task(),
     "langevin, averaged": langevin_task(averaged_steps=2),
     "residual": a_residual_task(),
-    "residual, its bound moves": a_residual_task(clip_quantile=0.8, curvature=Curvature.ONCE),
+    "residual, its bound moves": a_residual_task(clip_quantile=0.8, curvature=Curvature.RELEASED),
     "residual, spectral": a_residual_task(start=Start.SPECTRAL, rounds=1),
     "residual, implicit": a_residual_task(**PRESENCE),
 }

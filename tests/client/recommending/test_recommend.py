@@ -290,7 +290,7 @@ def expected_scores(items: list[int], ratings: list[float]) -> np.ndarray:
 
 
 def test_the_task_is_rebuilt_from_the_board() -> None:
-    board = a_board(curvature=Curvature.ONCE, start=Start.SPECTRAL, clip_quantile=0.6)
+    board = a_board(curvature=Curvature.RELEASED, start=Start.SPECTRAL, clip_quantile=0.6)
 
     task = rebuild_task(board)
 
@@ -299,7 +299,7 @@ def test_the_task_is_rebuilt_from_the_board() -> None:
         rank=2,
         user_ridge=0.2,
         user_bias_ridge=0.5,
-        curvature=Curvature.ONCE,
+        curvature=Curvature.RELEASED,
         start=Start.SPECTRAL,
         clip_quantile=0.6,
     )

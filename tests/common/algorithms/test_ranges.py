@@ -54,9 +54,9 @@ RANGES: dict[type[Any], dict[str, str]] = {
     ResidualConfig: {
         RANK: "rank",
         ROUNDS: "rounds",
-        FRACTION: "weight_exponent bias_memory gauge_exponent",
+        FRACTION: "weight_exponent bias_memory",
         POSITIVE: "clip_norm clip_rate bias_clip_norm vector_bound bias_scale user_ridge final_user_ridge "
-        "user_bias_ridge item_ridge prior_ridge noise_variance prior_inflation step",
+        "user_bias_ridge prior_ridge noise_variance prior_inflation step",
         SHARE: "clip_quantile moments_share",
         NOT_NEGATIVE: "unobserved_weight item_unobserved_weight",
         "in (0, 1]": "head_fraction",
