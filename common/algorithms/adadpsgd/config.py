@@ -4,14 +4,19 @@ Nothing here looks at data.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated
 
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.algorithms.adadpals.config import preparation as model_preparation
 from fedboard.common.algorithms.shared.preparation import calibrated_request, users_request
-from fedboard.common.algorithms.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
+from fedboard.common.algorithms.shared.ratings_config import (
+    SUM_SHARE_OF_MEAN,
+    Feedback,
+    RatingSettings,
+    ReleaseShares,
+)
 from fedboard.common.checks import (
     BelowOne,
     NotNegative,
@@ -19,7 +24,6 @@ from fedboard.common.checks import (
     Rounds,
     Share,
     require,
-    require_ranges,
     whole,
 )
 from fedboard.common.contribution import Request, SumSource
@@ -44,11 +48,9 @@ class Schedule(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaDpsgdConfig:
+class AdaDpsgdConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     steps: Rounds = 24
@@ -108,7 +110,7 @@ class AdaDpsgdConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_ranges(self)
+        super(AdaDpsgdConfig, self).__post_init__()
         _ = self.model  # checks what both share
 
     @property
@@ -146,7 +148,7 @@ class AdaDpsgdConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaDpsgdShares:
+class AdaDpsgdShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     mean: Share = 0.002
@@ -166,7 +168,7 @@ class AdaDpsgdShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        require_ranges(self, "shares.")
+        super(AdaDpsgdShares, self).__post_init__()
         together = self.mean + self.counts + self.users + self.gram
         require(together < 1.0, "shares.mean + shares.counts + shares.users + shares.gram", "< 1", together)
 

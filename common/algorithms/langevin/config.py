@@ -4,19 +4,23 @@ Nothing here looks at data.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fedboard.common.algorithms.residual.config import ResidualConfig
 from fedboard.common.algorithms.shared.preparation import calibrated_request, counts_request, mean_requests
-from fedboard.common.algorithms.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
+from fedboard.common.algorithms.shared.ratings_config import (
+    SUM_SHARE_OF_MEAN,
+    Feedback,
+    RatingSettings,
+    ReleaseShares,
+)
 from fedboard.common.checks import (
     NotNegative,
     Positive,
     Rounds,
     Share,
     require,
-    require_ranges,
     whole,
 )
 from fedboard.common.contribution import Request, SumSource
@@ -24,11 +28,9 @@ from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, VECTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LangevinConfig:
+class LangevinConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     steps: Rounds = 16
@@ -77,7 +79,7 @@ class LangevinConfig:
         feedback = self.shared.feedback
         explicit = feedback is Feedback.EXPLICIT
         require(explicit, "feedback", "explicit: the likelihood of this task is one of ratings", feedback)
-        require_ranges(self)
+        super(LangevinConfig, self).__post_init__()
         averaged = self.averaged_steps
         require(averaged <= self.steps, "averaged_steps", f"at most {self.steps}, the steps", averaged)
         _ = self.model  # checks what both share
@@ -111,7 +113,7 @@ class LangevinConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LangevinShares:
+class LangevinShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     mean: Share = 0.002
@@ -125,7 +127,7 @@ class LangevinShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the steps.
         """
-        require_ranges(self, "shares.")
+        super(LangevinShares, self).__post_init__()
         before = self.mean + self.counts
         require(before < 1.0, "shares before the first step together", "< 1", before)
 

@@ -1,12 +1,17 @@
 """Public configuration of residual alternating minimisation, and how its privacy budget is shared."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from fedboard.common.algorithms.shared.adaptive_clipping import adapts_clipping
 from fedboard.common.algorithms.shared.preparation import moments_share
-from fedboard.common.algorithms.shared.ratings_config import Feedback, Rank, RatingsConfig
+from fedboard.common.algorithms.shared.ratings_config import (
+    Feedback,
+    Rank,
+    RatingSettings,
+    ReleaseShares,
+)
 from fedboard.common.checks import (
     BelowOne,
     Fraction,
@@ -16,7 +21,6 @@ from fedboard.common.checks import (
     Share,
     UpToOne,
     require,
-    require_ranges,
 )
 
 _LEAST_MOMENTS = 0.005
@@ -53,11 +57,9 @@ class StageKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualConfig:
+class ResidualConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: Rank = 8
     """Length of the embeddings, d."""
     rounds: Rounds = 8
@@ -120,7 +122,7 @@ class ResidualConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_ranges(self)
+        super(ResidualConfig, self).__post_init__()
         require(self.bias_scale <= self.vector_bound, "bias_scale", "at most vector_bound", self.bias_scale)
         bounds = {"clip_norm": self.vector_bound}
         if self.has_biases:
@@ -151,7 +153,7 @@ class ResidualConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualShares:
+class ResidualShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     users: Share = 0.0005
@@ -181,7 +183,7 @@ class ResidualShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the rounds.
         """
-        require_ranges(self, "shares.")
+        super(ResidualShares, self).__post_init__()
         before = self.users + self.counts + self.weighted_counts + self.bias + self.spectral + self.clip
         require(before < 1.0, "shares before the first round together", "< 1", before)
 

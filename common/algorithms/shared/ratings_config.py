@@ -73,6 +73,35 @@ class RatingsConfig:
         return (self.rating_high - self.rating_low) / 2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingSettings:
+    """What a device must know to take part, of any algorithm on ratings. Every field is public by definition."""
+
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has."""
+
+    def __post_init__(self) -> None:
+        """Check the range of every number; a server need not be honest.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        require_ranges(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseShares:
+    """How a run's mu^2 (of the Gaussian guarantee) is shared among its releases. Public."""
+
+    def __post_init__(self) -> None:
+        """Check the range of every share.
+
+        Raises:
+            InputError: a share is outside (0, 1).
+        """
+        require_ranges(self, "shares.")
+
+
 Settings = TypeVar("Settings")
 
 _PART = "shared"
