@@ -10,7 +10,6 @@ Clipping is per example, as the paper's proof needs it (its line 5 clips the sum
 The model, the preparation round and the weights are those of AdaDPALS; only the item step differs.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import ClassVar
@@ -26,7 +25,7 @@ from fedboard.common.algorithms.adadpsgd.config import (
     preparation,
     shares_by_release,
 )
-from fedboard.common.algorithms.adadpsgd.update import after_preparation, after_step, equal_step_count
+from fedboard.common.algorithms.adadpsgd.update import after_preparation, after_step
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import ArrayRule, vectors
 from fedboard.common.algorithms.shared.preparation import answer
@@ -156,25 +155,8 @@ def _at_last_solve(board: Board) -> Board:
     return replace(board, arrays={**board.arrays, "item_factors": solved})
 
 
-MOST_STEPS = 200
-"""The theorem asks for thousands where there are many users; more than this change little."""
-
-
 def _regression(settings: AdaDpsgdConfig, own: Cohort, board: Board) -> Regression:
     return regression(settings.model, own, board)
-
-
-def _with_steps_of_theorem(settings: AdaDpsgdConfig, *, given: Collection[str], mu: float) -> AdaDpsgdConfig:
-    """The step count of theorem 3.12 where the sizes that it needs were guessed; a plan may not look at data."""
-    if "steps" in given or settings.ratings_per_item is None or settings.ratings_per_user is None:
-        return settings
-    wanted = equal_step_count(
-        mu,
-        settings.rank,
-        ratings_per_item=settings.ratings_per_item,
-        ratings_per_user=settings.ratings_per_user,
-    )
-    return replace(settings, steps=max(1, min(round(wanted), MOST_STEPS)))
 
 
 ALGORITHM = Algorithm(
@@ -194,6 +176,5 @@ ALGORITHM = Algorithm(
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,
-    complete=_with_steps_of_theorem,
 )
 """One task with five weightings."""

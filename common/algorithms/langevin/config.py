@@ -14,6 +14,7 @@ from fedboard.common.algorithms.shared.ratings_config import (
     Feedback,
     RatingSettings,
     ReleaseShares,
+    settings_as,
 )
 from fedboard.common.checks import (
     NotNegative,
@@ -87,19 +88,11 @@ class LangevinConfig(RatingSettings):
     @property
     def model(self) -> ResidualConfig:
         """What this task has in common with ``residual``: all but the item step."""
-        return ResidualConfig(
-            shared=self.shared,
-            rank=self.rank,
-            rounds=self.steps,
-            weight_exponent=self.weight_exponent,
-            vector_bound=self.vector_bound,
-            bias_scale=self.bias_scale,
-            clip_norm=self.vector_bound,  # unused; the bound of a step comes from the board
-            bias_clip_norm=self.bias_scale,  # unused
-            user_ridge=self.user_ridge,
-            user_ridge_exponent=self.user_ridge_exponent,
-            user_bias_ridge=self.user_bias_ridge,
-        )
+        unused = {
+            "clip_norm": self.vector_bound,
+            "bias_clip_norm": self.bias_scale,
+        }  # a step's bound is the board's
+        return settings_as(ResidualConfig, self, rounds=self.steps, **unused)
 
     @property
     def largest_weights_norm(self) -> float:

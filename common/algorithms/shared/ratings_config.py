@@ -163,6 +163,18 @@ def _defaults_of(kind: type[Any]) -> dict[str, Any]:
     return {} if made is MISSING or made is RatingsConfig else dict(msgspec.to_builtins(made()))
 
 
+def settings_as(kind: type[Settings], settings: Any, **other: Any) -> Settings:
+    """Settings of another algorithm that this one builds on.
+
+    Args:
+        kind: its dataclass.
+        settings: whose values it takes, of every field that both have.
+        other: what differs.
+    """
+    both = {one.name for one in fields(kind)} & {one.name for one in fields(settings)}  # type: ignore[arg-type]
+    return kind(**{name: getattr(settings, name) for name in both} | other)
+
+
 def with_noise(settings: Settings, multipliers: Mapping[str, float]) -> Settings:
     """The same configuration with the noise that calibration found, by release name."""
     shared: RatingsConfig = settings.shared  # type: ignore[attr-defined]

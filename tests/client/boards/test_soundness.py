@@ -39,7 +39,7 @@ TASKS: dict[str, RatingTask] = {
     "adadpals, tail": a_task(weights=WeightScheme.TAIL, count_cap=100),
     "adadpals, implicit": a_task(feedback=Feedback.IMPLICIT),
     "adadpsgd": test_adadpsgd.a_task(),
-    "adadpsgd, solving every other step": test_adadpsgd.a_task(steps_per_solve=2, momentum=0.5),
+    "adadpsgd, solving every other step": test_adadpsgd.a_task(steps_per_solve=2),
     "adadpsgd, implicit": test_adadpsgd.a_task(**test_adadpsgd.FEEDBACKS[Feedback.IMPLICIT]),
     "langevin": langevin_task(),
     "langevin, averaged": langevin_task(averaged_steps=2),

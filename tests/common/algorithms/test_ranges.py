@@ -36,10 +36,8 @@ RANGES: dict[type[Any], dict[str, str]] = {
     BudgetShares: {SHARE: "mean counts users bias_counts bias_sums clip gram quadratic"},
     AdaDpsgdConfig: {
         ROUNDS: "steps",
-        POSITIVE: "ratings_per_item ratings_per_user gradient_clip vector_bound rate convexity radius first_norm",
+        POSITIVE: "gradient_clip vector_bound rate radius first_norm",
         COUNT: "steps_per_solve",
-        NOT_NEGATIVE: "warmup",
-        "in [0, 1)": "momentum",
     },
     AdaDpsgdShares: {SHARE: "mean counts users gram"},
     BiasConfig: {POSITIVE: "user_ridge", SHARE: "moments_share", "in [0.05, 1]": "first_clip second_clip"},
