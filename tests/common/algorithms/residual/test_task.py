@@ -11,7 +11,6 @@ import pytest
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.config import (
     Curvature,
-    ResidualConfig,
     ResidualShares,
     StageKind,
     Start,
@@ -21,8 +20,6 @@ from fedboard.common.algorithms.shared.levels import likely_counts
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
@@ -34,6 +31,7 @@ from tests.common.algorithms.conftest import (
     PRESENCE,
     SPREAD,
     a_residual_task,
+    booked_run,
     population,
     presence,
     residual_boards,
@@ -44,23 +42,6 @@ from tests.common.algorithms.residual.obvious_contributions import row_of
 
 NOISE = SeededNoise(9)
 CLOSE = 1e-5
-
-
-def a_run(task: Residual, cohort: Cohort, folder: Path, *, epsilon: float = 20.0) -> list[Board]:
-    """All boards of a run, every release booked against the plan."""
-    boards = [task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))]
-    budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=task.settings.shared.adjacency)
-    protocol = Trusted()
-    with Ledger.create(folder / "ledger", budget, plan=task.settings.shared.noise_multipliers) as ledger:
-        while requests := task.requests(boards[-1]):
-            rows = protocol.encode(task.contribute(cohort, boards[-1], requests), requests)
-            sums = protocol.combine([rows], requests)
-            booked = {r.name: r.release.book(ledger, NOISE) for r in requests}
-            released = NoisedSums(sums=sums, requests=requests, booked=booked)
-            boards.append(task.update(boards[-1], released))
-        assert {event["name"] for event in ledger.events()} == set(task.settings.shared.noise_multipliers)
-        assert 0.999 * epsilon < ledger.spent().epsilon <= epsilon
-    return boards
 
 
 def assert_close(found: np.ndarray, expected: np.ndarray) -> None:
@@ -109,7 +90,7 @@ def test_every_round_of_a_run_is_what_a_slow_obvious_version_computes(tmp_path: 
         cohort = with_taste(cohort)
     # Much of the budget for the moments: of so few users they would be noise, and errors grow as they are inverted.
     task = a_residual_task(60.0, shares=ResidualShares(moment=0.5), **VARIANTS[variant])
-    boards = a_run(task, cohort, tmp_path, epsilon=60.0)
+    boards = booked_run(task, cohort, tmp_path, epsilon=60.0, noise=NOISE)
 
     assert len(boards) == len(task.plan()) + 1
     for board, after in itertools.pairwise(boards[1:]):
@@ -210,7 +191,7 @@ def test_public_features_of_the_items_join_the_prior(tmp_path: Path) -> None:
     cohort = replace(cohort, ratings=liked.astype(np.float32))
     task = replace(a_residual_task(60.0, rounds=1, moments_share=0.1), features=features)
 
-    boards = a_run(task, cohort, tmp_path, epsilon=60.0)
+    boards = booked_run(task, cohort, tmp_path, epsilon=60.0, noise=NOISE)
 
     expected = obvious.alternation(task, cohort, boards[2], NOISE, t=1)["item_biases"]
     without = obvious.alternation(replace(task, features=None), cohort, boards[2], NOISE, t=1)["item_biases"]
@@ -376,19 +357,5 @@ def test_a_run_with_hardly_any_items_or_users_goes_through(
         folder = tmp_path / str(n_users)
         folder.mkdir()
         cohort = population(n_users=40, n_items=n_items).rows(0, n_users)
-        boards = a_run(task, cohort, folder, epsilon=5.0)
+        boards = booked_run(task, cohort, folder, epsilon=5.0)
         assert all(np.isfinite(values).all() for values in boards[-1].arrays.values())
-
-
-def test_a_run_under_replace_works_and_pays_for_it(tmp_path: Path) -> None:
-    task = a_residual_task(20.0, adjacency=Adjacency.REPLACE, clip_quantile=0.5, start=Start.SPECTRAL)
-
-    boards = a_run(task, population(n_users=120), tmp_path)
-
-    assert np.isfinite(boards[-1].arrays["item_factors"]).all()
-    assert not task.requests(boards[-1])
-
-
-def test_a_release_without_calibrated_noise_is_refused() -> None:
-    with pytest.raises(PrivacyError, match="calibrate"):
-        Residual(ResidualConfig()).plan()
