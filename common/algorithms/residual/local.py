@@ -7,6 +7,7 @@ import numpy as np
 from fedboard.common import kernels
 from fedboard.common.algorithms.residual.config import ResidualConfig
 from fedboard.common.algorithms.residual.shrinkage import positive_definite
+from fedboard.common.algorithms.shared.preparation import answer
 from fedboard.common.algorithms.shared.regression import gram_of, rated_rows
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort
@@ -239,10 +240,8 @@ class Unclipped:
         rows = self.cohort.user_of_entry()
         squares = np.bincount(rows, weights=np.square(weighted), minlength=self.cohort.n_users)
         unit = weighted * (_INSIDE / np.sqrt(np.maximum(squares, 1e-300)))[rows]
-        return Contribution(
-            n_items=self.cohort.n_items,
-            indptr=self.cohort.indptr,
-            items=self.cohort.items,
+        return answer(
+            self.cohort,
             responses=clip_responses(unit, 1.0),
         )
 
@@ -260,10 +259,8 @@ class Unclipped:
         root = np.sqrt(np.minimum(1.0, _INSIDE * clip_norm / np.maximum(norms, 1e-300)))
         root[self.cohort.counts == 0] = 0.0  # who rated nothing says nothing, also of the moment
         spread = self.residuals * np.repeat(root, self.cohort.counts)
-        return Contribution(
-            n_items=self.cohort.n_items,
-            indptr=self.cohort.indptr,
-            items=self.cohort.items,
+        return answer(
+            self.cohort,
             weights=quantise_weights(self.weights),
             vectors=clip_vectors(self.vectors * root[:, None], self.vector_bound),
             responses=clip_responses(spread, self.residual_bound),
