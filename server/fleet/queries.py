@@ -1,8 +1,7 @@
 """Queries to the people of a fleet: each a job of one task, put while the server runs or not, which it asks then.
 
-A query is written down and paid for before anybody is asked: its board, its ledger with all of its rounds reserved
-in the account, where the training is reserved too, and then its job. How it stands is read from the files, whatever
-runs.
+A query is paid for and written down before anybody is asked: its ledger with all of its rounds reserved in the
+account, where the training is reserved too, and then its board. How it stands is read from the files.
 """
 
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ from fedboard.common.queries.collection import Answer, Mechanism
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion, rebuilt_question
 from fedboard.common.queries.wording import Wording, rank_unit
 from fedboard.server.fleet.job import Job, protocol_of, require_carried
-from fedboard.server.fleet.preparing import shared_by_jobs, who_takes_part
+from fedboard.server.fleet.preparing import job_of
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import StateFolder, close_training, reason_of
 from fedboard.server.publication import BoardStore
@@ -162,7 +161,7 @@ class PutQuery:
     """One query that was put to the fleet."""
 
     state: StateFolder
-    """Of the query alone: its job, its first board, its run."""
+    """Of the query alone: its first board and its run."""
     number: int
 
     @property
@@ -211,9 +210,9 @@ def place_of(fleet: StateFolder, number: int) -> PutQuery:
 
 
 def queries_of(fleet: StateFolder) -> list[PutQuery]:
-    """All that were put, by their numbers: those that are written down as a whole, their job last."""
+    """All that were put, by their numbers: those that are written down as a whole, their board last."""
     places = [place_of(fleet, number) for number in sorted(_numbers(fleet.questions))]
-    return [put for put in places if put.state.job.exists()]
+    return [put for put in places if put.state.first_board.exists()]
 
 
 def _numbers(folder: Path) -> Iterator[int]:
@@ -256,13 +255,12 @@ def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> P
                 adjacency=settings.privacy.adjacency,
             )
         )
-        job = _job(settings, put, task.statement)
+        job = job_of_query(settings, put, task.statement)
         require_carried(protocol_of(job), task, job)
-        task.first_board(Board.load(state.first_board).catalogue).save(put.state.first_board)
         plan = plan_of(task, job.privacy.participation.chosen)
         paid, run = put.state.ledger, put.state.run.name  # its own, which the run goes on with
         Ledger.create(paid, job.privacy.budget, run=run, plan=plan, population=account).close()
-        job.save(put.state.job)
+        task.first_board(Board.load(state.first_board).catalogue).save(put.state.first_board)
     return put
 
 
@@ -285,13 +283,11 @@ def _claimed(state: StateFolder) -> Iterator[PutQuery]:
         raise
 
 
-def _job(settings: FleetSettings, put: PutQuery, statement: QuestionStatement) -> Job:
+def job_of_query(settings: FleetSettings, put: PutQuery, statement: QuestionStatement) -> Job:
+    """What asks this query, paid from the fleet's account."""
     account = str(account_path(StateFolder.of(settings)))
-    return Job(
-        **shared_by_jobs(settings, put.state),
-        privacy=msgspec.structs.replace(settings.promise, epsilon=statement.epsilon, population=account),
-        assumptions=(_ASSUMPTION, who_takes_part(settings)),
-    )
+    promise = msgspec.structs.replace(settings.promise, epsilon=statement.epsilon, population=account)
+    return job_of(settings, put.state, promise=promise, assumptions=(_ASSUMPTION,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

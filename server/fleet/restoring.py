@@ -17,8 +17,8 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.backup import CONFIG, SETTINGS, STATE, Contents, unpack
-from fedboard.server.fleet.job import Job, protocol_of
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.job import protocol_of
+from fedboard.server.fleet.preparing import job_of, prepare
 from fedboard.server.fleet.queries import Standing, close_account, queries_of
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import features_of
@@ -204,7 +204,7 @@ def _close_questions(state: StateFolder, *, stopped: bool) -> None:
 
 def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> int | None:
     """Book the round after this board as lost: it may have been drawn, and its board never seen."""
-    job = Job.load(state.job)
+    job = job_of(settings)
     task = rebuild_any(Board.load(state.first_board), backend=job.backend, features=features_of(job))
     requests = task.requests(board)
     if not requests:

@@ -66,8 +66,6 @@ class StateFolder:
         self.path, self.name = path, name
         self.lock = path / "server.lock"
         """Held by the one server that works on this folder."""
-        self.job = path / "job.json"
-        """What the round loop is to do, JSON."""
         self.first_board = path / "first.board"
         """Board 0: the task and its catalogue, no data."""
         self.features = path / "features.npy"

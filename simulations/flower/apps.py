@@ -18,10 +18,10 @@ from fedboard.common.files import write_atomically
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP, refusal
-from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.nodes import Exchange, Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.cohorts import CohortNodes
+from fedboard.simulations.flower.files import read_job
 
 _LOOK_SECONDS: Final = 0.05
 """Between two looks for replies: Flower tells nobody that one has come."""
@@ -37,7 +37,7 @@ def main(grid: Grid, context: Context) -> None:
     """Run the job in the file that ``job`` names, and lay down at its end what became of it."""
     outcome = Path(str(context.run_config["outcome"]))
     try:
-        job = Job.load(Path(str(context.run_config["job"])))
+        job = read_job(Path(str(context.run_config["job"])))
         run_job(GridNodes(grid, job.largest_cohort), job)
     except Exception as error:
         write_atomically(outcome, str(error).encode())

@@ -46,7 +46,7 @@ class FleetFiles:
         self.server = key.public.hex
         self.job = _job(simulated, first, features, private)
         protocol_of(self.job)  # so that settings which cannot be are found before anything runs
-        self.job.save(self.job_path)
+        write_job(self.job, self.job_path)
 
     @property
     def run_config(self) -> dict[str, Any]:
@@ -59,6 +59,16 @@ class FleetFiles:
             "seed": self.job.privacy.seed,
             "server": self.server,
         }
+
+
+def write_job(job: Job, place: Path) -> None:
+    """Write the job for the apps, which run elsewhere."""
+    place.write_bytes(msgspec.json.encode(job, enc_hook=str))
+
+
+def read_job(place: Path) -> Job:
+    """The job that ``write_job`` has written."""
+    return msgspec.json.decode(place.read_bytes(), type=Job, dec_hook=lambda _, text: Path(text))
 
 
 def _n_nodes(simulated: Simulated) -> int:

@@ -5,73 +5,27 @@ Who is there to be asked, how long they are waited for, and the message that the
 
 import math
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.nodes import Exchange, Nodes, Reply
+from fedboard.server.run_spec import LONGER
 
-TOLD = "slowest_answer_seconds"
-"""Field of the rounds' log."""
 LOOK_SECONDS = 0.25
 """How often it is looked who is there; answers wake whoever waits for them."""
 ASK_AGAIN_SECONDS = 2.0
 """How often a node is asked again that is there and has failed."""
-_REMEMBERED = 64
-"""Answers."""
-_TIMES_THE_SLOWEST = 4.0
 _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
 """A node that failed in this way may do better when it is asked again."""
 _MOST_FAILURES = 10
 """Of one question, before a node that is there is given up."""
 _SIGNED_SLACK_SECONDS = 2.0
 """So that sending a message again is no reason to sign it anew; the allowance for clocks is far larger."""
-
-
-@dataclass(slots=True, kw_only=True)
-class Pace:
-    """How long the nodes of one run took so far, and so how long the next answer is waited for. Public settings and
-    clocks alone go in, never what an answer holds.
-    """
-
-    job: Job
-    _took: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
-
-    @staticmethod
-    def of(job: Job, lines: Iterable[Mapping[str, Any]]) -> "Pace":
-        """Go on from the rounds' log."""
-        pace = Pace(job=job)
-        for line in lines:
-            if isinstance(seconds := line.get(TOLD), int | float):
-                pace.took(float(seconds))
-        return pace
-
-    def took(self, seconds: float) -> None:
-        """A node has answered, so long after it was first asked."""
-        self._took.append(seconds)
-
-    @property
-    def slowest(self) -> float:
-        """Of the last answers, seconds; 0 where there are none."""
-        return max(self._took, default=0.0)
-
-    def patience(self, least: float, *, attempt: int = 1) -> float:
-        """How long answers are waited for: four times the slowest, twice as long each time they are asked again.
-
-        Args:
-            least: seconds that are waited for in any case; ``deadline_seconds`` or a step's.
-            attempt: 1 for the first time.
-
-        Returns:
-            Seconds, at most ``least`` as often as the longest deadline holds the usual one.
-        """
-        most = least * self.job.rounds.longest_seconds / self.job.rounds.deadline_seconds
-        return min(most, max(least, _TIMES_THE_SLOWEST * self.slowest) * 2.0 ** (attempt - 1))
 
 
 @dataclass(slots=True)
@@ -170,8 +124,6 @@ class Asking:
     """(node, most users that it may host, what it sent); raises RefusedError."""
     complete: Callable[[set[str], set[str], float], bool]
     """(settled nodes, nodes that are there, seconds since the start) -> whether nobody is waited for."""
-    pace: Pace
-    """Is told how long answers took; says how long they are waited for."""
     again: Callable[[], bool]
     """Whether, once the time is over, whoever has not answered is to be asked again: it is needed and may help."""
     attempts: int
@@ -186,7 +138,6 @@ class Asking:
     """Which one is under way."""
     _exchange: Exchange = field(init=False)
     _failures: Counter[str] = field(default_factory=Counter)
-    _first_asked: dict[str, float] = field(default_factory=dict)
     _last_asked: dict[str, float] = field(default_factory=dict)
     _waiting: set[str] = field(default_factory=set)
     """Who was asked and has not replied."""
@@ -196,12 +147,13 @@ class Asking:
 
         Args:
             nodes: identity -> most users that it may host.
-            seconds: how long answers are waited for, at least; ``Pace.patience`` may give them more.
+            seconds: how long answers are waited for, the first time; twice as long each time they are asked again,
+                up to ``LONGER`` times.
         """
         settled, known, present = set[str](), dict(nodes), set(nodes)
         self._exchange = self.roster.nodes.exchange(largest=self.largest)
         began = looked = time.monotonic()
-        until = began + self.pace.patience(seconds)
+        until = began + seconds
         self._ask(set(known), until)
         while True:
             wait = max(0.0, min(LOOK_SECONDS, until - time.monotonic()))
@@ -214,8 +166,8 @@ class Asking:
             if now >= until:
                 if self.attempt >= self.attempts or not self.again():
                     break
+                until = now + seconds * min(2.0 ** min(self.attempt, 10), LONGER)
                 self.attempt += 1
-                until = now + self.pace.patience(seconds, attempt=self.attempt)
                 self._ask({name for name in known if self.roster.admits(name)} - settled, until)
             if now - looked >= LOOK_SECONDS:
                 found = self.roster.present()
@@ -229,7 +181,6 @@ class Asking:
     def _ask(self, nodes: set[str], deadline: float) -> None:
         now = time.monotonic()
         if nodes:
-            self._first_asked = {**dict.fromkeys(nodes, now), **self._first_asked}
             self._last_asked |= dict.fromkeys(nodes, now)
             self._waiting |= nodes
             seconds, messages = max(1.0, deadline - now), {name: self.message(name) for name in sorted(nodes)}
@@ -247,7 +198,6 @@ class Asking:
             if reply.content is None:
                 raise RefusedError(reply.failure or Refusal.MALFORMED)
             self.take(name, max_users, reply.content)
-            self.pace.took(time.monotonic() - self._first_asked[name])
         except RefusedError as refused:
             self.refused[refused.code] += 1
             self._failures[name] += 1

@@ -28,7 +28,7 @@ from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
-from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
+from fedboard.server.fleet.rounds.asking import Asking, Roster, SignedMessage
 from fedboard.server.fleet.rounds.nodes import Nodes
 from fedboard.server.runtime import Gathered, NoisedSums
 
@@ -80,8 +80,6 @@ class OverNodes:
     """Signs what is asked."""
     run: str
     protocol: AggregationProtocol
-    pace: Pace
-    """Of the run's nodes so far."""
     shown: Callable[[Board], None] = lambda _: None
     """Waits until readers can have this board: devices that check what is published would refuse before."""
     refused: Counter[Refusal] = field(default_factory=Counter)
@@ -120,7 +118,6 @@ class OverNodes:
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
             "attempts": self.attempts,
-            TOLD: self.pace.slowest,
         }
 
     def require_newest(self, number: int, head: str) -> None:
@@ -198,7 +195,6 @@ class OverNodes:
             largest=_LARGEST_REPLY,
             take=take,
             complete=complete,
-            pace=self.pace,
             again=again,
             attempts=pace.attempts if gave is None else sys.maxsize,
         )
@@ -315,7 +311,6 @@ class FleetRuntime(OverNodes):
             largest=admission.largest(self.job.most_users),
             take=take,
             complete=lambda settled, present, seconds: self._complete(admission, settled, present, seconds),
-            pace=self.pace,
             again=may_help,
             attempts=self.job.rounds.attempts,
             refused=self.refused,

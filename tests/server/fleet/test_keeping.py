@@ -24,8 +24,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet import backup as backup_module
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.preparing import job_of, prepare
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings, read_settings
@@ -76,7 +75,7 @@ def go_on(settings: FleetSettings, *, until: int | None = None) -> list[dict[str
             raise Killed
 
     with suppress(Killed):
-        run_job(nodes_of(settings), Job.load(state.job), on_round=finished)
+        run_job(nodes_of(settings), job_of(settings), on_round=finished)
     log = state.run / "rounds.jsonl"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import FedboardError
-from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.running import RoundLog
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.flower import on_ray
+from fedboard.simulations.flower import files, on_ray
 from fedboard.simulations.flower.files import FleetFiles
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
@@ -55,7 +54,7 @@ class Failed:
 
     def ended(self, run: str) -> str:
         assert run == "7"
-        return "job.json: JSON is malformed"
+        return "JSON is malformed"
 
     def printed(self, run: str) -> str:
         return "Traceback (most recent call last):\n  ...\n"
@@ -75,7 +74,7 @@ def assert_fails_and_says_where_to_look(config: SimulationConfig, out: Path) -> 
 
     log = Path(str(error.value).rpartition(" ")[2])
     assert log == out / "flower.log"
-    assert "job.json: JSON is malformed" in str(error.value)
+    assert "JSON is malformed" in str(error.value)
     assert "Traceback" in log.read_text()
 
 
@@ -117,7 +116,7 @@ def test_flower_s_simulation_gives_the_engine_s_boards_and_leaves_nothing_behind
 def test_a_run_that_fails_in_flower_s_processes_says_where_to_look_and_leaves_nothing_behind(
     tmp_path: Path, temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Job, "save", lambda job, path: path.write_text("not a job"))
+    monkeypatch.setattr(files, "write_job", lambda job, path: path.write_text("not a job"))
     config = a_config(settings={"rounds": 1}, runtime="flower", protocol="secure-sum", clients=3)
 
     assert_fails_and_says_where_to_look(config, tmp_path / "flower")

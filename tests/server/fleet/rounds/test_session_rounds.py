@@ -19,7 +19,6 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.server.fleet.job import protocol_of
-from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
@@ -355,11 +354,6 @@ def test_a_training_keeps_to_the_protocol_that_it_was_begun_under(tmp_path: Path
 
 
 def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="participation 'poisson' draws who takes part among rows, and protocol 'secure-sum'"
-    ):
-        _ = Fleet(tmp_path / "run", settings={**SECURE, "probability": 0.5}).job
-
     job = Fleet(tmp_path / "run", settings=SECURE).job
     nodes, protocol = Fleet(tmp_path / "run").nodes(), protocol_of(job)
     runtime = SessionRuntime(
@@ -369,7 +363,6 @@ def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) 
         run="r",
         protocol=protocol,
         of_round=lambda _: protocol,
-        pace=Pace(job=job),
     )
     board = Board.load(Path(job.first_board))
     coins = PoissonParticipation(0.5)

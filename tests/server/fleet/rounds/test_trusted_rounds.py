@@ -15,7 +15,6 @@ from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.server.fleet.rounds.asking import Pace
 from fedboard.server.fleet.rounds.nodes import Reply
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
@@ -278,7 +277,6 @@ def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_p
         key=SERVER,
         run="run-1",
         protocol=Trusted(),
-        pace=Pace(job=fleet.job),
     )
     stated = PoissonParticipation(0.5).event_field("round-0")
     requests = [
