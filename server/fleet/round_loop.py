@@ -21,7 +21,7 @@ from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.preparing import job_of
 from fedboard.server.fleet.queries import PutQuery, Standing, give_up, job_of_query, queries_of
-from fedboard.server.fleet.rounds.nodes import HaltedError, MemberNodes
+from fedboard.server.fleet.rounds.asking import HaltedError, MemberNodes
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.fleet.settings import FleetSettings

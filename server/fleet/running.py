@@ -27,7 +27,7 @@ from fedboard.server.fleet.job import (
     require_same_protocol,
     rounds_of,
 )
-from fedboard.server.fleet.rounds.nodes import Nodes
+from fedboard.server.fleet.rounds.asking import Nodes
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.state_folder import require_open

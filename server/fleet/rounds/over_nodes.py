@@ -28,8 +28,7 @@ from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
-from fedboard.server.fleet.rounds.asking import Asking, Roster, SignedMessage
-from fedboard.server.fleet.rounds.nodes import Nodes
+from fedboard.server.fleet.rounds.asking import Asking, Nodes, Roster, SignedMessage
 from fedboard.server.runtime import Gathered, NoisedSums
 
 BEHIND: Final = "this server is behind its devices"

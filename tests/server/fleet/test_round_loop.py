@@ -127,13 +127,12 @@ def test_it_is_held_and_stopped_wherever_it_waits(
     def run(nodes: Any, _: Job) -> None:
         begun.append("run")
         entered.release()
-        exchange = nodes.exchange(largest=1)
         while True:
             if how == "no device is there":
                 assert nodes.present() == {}
                 time.sleep(0.01)
             else:
-                exchange.replies(wait=SECONDS)
+                nodes.replies(wait=SECONDS)
 
     jobs_by(monkeypatch, run)
     with looping(fleet, told := list[str]()) as loop:

@@ -19,7 +19,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.server.fleet.job import protocol_of
-from fedboard.server.fleet.rounds.nodes import Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from tests.client.asking import ASKER, SERVER
@@ -29,7 +29,6 @@ from tests.server.fleet.local_fleet import (
     AnswerOf,
     Fleet,
     Phone,
-    StormyExchange,
     StormyNodes,
     Weather,
     digests,
@@ -202,13 +201,9 @@ def test_a_reply_that_is_none_is_refused_alone(
 
 
 def test_what_comes_twice_counts_once(tmp_path: Path, of_nodes: Callable[[int], list[str]]) -> None:
-    class TwiceExchange(StormyExchange):
+    class Twice(StormyNodes):
         def replies(self, *, wait: float) -> list[Reply]:
             return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
-
-    class Twice(StormyNodes):
-        def exchange(self, *, largest: int) -> StormyExchange:
-            return TwiceExchange(self)
 
     fleet = Fleet(tmp_path / "run", settings={**SECURE, "deadline_seconds": 20.0})
     run_job(Twice(Nodes().answering(never), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)

@@ -15,7 +15,7 @@ from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.server.fleet.rounds.nodes import Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.training import FinishedRound
@@ -25,7 +25,6 @@ from tests.server.fleet.local_fleet import (
     N_NODES,
     TASK,
     Fleet,
-    StormyExchange,
     StormyNodes,
     Weather,
     answers_of,
@@ -128,13 +127,9 @@ def test_a_reply_that_is_delivered_twice_counts_once(
 ) -> None:
     """The port gives each reply once; if it did not, the second would not be taken."""
 
-    class TwiceExchange(StormyExchange):
+    class Twice(StormyNodes):
         def replies(self, *, wait: float) -> list[Reply]:
             return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
-
-    class Twice(StormyNodes):
-        def exchange(self, *, largest: int) -> StormyExchange:
-            return TwiceExchange(self)
 
     fleet = Fleet(tmp_path / "run")
     run_job(Twice(answers_of({}), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
