@@ -20,7 +20,6 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution_bounding.participation import FullParticipation
 from fedboard.common.errors import InputError, PrivacyError, StorageError
-from fedboard.common.files import write_atomically
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
@@ -30,7 +29,7 @@ from fedboard.common.queries.wording import Wording, rank_unit
 from fedboard.server.fleet.job import Job, protocol_of, require_carried
 from fedboard.server.fleet.preparing import job_of
 from fedboard.server.fleet.settings import FleetSettings
-from fedboard.server.fleet.state_folder import StateFolder, close_training, reason_of
+from fedboard.server.fleet.state_folder import StateFolder, close, reason_of
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import plan_of
 
@@ -53,10 +52,9 @@ def open_account(settings: FleetSettings) -> Population:
         StorageError: they cannot be written.
     """
     section, state = settings.queries, StateFolder.of(settings)
-    if (mark := _mark(state)).exists():
+    if (closed := reason_of(state.questions)) is not None:
         raise PrivacyError(
-            f"{state.questions}: no more queries can be put here: {mark.read_text(encoding='utf-8')}. What was "
-            "promised may be used up"
+            f"{state.questions}: no more queries can be put here: {closed}. What was promised may be used up"
         )
     if section is None:
         raise InputError(
@@ -66,7 +64,10 @@ def open_account(settings: FleetSettings) -> Population:
     promise = settings.privacy
     budget = Budget(epsilon=section.epsilon, delta=promise.delta, adjacency=promise.adjacency)
     path = account_path(state)
-    _make_folder(state.questions)
+    try:
+        state.questions.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StorageError(f"{state.questions}: no queries can be kept there ({error.strerror})") from error
     account = Population.open(path) if path.exists() else Population.create(path, budget)
     try:
         if (made := account.budget) != budget:
@@ -97,33 +98,11 @@ def require_counted(settings: FleetSettings) -> None:
     section, state = settings.queries, StateFolder.of(settings)
     if not state.first_board.exists():
         return  # a server that was never made ready has nothing to train
-    if section is not None and not settings.alone and not _mark(state).exists():
+    if section is not None and not settings.alone and reason_of(state.questions) is None:
         open_account(settings).close()
     elif (section is None or not settings.alone) and account_path(state).exists():
         with Population.open(account_path(state)) as account:
             _count_training(account, state)
-
-
-def close_account(state: StateFolder, reason: str) -> None:
-    """No query is put any more; durable on return.
-
-    Args:
-        state: of the fleet.
-        reason: a sentence without a full stop.
-    """
-    _make_folder(state.questions)
-    write_atomically(_mark(state), reason.encode())
-
-
-def _mark(state: StateFolder) -> Path:
-    return state.questions / "closed"
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StorageError(f"{folder}: no queries can be kept there ({error.strerror})") from error
 
 
 def _count_training(account: Population, state: StateFolder) -> None:
@@ -353,7 +332,7 @@ def give_up(put: PutQuery, fleet: StateFolder, reason: str) -> None:
         PrivacyError: its ledger is in use or was tampered with; it is given up, and its part stays reserved.
         StorageError: it cannot be written.
     """
-    close_training(put.state, reason.rstrip("."))
+    close(put.state.run, reason.rstrip("."))
     with (
         Population.open(account_path(fleet)) as account,
         Ledger.open(put.state.ledger, population=account) as ledger,

@@ -34,10 +34,6 @@ from fedboard.server.runtime import Gathered, NoisedSums
 BEHIND: Final = "this server is behind its devices"
 """How the sentence begins with which such a run ends."""
 _LARGEST_REPLY = 1 << 13
-_OTHER_VERSION = (
-    "wrong-version: a device and this server run versions of fedboard that seal replies in different formats; "
-    "install the same version on both sides"
-)
 LASTING: Final = frozenset(
     {
         Refusal.NOT_ALLOWED,
@@ -229,8 +225,7 @@ def all_refuse(number: int) -> str:
 
 def told_refusals(refused: Mapping[Refusal, int]) -> str:
     """The same for a sentence."""
-    told = ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
-    return f"{told}; {_OTHER_VERSION}" if refused.get(Refusal.WRONG_VERSION) else told
+    return ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
 
 
 @dataclass(slots=True, kw_only=True)

@@ -28,7 +28,7 @@ from fedboard.server.fleet.preparing import job_of, prepare
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.server.fleet.state_folder import KeysFolder, StateFolder, close_training, reason_of
+from fedboard.server.fleet.state_folder import KeysFolder, StateFolder, close, reason_of
 from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey
@@ -330,7 +330,7 @@ def test_the_lines_of_the_guide_work_as_they_are_written(
 
 
 def test_a_training_that_was_closed_stays_closed_in_its_backup(lost: FleetSettings, tmp_path: Path) -> None:
-    close_training(StateFolder.of(lost), "nobody could show that nothing was released since")
+    close(StateFolder.of(lost).run, "nobody could show that nothing was released since")
     made = fedboard("fleet", "backup", "--config", config_of(lost), "--to", tmp_path / "one.fedboard")
     assert made.exit_code == 0, made.stderr
 

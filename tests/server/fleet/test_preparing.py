@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.server.fleet.credentials import require_named
+from fedboard.server.fleet.credentials import require_credentials
 from fedboard.server.fleet.preparing import job_of, prepare, who_takes_part
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from tests.server.fleet.made import N_ITEMS, a_fleet
@@ -83,10 +83,10 @@ def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> N
 
 
 def test_devices_are_invited_to_a_name_that_the_certificate_is_for(tmp_path: Path) -> None:
-    require_named(a_fleet(tmp_path))
+    require_credentials(a_fleet(tmp_path))
 
-    with pytest.raises(InputError, match=r"not for films\.example.*keys renew .*--name films\.example"):
-        require_named(a_fleet(tmp_path, network={"address": "films.example:8443"}))
+    with pytest.raises(InputError, match=r"at films\.example.*keys renew .*--name films\.example"):
+        require_credentials(a_fleet(tmp_path, network={"address": "films.example:8443"}))
 
 
 def test_folders_are_their_owners_only_even_if_they_were_there_before(tmp_path: Path) -> None:

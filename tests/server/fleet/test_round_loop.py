@@ -18,7 +18,7 @@ from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
 from fedboard.server.fleet.round_loop import HaltedError, RoundLoop
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
-from fedboard.server.fleet.state_folder import close_training
+from fedboard.server.fleet.state_folder import close
 from tests.commands import until
 from tests.server.fleet.asked_fleet import MEAN, Asked, asked_fleet
 from tests.server.fleet.deployed import Fleet
@@ -109,7 +109,7 @@ def test_a_server_that_is_behind_its_devices_ends(fleet: Fleet, monkeypatch: pyt
 
 
 def test_a_training_that_is_closed_asks_nobody(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    close_training(fleet.state, "its backup was restored")
+    close(fleet.state.run, "its backup was restored")
     jobs_by(monkeypatch, lambda *_: pytest.fail("nobody is asked"))
     told = list[str]()
     with looping(fleet, told) as loop:

@@ -98,15 +98,6 @@ def test_why_a_round_fell_below_the_quorum_is_said_by_code(tmp_path: Path) -> No
         Fleet(tmp_path / "run", tampers=tampers, settings={"quorum": 2}).run()
 
 
-def test_devices_of_another_version_are_told_of_in_a_sentence(tmp_path: Path) -> None:
-    tampers = {n: lambda question, honest: refusal(Refusal.WRONG_VERSION) for n in (1, 2, 3)}
-
-    with pytest.raises(
-        TooFewAnswersError, match=r"wrong-version 3; .*install the same version on both sides"
-    ):
-        Fleet(tmp_path / "run", tampers=tampers, settings={"quorum": 2}).run()
-
-
 def test_replies_that_come_with_the_deadline_still_count(
     tmp_path: Path, of_nodes: Callable[[int], list[str]]
 ) -> None:
