@@ -131,11 +131,10 @@ def server(
 
 def made_ready(settings: "FleetSettings") -> str:
     """See that a fleet's keys go together, and make board 0 and the register; what it promises, in a sentence."""
-    from fedboard.server.fleet.credentials import require_credentials, require_named
+    from fedboard.server.fleet.credentials import require_credentials
     from fedboard.server.fleet.preparing import prepare
 
     require_credentials(settings)
-    require_named(settings)
     board, promise = prepare(settings), settings.promise
     what = "queries alone" if settings.alone else board.task
     return (

@@ -21,7 +21,7 @@ from fedboard.common.errors import FedboardError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP, refusal
-from fedboard.server.fleet.rounds.nodes import Exchange, Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
 from fedboard.simulations.ray.cluster import Cluster
@@ -109,7 +109,7 @@ class _ContextVault:
         self.context.state[_SESSION] = ConfigRecord({_FIELD: content})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GridNodes:
     """The nodes of a grid of Flower's, as it numbers them. All are simulated, so all that are listed are there."""
 
@@ -118,6 +118,9 @@ class GridNodes:
     """That each may host."""
     ended: Event = field(default_factory=Event)
     """Set once nobody will answer any more."""
+    _largest: int = 0
+    _waiting: dict[str, int] = field(default_factory=dict)
+    """Message id -> node."""
 
     def present(self) -> Mapping[str, int]:
         """All that Flower lists at the moment: at first some are missing."""
@@ -125,27 +128,11 @@ class GridNodes:
 
     admitted = present
 
-    def exchange(self, *, largest: int) -> Exchange:
-        """For one question or one step."""
-        return _GridExchange(self.grid, largest, self.ended)
-
-    def close(self) -> None:
-        """The grid is Flower's to close."""
-
-
-def _name(number: int) -> str:
-    return f"{number:020d}"
-
-
-@dataclass(slots=True)
-class _GridExchange:
-    grid: Grid
-    largest: int
-    ended: Event
-    waiting: dict[str, int] = field(default_factory=dict)
-    """Message id -> node."""
-
-    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+    def send(
+        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
+    ) -> None:
+        """Push a message to each."""
+        self._largest = largest
         records = {frame: record_of(frame, beside) for frame in set(frames.values())}
         nodes = [int(name) for name in frames]
         messages = [
@@ -153,9 +140,10 @@ class _GridExchange:
             for node, frame in zip(nodes, frames.values(), strict=True)
         ]
         ids = self.grid.push_messages(messages)
-        self.waiting |= {name: node for name, node in zip(ids, nodes, strict=True) if name}
+        self._waiting |= {name: node for name, node in zip(ids, nodes, strict=True) if name}
 
     def replies(self, *, wait: float) -> list[Reply]:
+        """What can be pulled; it is looked again and again."""
         until = time.monotonic() + wait
         while not (found := self._pulled()) and (left := until - time.monotonic()) > 0:
             if self.ended.is_set():
@@ -165,14 +153,15 @@ class _GridExchange:
             time.sleep(min(left, _LOOK_SECONDS))
         return found
 
-    def close(self) -> None:
-        self.waiting.clear()
+    def end(self) -> None:
+        """What was asked is not looked for any more."""
+        self._waiting.clear()
 
     def _pulled(self) -> list[Reply]:
-        ids, found = list(self.waiting), list[Reply]()
+        ids, found = list(self._waiting), list[Reply]()
         for start in range(0, len(ids), _PULLED_AT_ONCE):
             for message in self.grid.pull_messages(ids[start : start + _PULLED_AT_ONCE]):
-                node = self.waiting.pop(message.metadata.reply_to_message_id, None)
+                node = self._waiting.pop(message.metadata.reply_to_message_id, None)
                 if node is not None:
                     found.append(self._reply(node, message))
         return found
@@ -186,4 +175,8 @@ class _GridExchange:
         content = frame_of(message.content)
         if content is None:
             return Reply(name, None, Refusal.MALFORMED)
-        return Reply(name, content) if len(content) <= self.largest else Reply(name, None, Refusal.TOO_LARGE)
+        return Reply(name, content) if len(content) <= self._largest else Reply(name, None, Refusal.TOO_LARGE)
+
+
+def _name(number: int) -> str:
+    return f"{number:020d}"

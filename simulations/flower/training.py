@@ -5,7 +5,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from fedboard.client.participation.steps import MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal
-from fedboard.server.fleet.rounds.nodes import Exchange, Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.training import plan_of
@@ -43,6 +43,7 @@ class LocalNodes:
         """
         self._answers = {f"{number:020d}": answer for number, answer in enumerate(answers)}
         self._max_users = max_users
+        self._asked = deque[Callable[[], Reply]]()
 
     def present(self) -> Mapping[str, int]:
         """All of them."""
@@ -50,34 +51,24 @@ class LocalNodes:
 
     admitted = present
 
-    def exchange(self, *, largest: int) -> Exchange:
-        """For one question or one step."""
-        return _LocalExchange(self._answers, largest)
+    def send(
+        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
+    ) -> None:
+        """Keep what each is asked."""
 
-    def close(self) -> None:
-        """There is nothing to close."""
+        def reply(node: str) -> Reply:
+            content = self._answers[node](kind, frames[node], beside)
+            return Reply(node, content) if len(content) <= largest else Reply(node, None, Refusal.TOO_LARGE)
 
-
-@dataclass(frozen=True, slots=True)
-class _LocalExchange:
-    answers: Mapping[str, Answer]
-    largest: int
-    asked: deque[Callable[[], Reply]] = field(default_factory=deque)
-
-    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
-        def reply(node: str) -> Callable[[], Reply]:
-            return lambda: self._reply(node, self.answers[node](kind, frames[node], beside))
-
-        self.asked.extend(map(reply, frames))
+        self._asked.extend(partial(reply, node) for node in frames)
 
     def replies(self, *, wait: float) -> list[Reply]:
-        return [self.asked.popleft()()] if self.asked else []
+        """Let the next one answer."""
+        return [self._asked.popleft()()] if self._asked else []
 
-    def close(self) -> None:
-        self.asked.clear()
-
-    def _reply(self, node: str, content: bytes) -> Reply:
-        return Reply(node, content) if len(content) <= self.largest else Reply(node, None, Refusal.TOO_LARGE)
+    def end(self) -> None:
+        """Nobody answers any more."""
+        self._asked.clear()
 
 
 def _require_flower(runtime: str) -> None:

@@ -100,7 +100,6 @@ class Carrier:
             largest=self.largest + _SLACK_BYTES,
             take=take,
             complete=partial(self._complete, set(asked)),
-            pace=self.runtime.pace,
             again=lambda: len(step.taken) < min(self.runtime.job.rounds.quorum, len(asked)),
             attempts=self.runtime.job.rounds.attempts,
             newcomers=False,

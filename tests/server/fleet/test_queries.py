@@ -329,7 +329,6 @@ def test_a_training_that_is_begun_after_queries_counts_beside_them(asked: Asked,
         changed(config, "queries = { epsilon = 2.0 }", section)
         changed(config, "privacy = { seed", f"privacy = {{ epsilon = {epsilon}, seed")
         state.first_board.unlink()  # another training was never begun
-        state.job.unlink(missing_ok=True)
         found = CliRunner().invoke(commands, ["server", "--config", str(config), "--check"])
         assert found.exit_code == code, found.output
     with Population.open(account_path(state), read_only=True) as account:
