@@ -17,14 +17,19 @@ from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.runs.algorithm_choice import loading_of
-from fedboard.simulations.runs.calibrated import AnyProblem, build_any, completed, kernels_of, load_any
-from fedboard.simulations.runs.comparison import compared, histograms, judged
-from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.kernel_choice import compile_kernels, never_called
-from fedboard.simulations.runs.ledger import Part, give_back
-from fedboard.simulations.runs.round_names import round_names
+from fedboard.simulations.runs.calibrated import (
+    AnyProblem,
+    build_any,
+    compile_kernels,
+    completed,
+    kernels_of,
+    load_any,
+    loading_of,
+    never_called,
+)
+from fedboard.simulations.runs.directory import Part, RunDirectory, give_back, round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
+from fedboard.simulations.runs.without_privacy import compared, histograms, judged
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.streams.partial_sums import PartialSums
 

@@ -135,7 +135,7 @@ def configure(
     Raises:
         InputError: a key or value that is not one.
     """
-    from fedboard.simulations.runs.keys import configured
+    from fedboard.simulations.config import configured
 
     settings = [*_given(flags), *(assigned(text) for text in assignments)]
     return configured(base, settings, source=source)
@@ -172,7 +172,7 @@ def parse_range(text: str) -> tuple[float, float]:
 
 
 def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    from fedboard.simulations.runs.keys import KEYS
+    from fedboard.simulations.config import KEYS
 
     given = {name: value for name, value in flags.items() if value is not None}
     if "rating_range" in given:
@@ -180,7 +180,7 @@ def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
     if "columns" in given:
         given["columns"] = parse_columns(given["columns"])
     if "participation" in given:
-        from fedboard.simulations.runs.participants import parse_participation
+        from fedboard.simulations.runs.trainer import parse_participation
 
         given["participation"] = parse_participation(given["participation"])
     return [(KEYS[name], value) for name, value in given.items()]

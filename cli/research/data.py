@@ -26,7 +26,7 @@ def telling() -> Iterator[Callable[[str, int, int | None], None]]:
     if not sys.stderr.isatty():
         yield _Lines().tell
         return
-    from fedboard.simulations.runs.bars import Bars, is_live
+    from fedboard.simulations.runs.progress import Bars, is_live
 
     if not is_live():
         yield _Lines().tell

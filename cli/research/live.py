@@ -14,7 +14,7 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.reports.place import Place
+    from fedboard.common.reports.serving import Place
     from fedboard.server.operating.run_files import RunFiles
     from fedboard.server.operating.run_report import RunReport
     from fedboard.simulations.config import SimulationConfig
@@ -48,7 +48,7 @@ def live(run: Path, address: str, key: Path | None) -> None:
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
     everybody there read it, and leaves out what no budget covers.
     """
-    from fedboard.common.reports.place import RUN_PORT, place_of
+    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import run_files
 
     place = place_of(address, port=RUN_PORT)
@@ -92,7 +92,7 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
     if address is None:
         yield
         return
-    from fedboard.common.reports.place import RUN_PORT, place_of
+    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import RunFiles
     from fedboard.simulations.runs.without_privacy import is_reference
 

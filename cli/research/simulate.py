@@ -38,7 +38,7 @@ def run_place(out: Path | None, name: str | None, *, default: str, resume: bool)
     Raises:
         InputError: both are given, or neither for a run to resume.
     """
-    from fedboard.simulations.runs.folders import RUNS, fresh
+    from fedboard.simulations.runs.directory import RUNS, fresh
 
     if out is not None and name is not None:
         raise InputError("give --out DIR or --name NAME (which is runs/NAME), not both")
@@ -150,8 +150,8 @@ def simulate(
     the default algorithm at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
     """
     from fedboard.cli.research.live import watched
-    from fedboard.simulations.runs.folders import name_of
-    from fedboard.simulations.runs.keys import base_of
+    from fedboard.simulations.config import base_of
+    from fedboard.simulations.runs.without_privacy import name_of
 
     flags["baselines"] = False if no_baselines else None
     place = None if out is None and name is None else run_place(out, name, default="", resume=resume)

@@ -50,7 +50,7 @@ def private_summary(
         others: metrics of more algorithms at the same epsilon.
         page: the board's page, if one was written.
     """
-    from fedboard.simulations.runs.algorithm_choice import chosen_on_examples, label_of
+    from fedboard.simulations.runs.calibrated import chosen_on_examples, label_of
 
     claim, final = result.certificate.claim, result.final
     made = {"Board": newest_board(result), "Report": result.report, "Page": page}

@@ -86,7 +86,7 @@ def sweep(
     stop the others: it is named at the end, and the exit code is 1.
     """
     from fedboard.simulations.problem import require_data
-    from fedboard.simulations.runs.folders import RUNS, fresh
+    from fedboard.simulations.runs.directory import RUNS, fresh
 
     if resume and out is None:
         raise InputError("--resume needs the sweep: give --out DIR")

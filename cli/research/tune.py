@@ -16,9 +16,9 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.simulations.tuning.private.choice import Chosen
-    from fedboard.simulations.tuning.private.plan import PrivateTuneRecord
-    from fedboard.simulations.tuning.private.run import PrivateTuneResult
+    from fedboard.simulations.tuning.private_choice import Chosen
+    from fedboard.simulations.tuning.private_plan import PrivateTuneRecord
+    from fedboard.simulations.tuning.private_run import PrivateTuneResult
     from fedboard.simulations.tuning.tune import TuneRecord, TuneResult
 
 Command = TypeVar("Command", bound=Callable[..., object])
@@ -129,8 +129,8 @@ def tune(
     the final run, so settings whose best value depends on the budget may be ranked wrongly; and where the shipped
     settings fit, what the trials cost is lost (docs/guide/tuning.md has numbers).
     """
-    from fedboard.simulations.runs.folders import RUNS, fresh
-    from fedboard.simulations.tuning.private.run import is_private_tuning, read_private_record
+    from fedboard.simulations.runs.directory import RUNS, fresh
+    from fedboard.simulations.tuning.private_run import is_private_tuning, read_private_record
 
     if resume and out is None:
         raise InputError("--resume needs the search: give --out DIR")
@@ -288,7 +288,7 @@ def _planned(
         InputError: no epsilon, or something that cannot be tried.
     """
     from fedboard.simulations.sweeps.cells import shared_problem
-    from fedboard.simulations.tuning.private.plan import candidate_of, plan_private_tuning, require_supported
+    from fedboard.simulations.tuning.private_plan import candidate_of, plan_private_tuning, require_supported
     from fedboard.simulations.tuning.trials import for_trials
 
     base = {} if config_file is None else _read(config_file)
@@ -310,7 +310,7 @@ def _planned(
 def _run_private(record: "PrivateTuneRecord", place: Path, *, resume: bool) -> "PrivateTuneResult":
     """Run to the end, telling on stderr how it is getting on."""
     from fedboard.simulations.runs.progress import listening
-    from fedboard.simulations.tuning.private.run import start_tuning, tune_privately
+    from fedboard.simulations.tuning.private_run import start_tuning, tune_privately
 
     with resumable("tune", place, "tune.json"):
         if not resume:
@@ -326,7 +326,7 @@ def _told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
     import msgspec
 
     from fedboard.cli.research.summary import private_summary
-    from fedboard.simulations.tuning.private.choice import FILE
+    from fedboard.simulations.tuning.private_choice import FILE
 
     chosen, certificate = result.chosen, result.final.certificate
     said = private_summary(result.record.config, result.final)  # epsilon is that of the whole
@@ -347,7 +347,7 @@ def _told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
 
 
 def _choice_text(chosen: "Chosen") -> str:
-    from fedboard.simulations.tuning.private.plan import told_of
+    from fedboard.simulations.tuning.private_plan import told_of
 
     known = ["lost"] * (len(chosen.candidates) - 1)
     if chosen.losses is not None:

@@ -13,9 +13,8 @@ from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import PopulationTotal
-from fedboard.common.reports.json_values import JsonObject, object_or_empty
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
-from fedboard.common.reports.wording import byte_count, duration
+from fedboard.common.reports.wording import JsonObject, byte_count, duration, object_or_empty
 from fedboard.server.operating.budget import (
     Account,
     Booked,

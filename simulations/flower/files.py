@@ -12,8 +12,7 @@ from fedboard.common.protocols.shared.properties import fits_any_fleet
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
 from fedboard.simulations.flower.cohorts import write_cohorts
-from fedboard.simulations.runs.participants import personal_scales
-from fedboard.simulations.runs.trainer import Simulated
+from fedboard.simulations.runs.trainer import Simulated, personal_scales
 from fedboard.simulations.sessions.clients import simulated_roster, with_simulated_authority
 
 _PATIENCE_SECONDS = 86_400.0

@@ -10,7 +10,7 @@ from fedboard.common.errors import InputError
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.training import plan_of
 from fedboard.simulations.flower.files import FleetFiles
-from fedboard.simulations.runs.ledger import open_ledger
+from fedboard.simulations.runs.directory import open_ledger
 from fedboard.simulations.runs.trainer import OnRound, Simulated
 
 

@@ -7,8 +7,17 @@ from itertools import pairwise
 import numpy as np
 
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
-from fedboard.common.reports.json_values import JsonObject, number_or_none, numbers, object_or_empty
-from fedboard.common.reports.wording import byte_count, capital, fixed, number, setting
+from fedboard.common.reports.wording import (
+    JsonObject,
+    byte_count,
+    capital,
+    fixed,
+    number,
+    number_or_none,
+    numbers,
+    object_or_empty,
+    setting,
+)
 from fedboard.simulations.evaluation.metrics.registry import main_metrics
 from fedboard.simulations.reports.run_files import Model
 from fedboard.simulations.reports.wording import bucket_names, direction, metric_label, reading_order

@@ -5,10 +5,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedboard.common.reports.json_values import JsonObject, number_or_none, numeric_entries, object_or_empty
 from fedboard.common.reports.statement import Statement
-from fedboard.common.reports.table import Table
-from fedboard.common.reports.wording import duration, fixed, listing, setting
+from fedboard.common.reports.wording import (
+    JsonObject,
+    Table,
+    duration,
+    fixed,
+    listing,
+    number_or_none,
+    numeric_entries,
+    object_or_empty,
+    setting,
+)
 from fedboard.server.operating.run_files import RunFiles
 from fedboard.server.operating.run_report import Lines, RunReport
 from fedboard.simulations.evaluation.verdict import Verdict, verdict_of
@@ -28,7 +36,7 @@ from fedboard.simulations.reports.run_files import (
     require_whole,
 )
 from fedboard.simulations.reports.wording import arrow, definitions, metric_label, reading_order
-from fedboard.simulations.runs.round_names import rounds_told
+from fedboard.simulations.runs.directory import rounds_told
 
 _FACTS = {
     "Algorithm": ("algorithm", "task.name", "task"),

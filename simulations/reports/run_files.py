@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError
-from fedboard.common.reports.json_values import (
+from fedboard.common.reports.wording import (
     JsonObject,
     number_or_none,
     numbers,

@@ -15,11 +15,10 @@ from fedboard.common.algorithms.shared.ratings_config import checked_options
 from fedboard.common.checks import require_one_of, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.simulations.config import SimulationConfig, TunedConfig, overlay
+from fedboard.simulations.config import SimulationConfig, TunedConfig, nested, overlay
 from fedboard.simulations.data import SyntheticConfig
 from fedboard.simulations.evaluation.metrics.registry import main_metric, metric_names
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
-from fedboard.simulations.runs.keys import nested
+from fedboard.simulations.runs.calibrated import chosen_algorithm
 from fedboard.simulations.sweeps.cells import RecordFile
 from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search, value_of
 from fedboard.simulations.tuning.trials import (

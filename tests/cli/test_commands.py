@@ -14,7 +14,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.evaluation.references import reference_names
-from fedboard.simulations.runs.folders import fresh
+from fedboard.simulations.runs.directory import fresh
 
 Command = Callable[..., Result]
 

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.sweeps.frontier import write_frontier
-from fedboard.simulations.sweeps.frontier_data import Result
+from fedboard.simulations.sweeps.frontier import Result, write_frontier
 
 
 def result(algorithm: str, epsilon: float | None, seed: int, rmse: float, **more: Any) -> Result:

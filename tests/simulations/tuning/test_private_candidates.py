@@ -9,8 +9,8 @@ import pytest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.simulations.sweeps.cells import shared_problem
 from fedboard.simulations.tuning import private, search
-from fedboard.simulations.tuning.private.plan import candidate_of, plan_private_tuning
-from fedboard.simulations.tuning.private.run import read_private_record
+from fedboard.simulations.tuning.private_plan import candidate_of, plan_private_tuning
+from fedboard.simulations.tuning.private_run import read_private_record
 from fedboard.simulations.tuning.trials import for_trials
 from tests.simulations.tuning.private_choices import CANDIDATES, planned, tiny, tuned
 

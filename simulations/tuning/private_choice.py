@@ -33,7 +33,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.task import ReleasedSums
 from fedboard.simulations.data.splits import SplitRule
-from fedboard.simulations.tuning.private.plan import (
+from fedboard.simulations.tuning.private_plan import (
     CHOICE_SHARE,
     FINAL_SHARE,
     TRIALS_SHARE,
