@@ -155,7 +155,7 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         ):
             raise UnsafeSettingError(
                 "secure noise needs a list of items that stands apart from the ratings: take every item of the "
-                "titles file with --set data.catalogue=listed (and --titles FILE where the data bring none), or "
+                "titles file with --set data.catalogue=listed (and data.titles=FILE where the data bring none), or "
                 "the list of an npz file, where it is public, with --set data.catalogue=declared"
             )
         if self.run.dropout > 0 and self.privacy.noise == "secure":

@@ -142,7 +142,7 @@ def guarantee_text(result: "RunResult") -> str:
     if not certificate.private:
         lines.append(
             "The noise can be reproduced from the seed: a simulation. Real users need --noise secure, and "
-            "a list of items that stands apart from the ratings: --set data.catalogue=listed (--titles FILE)."
+            "a list of items that stands apart from the ratings: --set data.catalogue=listed (data.titles=FILE)."
         )
     return "\n".join((*lines, *certificate.claim.warnings))
 

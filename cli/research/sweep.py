@@ -10,7 +10,7 @@ from fedboard.cli.counts import FOLDS, WORKERS
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption
-from fedboard.cli.research.configuration import POPULATION, configure, data_options, listed, model_options
+from fedboard.cli.research.configuration import configure, data_options, listed, model_options
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
 
@@ -60,7 +60,6 @@ def _default_axis() -> str:
     help="Every cell on each of the k folds of the ratings, or users; the table has their means and deviations.",
 )
 @model_options
-@POPULATION
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the sweep.  [default: runs/sweep]")
 @click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Cells at the same time.")
 @click.option("--resume", is_flag=True, help="Keep finished cells, go on with the others.")

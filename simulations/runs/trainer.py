@@ -249,7 +249,7 @@ class Simulated:
             where = f"run.runtime {self.config.run.runtime!r} with run.protocol {self.config.run.protocol!r}"
             raise InputError(
                 f"{self.problem.name} is read in blocks, and {where} needs ratings that are held: take "
-                "--no-streamed where they fit into memory"
+                "run.streamed = false where they fit into memory"
             )
         return self.problem
 

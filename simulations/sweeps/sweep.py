@@ -89,7 +89,7 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     if config.privacy.noise == "secure" and config.privacy.population is None:
         raise PrivacyError(
             "with secure noise the boards of a sweep, about the same users, would claim their epsilons one by one: "
-            "name the account that adds them up with --population FILE (made by fedboard ledger create)"
+            "name the account that adds them up with --set privacy.population=FILE (made by fedboard ledger create)"
         )
     known = (
         *algorithm_names(config.feedback),

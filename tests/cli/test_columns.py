@@ -27,7 +27,6 @@ OF_MANY = {
     ("query", "mean"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
     ("query", "quantile"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
     ("data", "info"): ("{}",),
-    ("data", "cohort"): ("{}", "cohort"),
     ("data", "shard"): ("{}", "--out", "shards"),
     ("data", "split"): ("{}", "--out", "split"),
 }

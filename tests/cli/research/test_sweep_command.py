@@ -59,11 +59,11 @@ def test_boards_with_secret_noise_about_the_same_people_are_added_up_or_refused(
     refused = fedboard("sweep", *grid, "--out", out)
     left = out.exists()
     fedboard("ledger", "create", account, "--epsilon", "8", "--delta", "1e-5")
-    paid = fedboard("sweep", *grid, "--out", out, "--population", account)
+    paid = fedboard("sweep", *grid, "--out", out, "--set", f"privacy.population={account}")
     certificates = [json.loads(path.read_text()) for path in out.glob("cells/*/certificate.json")]
 
     assert (refused.exit_code, left) == (3, False)
-    assert "--population FILE" in refused.stderr
+    assert "privacy.population" in refused.stderr
     assert paid.exit_code == 0, paid.output
     assert sorted(one["population"]["runs"] for one in certificates) == [1, 2, 3, 4]
     assert max(one["population"]["spent"] for one in certificates) > 7  # of 1, 1, 5 and 5
