@@ -29,7 +29,7 @@ from fedboard.simulations.runs.calibrated import (
 )
 from fedboard.simulations.runs.directory import Part, RunDirectory, give_back, round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
-from fedboard.simulations.runs.without_privacy import compared, histograms, judged
+from fedboard.simulations.runs.without_privacy import compared, judged
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.streams.partial_sums import PartialSums
 
@@ -284,9 +284,6 @@ class _Session:
             )
         rounds = sum(float(done["seconds"]) for done in self.run.lines() if done["event"] == "round")
         line["seconds_total"] = max(seconds, rounds)  # a run that was resumed took longer than its last part
-        drawn = histograms(self.task, self.board, self.problem, pool=self.pool)
-        if drawn is not None:
-            self.run.write_json(self.run.distributions, drawn)
         self.run.append(line)
         certificate = Certificate.from_dict(dict(self.board.certificate or {}))
         write_atomically(self.run.certificate, certificate.to_json().encode())

@@ -1,6 +1,7 @@
 """``fedboard sweep``: a grid of runs and their privacy-utility frontier."""
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption
 from fedboard.cli.research.configuration import configure, data_options, listed, model_options
+from fedboard.cli.text import Countdown
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
 
@@ -133,15 +135,17 @@ def _with(record: "SweepRecord", **axes: Any) -> "SweepRecord":
 
 
 def _run(record: "SweepRecord", place: Path, *, jobs: int, resume: bool) -> "SweepResult":
+    from fedboard.simulations.sweeps.sweep import plan_cells
     from fedboard.simulations.sweeps.sweep import sweep as run_sweep
 
-    done = 0
+    cells = len(plan_cells(record))
+    click.echo(f"{cells} cells, {jobs} at a time; how long they take is told after the first", err=True)
+    done, left = count(1), Countdown(cells)
 
     def told(outcome: "CellOutcome") -> None:
-        nonlocal done
-        done += 1
         state = "failed" if outcome.error else "was finished" if outcome.was_finished else "finished"
-        click.echo(f"cell {done}: {outcome.cell.name} {state}", err=True)
+        name, rest = outcome.cell.name, left.told(kept=outcome.was_finished)
+        click.echo(f"cell {next(done)} of {cells}: {name} {state}{rest}", err=True)
 
     with resumable("sweep", place, "sweep.json"):
         return run_sweep(record, place, jobs=jobs, resume=resume, on_done=told)

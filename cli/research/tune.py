@@ -12,7 +12,7 @@ from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
-from fedboard.cli.text import aligned
+from fedboard.cli.text import Countdown, aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -177,19 +177,23 @@ def _require_nothing_else(*given: Any) -> None:
 
 def _run(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> "TuneResult":
     from fedboard.simulations.reports.wording import lower_is_better
+    from fedboard.simulations.tuning.search import runs_of
     from fedboard.simulations.tuning.trials import TrialRecord
     from fedboard.simulations.tuning.tune import tune as run_tuning
 
     best = min if lower_is_better(record.metric) else max
     seen: list[float] = []
+    runs = runs_of(record)
+    click.echo(f"{runs} runs, {jobs} at a time; how long they take is told after the first", err=True)
+    left = Countdown(runs)
 
-    def told(trial: TrialRecord) -> None:
-        place = f"trial {trial.number} of {record.trials - 1}, seed {trial.seed}"
+    def told(trial: TrialRecord, kept: bool) -> None:
+        place, rest = f"trial {trial.number} of {record.trials - 1}, seed {trial.seed}", left.told(kept=kept)
         if record.metric not in trial.metrics:
             click.echo(f"{place}: failed: {trial.error or 'no such metric'}", err=True)
             return
         seen.append(trial.metrics[record.metric])
-        click.echo(f"{place}: {record.metric} {seen[-1]:.4f}, best {best(seen):.4f}", err=True)
+        click.echo(f"{place}: {record.metric} {seen[-1]:.4f}, best {best(seen):.4f}{rest}", err=True)
 
     with resumable("tune", place, "tune.json"):
         return run_tuning(record, place, jobs=jobs, resume=resume, on_trial=told)

@@ -23,7 +23,6 @@ from fedboard.simulations.evaluation.verdict import Verdict, verdict_of
 from fedboard.simulations.reports.charts import (
     activity_charts,
     byte_charts,
-    distribution_charts,
     metric_charts,
     slice_charts,
 )
@@ -52,8 +51,8 @@ def write_report(run_dir: Path) -> Path:
     """Write ``report.html`` into a run directory from the files that are there.
 
     Args:
-        run_dir: holds at least certificate.json; config.json, metrics.jsonl, ledger and boards, baselines.json and
-            distributions.json add their sections where they exist.
+        run_dir: holds at least certificate.json; config.json, metrics.jsonl, ledger and boards, baselines.json
+            and beside.json add their sections where they exist.
 
     Returns:
         Path of the report. It quotes held-out metrics, so it is no more public than they are.
@@ -98,7 +97,6 @@ def simulation_sections(files: RunFiles, lines: Lines, statement: Statement | No
         "round_charts": metric_charts(record.rounds, record.baselines),
         "slice_charts": slice_charts(run, record.baselines, record.bucket_edges),
         "activity_charts": activity_charts(run, record.baselines, record.activity_edges),
-        "distribution_charts": distribution_charts(record.distributions),
         "byte_charts": byte_charts(record.rounds),
         "configuration": configuration_table(record.config) if record.config else None,
     }

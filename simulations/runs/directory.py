@@ -51,7 +51,6 @@ class RunDirectory:
         self.certificate = path / "certificate.json"
         self.baselines = path / "baselines.json"
         self.beside = path / "beside.json"
-        self.distributions = path / "distributions.json"
         self.partial_sums = path / "partial-sums.secret"
 
     def require_free(self) -> None:

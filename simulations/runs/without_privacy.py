@@ -20,7 +20,6 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation.evaluation import (
-    distributions,
     item_counts_of,
     judge,
     judge_board,
@@ -191,16 +190,6 @@ def compared(
     found = board.arrays.get("representation")
     rank = _USUAL_RANK if found is None else int(found.shape[1])
     return {"baselines": examples_without_privacy(problem, rank, on_progress=on_progress)}
-
-
-def histograms(
-    task: AnyTask, board: Board, problem: AnyProblem, *, pool: WorkerPool
-) -> dict[str, Any] | None:
-    """For the report; None where there is none, since examples have no items."""
-    if isinstance(task, CohortTask):
-        return None
-    assert not isinstance(problem, ExampleProblem)
-    return distributions(task, board, problem, pool=pool)
 
 
 def compare_with_baselines(

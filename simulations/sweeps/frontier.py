@@ -13,7 +13,6 @@ from fedboard.common.reports.wording import Table, fixed, setting
 from fedboard.server.operating.page import render
 from fedboard.simulations.evaluation.metrics.registry import main_metrics
 from fedboard.simulations.reports.wording import (
-    bucket_names,
     direction,
     lower_is_better,
     metric_label,
@@ -253,7 +252,7 @@ def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | No
 
 
 def _charts(results: Sequence[Result], metric: str) -> list[Chart]:
-    """The metric against epsilon, and by popularity at each epsilon; none where nothing has a guarantee."""
+    """The metric against epsilon; none where nothing has a guarantee."""
     places = epsilons(results)
     if not places:
         return []
@@ -284,33 +283,7 @@ def _charts(results: Sequence[Result], metric: str) -> list[Chart]:
         x=Scale(label="epsilon, smaller is more private", names=[setting(epsilon) for epsilon in places]),
         y=Scale(label=f"{metric_label(metric)}, {direction(metric)}"),
     )
-    sliced = sliced_metric(results, metric)
-    by_popularity = [] if sliced is None else [_slices(results, sliced, epsilon) for epsilon in places]
-    return [
-        replace(frontier, table=metric_rows(results, metric)),
-        *(one for one in by_popularity if one is not None),
-    ]
-
-
-def _slices(results: Sequence[Result], metric: str, epsilon: float) -> Chart | None:
-    """The metric from tail to head at one epsilon, those without a guarantee beside it."""
-    own = mean_slices(results, metric, epsilon)
-    if not own:
-        return None
-    shown = own | {name: row for name, row in mean_slices(results, metric, None).items() if name not in own}
-    lines = [
-        Line(name=name, points=[(float(k), value) for k, value in enumerate(row) if value is not None])
-        for name, row in shown.items()
-    ]
-    return chart(
-        [line for line in lines if line.points],
-        slug=f"slices-{setting(epsilon)}",
-        title=f"By item popularity at epsilon {setting(epsilon)}",
-        reading=f"{metric_label(metric)} of as many items in each bucket, {direction(metric)}.",
-        held_out=True,
-        x=Scale(label="items by popularity", names=bucket_names([], max(map(len, shown.values())))),
-        y=Scale(label=metric_label(metric)),
-    )
+    return [replace(frontier, table=metric_rows(results, metric))]
 
 
 def _reading(results: Sequence[Result], metric: str) -> str:

@@ -163,10 +163,6 @@ class ChoiceTask:
         """There is nothing to predict from."""
         self._refuse()
 
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """There is nothing to weigh."""
-        self._refuse()
-
     def _learnt(self, cohort: Cohort) -> "np.ndarray[Any, np.dtype[np.bool_]]":
         words = self.rule.coins.of_ratings(cohort.keys, self.item_keys, cohort.user_of_entry(), cohort.items)
         return self.rule.parts(words)[0]

@@ -50,7 +50,8 @@ _KEPT = 4
 """One trial in so many goes on to the next seed."""
 _FEWEST_KEPT = 3
 
-OnTrial = Callable[[TrialRecord], None]
+OnTrial = Callable[[TrialRecord, bool], None]
+"""Told each record, and whether it was there before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,6 +139,15 @@ def run_search(
     return trials
 
 
+def runs_of(search: TuneRecord) -> int:
+    """How many runs a search has in all, if no trial fails."""
+    number = together = search.trials
+    for _ in search.seeds[1:]:
+        number = 1 + _kept(number - 1)
+        together += number
+    return together
+
+
 def finalists(search: TuneRecord, trials: Sequence[Trial]) -> list[Trial]:
     """The trials that were run with every seed, best first."""
     return search.better([trial for trial in trials if len(trial.records) == len(search.seeds)])
@@ -160,7 +170,7 @@ class _Runner:
             for trial in missing
         ]
         for record in kept.values():
-            self._tell(record)
+            self._tell(record, kept=True)
         told: set[int] = set()
         records = self.pool.run(work, lambda _: self._news(missing, seed, told))
         kept |= {trial.number: record for trial, record in zip(missing, records, strict=True)}
@@ -175,11 +185,11 @@ class _Runner:
             record = None if trial.number in told else read_trial(self._path(trial, seed), trial.choice)
             if record is not None:
                 told.add(trial.number)
-                self._tell(record)
+                self._tell(record, kept=False)
 
-    def _tell(self, record: TrialRecord | None) -> None:
+    def _tell(self, record: TrialRecord | None, *, kept: bool) -> None:
         if record is not None and self.on_trial is not None:
-            self.on_trial(record)
+            self.on_trial(record, kept)
 
     def _path(self, trial: Trial, seed: int) -> Path:
         return self.folder / f"{trial.number:04d}-seed{seed}.json"
@@ -259,7 +269,11 @@ def value_of(trial: Trial, key: str) -> Value | None:
 def _survivors(search: TuneRecord, trials: Sequence[Trial]) -> list[Trial]:
     """The shipped settings, and the best quarter of the others."""
     shipped, others = trials[0], trials[1:]
-    return [shipped, *search.better(others)[: max(_FEWEST_KEPT, math.ceil(len(others) / _KEPT))]]
+    return [shipped, *search.better(others)[: _kept(len(others))]]
+
+
+def _kept(others: int) -> int:
+    return min(others, max(_FEWEST_KEPT, math.ceil(others / _KEPT)))
 
 
 def _require_sound(search: TuneRecord, shipped: Trial) -> None:

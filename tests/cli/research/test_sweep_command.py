@@ -38,7 +38,8 @@ def test_a_sweep_prints_the_frontier_and_names_what_failed(
     assert result.exit_code == again.exit_code == 1
     assert "| adadpals |" in result.stdout
     assert "1 of 3 cells failed:\n- adadpals-eps3-seed0: three is unlucky" in result.stdout
-    assert "cell 2: adadpals-eps3-seed0 failed" in result.stderr
+    assert "cell 1 of 3: adadpals-eps2-seed0 finished, about 0:00:0" in result.stderr
+    assert "cell 2 of 3: adadpals-eps3-seed0 failed" in result.stderr
     cells = json.loads(again.stdout)["cells"]
     assert [(cell["cell"], cell["error"]) for cell in cells] == [
         ("adadpals-eps2-seed0", None),

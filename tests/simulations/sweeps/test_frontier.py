@@ -47,7 +47,7 @@ def test_three_files_are_written_and_need_nothing_else(files: dict[str, Path]) -
     assert "At epsilon 1 residual is best with 0.9000; at epsilon 20 AdaDPALS is best with 0.8800" in html
     for text in (
         "item mean (non-private)",
-        "By item popularity at epsilon 20",
+        "by item popularity, mean over the seeds",
         "0.9500 ± 0.0141",
         "not private: simulation only",
     ):

@@ -211,7 +211,7 @@ def test_a_search_is_the_same_with_two_processes_and_after_an_interruption(
         path.unlink()
 
     told: list[TrialRecord] = []
-    again = tune(read_tune_record(other), other, resume=True, on_trial=told.append)
+    again = tune(read_tune_record(other), other, resume=True, on_trial=lambda trial, kept: told.append(trial))
 
     assert spread == all_trials(out) == all_trials(other)
     assert again.best.choice == first.best.choice
