@@ -3,8 +3,10 @@
 import shutil
 import sys
 import textwrap
+import time
 import unicodedata
 from collections.abc import Collection, Sequence
+from datetime import timedelta
 
 _UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
@@ -49,6 +51,22 @@ def _width(text: str) -> int:
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
     )
+
+
+class Countdown:
+    """How long what is left will take, by how long took what was done here."""
+
+    def __init__(self, total: int) -> None:
+        """Begin with ``total`` parts ahead."""
+        self._left, self._done, self._began = total, 0, time.monotonic()
+
+    def told(self, *, kept: bool = False) -> str:
+        """One part further: ``, about 0:12:00 left``; empty at the end, and until a part was done and not kept."""
+        self._left, self._done = self._left - 1, self._done + (not kept)
+        if not (self._left and self._done):
+            return ""
+        seconds = (time.monotonic() - self._began) / self._done * self._left
+        return f", about {timedelta(seconds=round(seconds))} left"
 
 
 def byte_text(number: float) -> str:

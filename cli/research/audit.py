@@ -55,7 +55,7 @@ def stepping(games: int = 1) -> Iterator[Callable[[str, int, int], None]]:
     if not sys.stderr.isatty():  # nothing more is needed for plain lines
         yield say
         return
-    from fedboard.simulations.runs.bars import Bars, is_live
+    from fedboard.simulations.runs.progress import Bars, is_live
 
     if not is_live():
         yield say
@@ -206,7 +206,7 @@ def _entered(config: "SimulationConfig") -> "Entrance":
 
 def _workers(config: "SimulationConfig") -> "WorkerPool":
     from fedboard.simulations.engine import WorkerPool
-    from fedboard.simulations.runs.algorithm_choice import loading_of
+    from fedboard.simulations.runs.calibrated import loading_of
 
     compiled = config.run.kernels != "numpy"
     return WorkerPool(config.run.workers, prepare=loading_of(config.algorithm), compiled=compiled)
@@ -237,8 +237,8 @@ def _audit(
     from fedboard.simulations.audit.audit import audit as run_audit
     from fedboard.simulations.audit.record import audit_record, stopped_record
     from fedboard.simulations.audit.subject import broken_check
-    from fedboard.simulations.runs.algorithm_choice import label_of
-    from fedboard.simulations.runs.folders import RUNS, fresh
+    from fedboard.simulations.runs.calibrated import label_of
+    from fedboard.simulations.runs.directory import RUNS, fresh
 
     place = out or fresh(RUNS / f"audit-{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}")
     with _entered(config) as entrance, _workers(config) as pool:

@@ -12,9 +12,8 @@ from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import PopulationTotal
-from fedboard.common.reports.json_values import JsonObject
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
-from fedboard.common.reports.wording import duration
+from fedboard.common.reports.wording import JsonObject, duration
 from fedboard.server.operating.budget import (
     Account,
     Booked,

@@ -27,8 +27,7 @@ from fedboard.simulations.audit.entrance import Reader
 from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.kernel_choice import backend_of
+from fedboard.simulations.runs.calibrated import backend_of, build_task
 
 
 class Part(StrEnum):

@@ -28,8 +28,7 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
-from fedboard.simulations.runs.participants import personal_scales
-from fedboard.simulations.runs.trainer import Simulated
+from fedboard.simulations.runs.trainer import Simulated, personal_scales
 from fedboard.simulations.sessions.clients import (
     as_simulated,
     client_noise,

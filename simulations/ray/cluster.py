@@ -217,7 +217,7 @@ class Cluster:
         if not any(node["Resources"].get("CPU", 0) >= 1 for node in self._nodes()):
             raise InputError(
                 f"no node of the Ray cluster at {self.address} has a core for tasks: start one with ray start "
-                "--address, or set an autoscaler's least number of workers to 1"
+                "run.address, or set an autoscaler's least number of workers to 1"
             )
 
     def _require_same_software(self) -> None:
@@ -330,7 +330,8 @@ def _require_reachable(address: str) -> None:
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal():
         raise InputError(
-            f"--address must be HOST:PORT of a Ray cluster that this machine is a node of, or auto, got {address!r}"
+            "run.address must be HOST:PORT of a Ray cluster that this machine is a node of, or auto, got "
+            f"{address!r}"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
@@ -338,7 +339,7 @@ def _require_reachable(address: str) -> None:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(
             f"no Ray cluster answers at {address} ({why}): start one with ray start --head --port 6379, or leave "
-            "--address out to start Ray on this machine for the run"
+            "run.address out to start Ray on this machine for the run"
         ) from error
 
 

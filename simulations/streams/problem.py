@@ -122,7 +122,7 @@ def open_problem(config: SimulationConfig) -> StreamedProblem:
         raise InputError(
             f"{config.data.source} is read in blocks, which needs run.runtime 'engine' or 'ray' and run.protocol "
             f"'{names_where(shows_rows)}', got {run.runtime!r} and {run.protocol!r}: take these, or run.streamed = "
-            "false (--no-streamed) where its ratings fit into memory"
+            "false where its ratings fit into memory"
         )
     stream = _stream(config.data)
     return streamed_problem(

@@ -171,7 +171,7 @@ class HeldStream:
         if ratings.test is not None:
             raise InputError(
                 f"{ratings.name} brings a test part of its own, and a stream has none: run it without "
-                "run.streamed (--streamed)"
+                "run.streamed"
             )
         cohort = ratings.cohort()
         return cls(

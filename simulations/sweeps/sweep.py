@@ -13,19 +13,18 @@ from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import says
 from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.reports.json_values import numbers, numeric_entries
+from fedboard.common.reports.wording import numbers, numeric_entries
 from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.data.splits.coins import Fold
 from fedboard.simulations.evaluation.references import ALS, ceiling_names, reference_names
 from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
+from fedboard.simulations.runs.calibrated import chosen_algorithm, label_of
 from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.sessions.choice import chosen_card
 from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
-from fedboard.simulations.sweeps.frontier import write_frontier
-from fedboard.simulations.sweeps.frontier_data import Result
+from fedboard.simulations.sweeps.frontier import Result, write_frontier
 
 FAILURES = "failures.txt"
 """Tracebacks of the cells that failed, in the directory of the sweep."""
@@ -90,7 +89,7 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     if config.privacy.noise == "secure" and config.privacy.population is None:
         raise PrivacyError(
             "with secure noise the boards of a sweep, about the same users, would claim their epsilons one by one: "
-            "name the account that adds them up with --population FILE (made by fedboard ledger create)"
+            "name the account that adds them up with --set privacy.population=FILE (made by fedboard ledger create)"
         )
     known = (
         *algorithm_names(config.feedback),

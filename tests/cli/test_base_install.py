@@ -113,7 +113,7 @@ def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) 
         "from fedboard.cli.main import commands\n"
         "commands(sys.argv[1:])"
     )
-    small = ("--kernels", "numpy", "--set", "data.synthetic.n_users=300")
+    small = ("--set", "run.kernels=numpy", "--set", "data.synthetic.n_users=300")
     ended = {
         arguments: subprocess.run(
             [sys.executable, "-c", script, *arguments, "--out", "made"],

@@ -26,7 +26,6 @@ OF_MANY = {
     ("audit",): ("--data", "{}"),
     ("query",): ("mean", "--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
     ("data", "info"): ("{}",),
-    ("data", "cohort"): ("{}", "cohort"),
     ("data", "shard"): ("{}", "--out", "shards"),
     ("data", "split"): ("{}", "--out", "split"),
 }

@@ -31,7 +31,7 @@ ENDLESS = (
         "steps must be a whole number from 1 to 10000",
     ),
     (("simulate", "--workers", "10000"), "run.workers must be a whole number in [1, 256]"),
-    (("simulate", "--nodes", "1000000"), "run.nodes must be a whole number in [1, 10000]"),
+    (("simulate", "--set", "run.nodes=1000000"), "run.nodes must be a whole number in [1, 10000]"),
     (("simulate", "--clients", HUGE, "--protocol", "secure-sum"), "run.clients must be a whole number in"),
     (("simulate", "--rank", "1000000000", *FEW), "rank must be a whole number from 1 to 512"),
     (("simulate", "--set", f"data.synthetic.n_users={HUGE}"), "n_users must be in [1, 1e8]"),

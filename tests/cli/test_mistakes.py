@@ -90,7 +90,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-R = ("simulate", "--data", "r.csv", "--kernels", "numpy", "--no-report", "--no-baselines", "--out", "made")
+R = (
+    "simulate",
+    "--data",
+    "r.csv",
+    "--set",
+    "run.kernels=numpy",
+    "--no-report",
+    "--no-baselines",
+    "--out",
+    "made",
+)
 STARS = ("--rating-range", "1,5")
 
 
@@ -124,7 +134,7 @@ STARS = ("--rating-range", "1,5")
             "needs privacy.noise 'seeded'",
         ),
         (
-            ("simulate", "--noise", "secure", "--protocol", "secure-sum", "--masks", "cancelled"),
+            ("simulate", "--noise", "secure", "--protocol", "secure-sum", "--set", "run.masks=cancelled"),
             3,
             "needs privacy.noise 'seeded'",
         ),

@@ -41,7 +41,7 @@ def test_every_preset_is_valid_and_spends_its_budget(
 
 WALK = (
     "simulations/runs/calibrated.py",
-    "simulations/runs/algorithm_choice.py",
+    "simulations/runs/calibrated.py",
     "common/algorithms/registry.py",
     "server/calibrating.py",
     "common/algorithms/shared/tuned.py",

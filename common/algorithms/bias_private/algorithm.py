@@ -28,7 +28,6 @@ from fedboard.common.algorithms.shared.levels import (
     even_counts_request,
     even_rows,
     even_sums_request,
-    even_weights,
     likely_counts,
     posterior_effects,
     released_sums,
@@ -250,10 +249,6 @@ class BiasPrivate(TaskOfSettings):
         sums = np.bincount(cohort.user_of_entry(), weights=left, minlength=cohort.n_users)
         own: FloatArray = sums / (cohort.counts + self.settings.user_ridge)
         return own
-
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """1 / sqrt(n_j): evenly, and squares of a row sum to 1; float64, shape (n_ratings,). Private."""
-        return even_weights(cohort)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""

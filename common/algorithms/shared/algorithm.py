@@ -32,10 +32,6 @@ class RatingTask(Task, Protocol):
         """Which kernels compute; never changes what is computed."""
         ...
 
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """How each user shares her budget among her items; float64, shape (n_ratings,). Private."""
-        ...
-
 
 class TaskOf(Protocol):
     """How a task is made."""

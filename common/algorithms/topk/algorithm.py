@@ -42,7 +42,6 @@ from fedboard.common.algorithms.topk.local import (
     learnt_part,
     started,
     times,
-    unit_rows,
 )
 from fedboard.common.algorithms.topk.rounds import model_width, recounted
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
@@ -127,13 +126,6 @@ class TopK(TaskOfSettings):
                 return rounds.after_directions(board, released, request, settings)
             case Stage.ENERGIES:
                 return rounds.after_energies(board, released, request, settings)
-
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """1 / sqrt(k) on each learnt item; float64, shape (n_ratings,). Private."""
-        learnt = np.asarray(board.arrays["learnt"])[cohort.items] != 0
-        weights = np.zeros(cohort.n_ratings)
-        weights[learnt] = unit_rows(cohort.where(learnt))
-        return weights
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """(1, sum of her items' factors), float32, shape (n_users, 1 + width). Private."""

@@ -253,7 +253,7 @@ def test_the_command_line_trains_on_plays_as_implicit_feedback_alone(tmp_path: P
     rng, run = np.random.default_rng(1), tmp_path / "run"
     lines = (f"{u:040x}\tSO{i:016d}\t{u % 3 + 1}\n" for u in range(150) for i in rng.permutation(40)[:12])
     source = written(tmp_path / "train_triplets.txt", "".join(lines)).parent
-    words = f"simulate --data {source} --kernels numpy --no-baselines --no-report --out {run}".split()
+    words = f"simulate --data {source} --set run.kernels=numpy --no-baselines --no-report --out {run}".split()
 
     refused = CliRunner().invoke(commands, words)
     ended = CliRunner().invoke(commands, [*words, "--feedback", "implicit"])

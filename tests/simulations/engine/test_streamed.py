@@ -29,7 +29,7 @@ from fedboard.simulations.data import Ratings
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.participants import scales_by_key
+from fedboard.simulations.runs.trainer import scales_by_key
 from fedboard.simulations.streams import HeldStream, SpanWork, sums_of_span
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.splitting import splitting_of

@@ -33,7 +33,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.task import ReleasedSums
 from fedboard.simulations.data.splits import SplitRule
-from fedboard.simulations.tuning.private.plan import (
+from fedboard.simulations.tuning.private_plan import (
     CHOICE_SHARE,
     FINAL_SHARE,
     TRIALS_SHARE,
@@ -161,10 +161,6 @@ class ChoiceTask:
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """There is nothing to predict from."""
-        self._refuse()
-
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """There is nothing to weigh."""
         self._refuse()
 
     def _learnt(self, cohort: Cohort) -> "np.ndarray[Any, np.dtype[np.bool_]]":

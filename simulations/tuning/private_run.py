@@ -19,15 +19,12 @@ from fedboard.simulations.data.id_keys import Kind, id_keys
 from fedboard.simulations.data.splits import RatingSplit, SplitRule
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.algorithm_choice import loading_of
-from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.kernel_choice import backend_of
-from fedboard.simulations.runs.ledger import Part
+from fedboard.simulations.runs.calibrated import backend_of, build_task, loading_of
+from fedboard.simulations.runs.directory import Part, RunDirectory
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated
 from fedboard.simulations.simulate import RunResult, Silent, simulate
 from fedboard.simulations.sweeps.cells import RecordFile, shared_problem
-from fedboard.simulations.tuning.private.choice import (
+from fedboard.simulations.tuning.private_choice import (
     RELEASE,
     ChoiceTask,
     Chosen,
@@ -35,7 +32,7 @@ from fedboard.simulations.tuning.private.choice import (
     chosen_of,
     write_chosen,
 )
-from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, require_runnable, settings_of, told_of
+from fedboard.simulations.tuning.private_plan import PrivateTuneRecord, require_runnable, settings_of, told_of
 from fedboard.simulations.tuning.trials import source_digest
 
 RECORD = "tune.json"

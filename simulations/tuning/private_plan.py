@@ -16,10 +16,9 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.protocols.registry import USUAL
 from fedboard.server.calibrating import shares_of
-from fedboard.simulations.config import SimulationConfig, overlay, parse_config
+from fedboard.simulations.config import SimulationConfig, nested, overlay, parse_config
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import build_task, training_of
-from fedboard.simulations.runs.keys import nested
 from fedboard.simulations.tuning.trials import SECTIONS, Choice, Value, for_trials, software, source_digest
 
 MOST_CANDIDATES = 16

@@ -1,10 +1,12 @@
 """Configuration of a simulation: one TOML file, one command line, one record in the run directory."""
 
+import json
 import math
 import tomllib
+from collections.abc import Iterable, Mapping
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
@@ -23,103 +25,7 @@ from fedboard.server.run_spec import (
     Section,
     require_rows,
 )
-from fedboard.simulations.config.run import RunConfig
-
-
-class DataConfig(Section, frozen=True, kw_only=True):
-    """Which ratings."""
-
-    source: str = "synthetic"
-    """A file, a folder or ``synthetic``; ``synthetic:KEY=NUMBER,...`` is as many made-up people as are asked for,
-    generated block by block: keys users, items, mean, minimum, seed."""
-    format: str | None = None
-    """Reader by name; found out from the file if not given."""
-    columns: dict[str, str] | None = None
-    """Column names of a generic table: keys ``user``, ``item``, ``rating``."""
-    rating_range: tuple[float, float] | None = None
-    """Public range of ratings; needed for generic tables."""
-    titles: str | None = None
-    """A file with item titles."""
-    features: str | None = None
-    """A public file with features of the items, such as genres, ``titles`` for what the titles say, or ``none``;
-    see ``fedboard.server.catalogue.features``. By default those that MovieLens data bring. For algorithms that use
-    them."""
-    catalogue: Literal["rated", "listed", "declared"] = "rated"
-    """``rated``: the items that somebody rated, which says so of each; ``listed``: every item of the titles
-    file; ``declared``: the list that an npz file brings of its own, and you vouch that it is public. Secure noise
-    needs one of the last two, and a list that stands apart from the ratings."""
-    synthetic: dict[str, Any] = msgspec.field(default_factory=dict)
-    """Settings of the generator, see ``fedboard.simulations.data.SyntheticConfig``."""
-
-    def __post_init__(self) -> None:
-        """See that the people of ``synthetic:`` can be made.
-
-        Raises:
-            SettingError: there is no such key, or no number where one should be.
-        """
-        if not self.source.startswith("synthetic:"):
-            return
-        from fedboard.simulations.data.synthetic.people import people_config
-
-        if self.synthetic:
-            raise SettingError(
-                f"data.synthetic is for the source 'synthetic'; of these people say it in the source: {self.source}"
-            )
-        try:
-            people_config(self.source)
-        except InputError as error:
-            raise SettingError(str(error)) from error
-
-    @property
-    def made_up(self) -> bool:
-        """Whether the ratings are made here, and there is no file of them."""
-        return self.source == "synthetic" or self.source.startswith("synthetic:")
-
-
-class SplitConfig(Section, frozen=True, kw_only=True):
-    """What is held out for judging."""
-
-    kind: Literal["auto", "ratings", "users"] = "auto"
-    """``ratings``: a share of all ratings; ``users``: whole users (top-k); ``auto`` follows the feedback."""
-    seed: int = 0
-    """Of the coins; with its id and hers alone it decides about a rating."""
-    validation: float | None = None
-    """Share of the ratings that is expected; default 0.1, or none where the data set has its own test part."""
-    test: float = 0.1
-    """Share of the ratings that is expected (``ratings``)."""
-    held_out_users: float = 0.1
-    """Probability that a user is held out, for each of validation and test; in (0, 0.5) (``users``)."""
-    positive_above: float = 3.5
-    """Ratings above this count as positive (``users``)."""
-    folds: int | None = None
-    """k of a k-fold split, >= 2: one of k is the test part, in place of ``test`` or of users held out for it."""
-    fold: int = 0
-    """Which one, in 0..folds - 1; over all of them each rating, or user, is tested once."""
-    test_from: int | float | str | None = None
-    """A public date, such as ``"2005-12-01"``, or a whole number as the file counts: what was given from then on is
-    the test part, of ratings or of every user's positives."""
-    validation_from: int | float | str | None = None
-    """Likewise, not later: what was given between the two is for validation; by default nothing."""
-    leave_last: int | None = None
-    """k >= 1: the last k ratings, or positives, of each user are the test part, the k before them validation."""
-
-    @property
-    def by_time(self) -> bool:
-        """Whether the times of the ratings decide."""
-        return self.test_from is not None or self.leave_last is not None
-
-    def __post_init__(self) -> None:
-        """Check that one rule decides.
-
-        Raises:
-            SettingError: several do, or half of one.
-        """
-        named = {"folds": self.folds, "test_from": self.test_from, "leave_last": self.leave_last}
-        given = [f"split.{name}" for name, value in named.items() if value is not None]
-        if len(given) > 1:
-            raise SettingError(f"{' and '.join(given)} each say what is held out; keep one of them")
-        if self.validation_from is not None and self.test_from is None:
-            raise SettingError("split.validation_from needs split.test_from, from when on ratings are tested")
+from fedboard.simulations.sections import DataConfig, RunConfig, SplitConfig
 
 
 class PersonalLevel(Section, frozen=True, kw_only=True):
@@ -249,7 +155,7 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         ):
             raise UnsafeSettingError(
                 "secure noise needs a list of items that stands apart from the ratings: take every item of the "
-                "titles file with --set data.catalogue=listed (and --titles FILE where the data bring none), or "
+                "titles file with --set data.catalogue=listed (and data.titles=FILE where the data bring none), or "
                 "the list of an npz file, where it is public, with --set data.catalogue=declared"
             )
         if self.run.dropout > 0 and self.privacy.noise == "secure":
@@ -376,3 +282,94 @@ def overlay(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
         under = merged.get(key)
         merged[key] = overlay(under, value) if isinstance(under, dict) and isinstance(value, dict) else value
     return merged
+
+
+KEYS = {
+    "data": "data.source",
+    "data_format": "data.format",
+    "columns": "data.columns",
+    "rating_range": "data.rating_range",
+    "titles": "data.titles",
+    "item_features": "data.features",
+    "feedback": "feedback",
+    "algorithm": "algorithm",
+    "epsilon": "privacy.epsilon",
+    "delta": "privacy.delta",
+    "adjacency": "privacy.adjacency",
+    "noise": "privacy.noise",
+    "participation": "privacy.participation",
+    "population": "privacy.population",
+    "rank": "settings.rank",
+    "rounds": "settings.rounds",
+    "recipe": "recipe",
+    "seed": "seed",
+    "workers": "run.workers",
+    "runtime": "run.runtime",
+    "address": "run.address",
+    "nodes": "run.nodes",
+    "protocol": "run.protocol",
+    "clients": "run.clients",
+    "dropout": "run.dropout",
+    "masks": "run.masks",
+    "streamed": "run.streamed",
+    "block_ratings": "run.block_ratings",
+    "kernels": "run.kernels",
+    "baselines": "run.baselines",
+}
+"""Short name -> key."""
+
+
+def configured(
+    base: Mapping[str, Any], settings: Iterable[tuple[str, Any]], *, source: str
+) -> SimulationConfig:
+    """Lay settings over a configuration, one after the other, and check the whole.
+
+    Args:
+        base: as read from a file.
+        settings: key, with dots between sections, and value.
+        source: what messages call the configuration.
+
+    Raises:
+        InputError: a key or value that is not one.
+    """
+    merged = dict(base)
+    for key, value in settings:
+        merged = overlay(merged, nested(key, value))
+    return parse_config(merged, source=source)
+
+
+def base_of(config_file: Path | None, place: Path | None, *, resume: bool) -> dict[str, Any]:
+    """What settings are laid over: the file, or for a run to resume its own record, or nothing."""
+    if config_file is not None:
+        return read_config(config_file)
+    if resume and place is not None and (place / "config.json").exists():
+        stored: dict[str, Any] = json.loads((place / "config.json").read_text(encoding="utf-8"))
+        return stored
+    return {}
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """``{"a": {"b": value}}`` for the key ``a.b``."""
+    for part in reversed(key.split(".")):
+        value = {part: value}
+    whole: dict[str, Any] = value
+    return whole
+
+
+__all__ = [
+    "KEYS",
+    "DataConfig",
+    "PersonalLevel",
+    "PrivacyConfig",
+    "RunConfig",
+    "SimulationConfig",
+    "SplitConfig",
+    "TunedConfig",
+    "base_of",
+    "configured",
+    "nested",
+    "overlay",
+    "parse_config",
+    "read_config",
+    "with_kernels",
+]
