@@ -16,8 +16,8 @@ from fedboard.common.messages.addresses import parse_address
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 
 MOST_ATTEMPTS = 100
 MOST_SECONDS = 1e6

@@ -31,7 +31,7 @@ from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope, KeySuite, ReplyKey
 from fedboard.common.messages.signing import QuestionKey
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Answer, Question, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame, reply_of
 from fedboard.server.fleet.device_service import RefusedCallError, chunks_of, read_message

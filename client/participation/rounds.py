@@ -14,7 +14,7 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import FedboardError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from fedboard.common.rounds.step import reply_frame
 from fedboard.common.task import ClientTask

@@ -26,7 +26,7 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.trusted.protocol import TrustedMessage, arrays_of, message_of
+from fedboard.common.protocols.trusted import TrustedMessage, arrays_of, message_of
 
 ROUND: Final = "query.round"
 """A round that is one question."""

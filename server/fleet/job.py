@@ -14,13 +14,13 @@ from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError, TooFewAnswersError
 from fedboard.common.files import write_atomically
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.registry import says, sized_protocol
-from fedboard.common.protocols.shared.properties import (
+from fedboard.common.protocols.properties import (
     authority_of,
     can_be_vouched,
     has_second_server,
     shows_rows,
 )
+from fedboard.common.protocols.registry import says, sized_protocol
 from fedboard.common.task import ClientTask
 from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import (

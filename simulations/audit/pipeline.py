@@ -22,7 +22,7 @@ from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums, whole_sums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, row_range, rows_to_sum
-from fedboard.common.protocols.trusted.protocol import FactoredMessage
+from fedboard.common.protocols.trusted import FactoredMessage
 from fedboard.common.task import ItemBlockSolver, ReleasedSums, RoundTask
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.audit.sessions import Held, Sessions

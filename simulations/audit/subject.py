@@ -17,9 +17,9 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
-from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums, RoundTask, Task
 from fedboard.server.round import RoundResult, run_round
 from fedboard.server.runtime import Runtime

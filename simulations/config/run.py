@@ -6,8 +6,8 @@ import msgspec
 
 from fedboard.common.checks import MOST_WORKERS
 from fedboard.common.errors import SettingError
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.run_spec import Section
 
 _MOST = {

@@ -7,8 +7,8 @@ import msgspec
 import numpy as np
 
 from fedboard.common.messages.signing import QuestionKey
+from fedboard.common.protocols.properties import fits_any_fleet
 from fedboard.common.protocols.registry import says
-from fedboard.common.protocols.shared.properties import fits_any_fleet
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
 from fedboard.simulations.flower.cohorts import write_cohorts

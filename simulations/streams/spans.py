@@ -17,7 +17,7 @@ from fedboard.common.contribution_bounding.personal import require_personal_boun
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
 from fedboard.common.protocols.sums.row_bounds import asked_rows
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted, factored_bytes
+from fedboard.common.protocols.trusted import FactoredMessage, Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.data.id_keys import Kind, id_keys

@@ -17,7 +17,7 @@ from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, only_rows
-from fedboard.common.protocols.trusted.protocol import (
+from fedboard.common.protocols.trusted import (
     DenseMessage,
     FactoredMessage,
     Trusted,

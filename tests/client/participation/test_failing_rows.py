@@ -17,7 +17,7 @@ from fedboard.common.contribution import Contribution
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.row_bounds import only_rows
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage, Trusted
 from tests.client.asking import signed
 from tests.client.certified_boards import Device as CertifiedDevice
 from tests.client.certified_boards import Ratings, certified_boards, refused

@@ -21,7 +21,7 @@ from fedboard.common.messages.refusals import Refusal
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Answer, BookedRound
 from fedboard.common.rounds.step import reply_of
 from fedboard.server.publication import certificate_for

@@ -20,7 +20,7 @@ from fedboard.common.messages.frame import pack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage, Trusted
 from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.algorithms.conftest import (

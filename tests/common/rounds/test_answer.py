@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from fedboard.common.contribution import Contribution
 from fedboard.common.messages.frame import pack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage, Trusted
 from fedboard.common.rounds.question import Answer, refusal
 from tests.common.algorithms.conftest import (
     N_ITEMS,

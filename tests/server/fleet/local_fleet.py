@@ -19,7 +19,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
+from fedboard.common.protocols.trusted import DenseMessage, FactoredMessage
 from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job

@@ -29,7 +29,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.protocols.sums.exact import RunningSums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage
+from fedboard.common.protocols.trusted import FactoredMessage
 from fedboard.common.queries.collection import ROW_BOUND, Subject
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion
 from fedboard.common.queries.wording import Wording

@@ -15,7 +15,7 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, TrustedMessage
+from fedboard.common.protocols.trusted import FactoredMessage, TrustedMessage
 from fedboard.simulations.audit.canaries import isometric_square
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject

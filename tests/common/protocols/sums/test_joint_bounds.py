@@ -18,7 +18,7 @@ from fedboard.common.contribution_bounding.clipping import (
 )
 from fedboard.common.errors import PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import (
+from fedboard.common.protocols.trusted import (
     FactoredMessage,
     Trusted,
     factored_bytes,

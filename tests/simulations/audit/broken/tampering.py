@@ -13,7 +13,7 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums, FactoredSums
-from fedboard.common.protocols.trusted.protocol import (
+from fedboard.common.protocols.trusted import (
     FactoredMessage,
     Trusted,
     TrustedMessage,

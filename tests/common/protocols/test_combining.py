@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import FactoredMessage, Trusted
 from tests.common.algorithms.conftest import (
     N_ITEMS,
     N_USERS,

@@ -21,7 +21,8 @@ from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.properties import Card
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, whole_sums
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
 
@@ -280,11 +281,11 @@ def factored_bytes(contribution: Contribution) -> IntArray:
     return sizes
 
 
-__all__ = [
-    "DenseMessage",
-    "FactoredMessage",
-    "Trusted",
-    "TrustedMessage",
-    "factored_bytes",
-    "rows_within_bounds",
-]
+CARD = Card(
+    protocol=Trusted,
+    trusted="the server",
+    server_sees="her clipped rows",
+    bytes_by="her ratings",
+    steps="1",
+    meanings={"form": "factored: rows as they are; dense: the sums of a client's users."},
+)

@@ -11,7 +11,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import FactoredMessage, Trusted
 from tests.common.algorithms.conftest import N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()
