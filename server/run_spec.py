@@ -197,7 +197,6 @@ class RoundPace(Section, frozen=True, kw_only=True):
     grace_seconds: float = 30.0
     """How long a round that has its quorum waits for expected nodes that are not there, and one that has all that
     are expected for others that are; > 0."""
-    form: str = "factored"
     """Of the answers under ``trusted``, or ``dense``, which is smaller for cohorts of many users."""
 
     def __post_init__(self) -> None:
@@ -220,10 +219,6 @@ class RoundPace(Section, frozen=True, kw_only=True):
             f"rounds.attempts must be in [1, {MOST_ATTEMPTS}], got {self.attempts}",
         )
         require(0 <= self.most_lost <= 1, f"rounds.most_lost must be in [0, 1], got {self.most_lost}")
-        require(
-            self.form in ("factored", "dense"),
-            f"rounds.form must be 'factored' or 'dense', got {self.form!r}",
-        )
 
     @property
     def longest_seconds(self) -> float:
@@ -231,13 +226,12 @@ class RoundPace(Section, frozen=True, kw_only=True):
         return max(self.deadline_seconds, min(_LONGER * self.deadline_seconds, MOST_SECONDS - 1))
 
 
-def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> None:
+def require_rows(promise: Promise, protocol: ProtocolChoice) -> None:
     """Who is drawn is drawn among rows, so somebody must see them.
 
     Args:
         promise: says who takes part.
         protocol: that sums.
-        form: of the answers; only ``factored`` ones have rows.
 
     Raises:
         SettingError: nobody would.
@@ -245,13 +239,8 @@ def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> No
     kind = promise.participation.kind
     if kind == "full":
         return
-    draws = f"participation {kind!r} draws who takes part among rows, and"
     require(
         says(protocol.name, shows_rows),
-        f"{draws} protocol {protocol.name!r} shows none to the aggregator; take protocol "
-        f"'{names_where(shows_rows)}', or let everybody take part",
-    )
-    require(
-        form == "factored",
-        f"{draws} answers in form {form!r} have none; take wire 'factored', or let everybody take part",
+        f"participation {kind!r} draws who takes part among rows, and protocol {protocol.name!r} shows none to the "
+        f"aggregator; take protocol '{names_where(shows_rows)}', or let everybody take part",
     )

@@ -267,9 +267,8 @@ def _answers() -> dict[str, Target]:
             board_digest=boards()[0].digest,
             n_users=N_USERS,
             first_row=0,
-            message=Trusted(form=form).encode(contribution, rows()[1]),
+            rows=Trusted().encode(contribution, rows()[1]),
         ).to_bytes(n_items=N_ITEMS)
-        for form in ("factored", "dense")
     ]
 
     def inside(content: bytes) -> object:

@@ -18,9 +18,8 @@ from fedboard.common.protocols.properties import (
     authority_of,
     can_be_vouched,
     has_second_server,
-    shows_rows,
 )
-from fedboard.common.protocols.registry import says, sized_protocol
+from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.task import ClientTask
 from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import (
@@ -68,7 +67,7 @@ class Job(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: names the key.
         """
-        require_rows(self.privacy, self.protocol, form=self.rounds.form)
+        require_rows(self.privacy, self.protocol)
         if self.enrolled is None:
             return
         if self.privacy.participation.kind != "full":
@@ -141,14 +140,11 @@ def protocol_of(job: Job) -> AggregationProtocol:
     Raises:
         InputError: there is none of this name, a setting is out of range, or it cannot serve such a fleet.
     """
-    settings = dict(job.protocol.settings)
-    if says(job.protocol.name, shows_rows):
-        settings = {"form": job.rounds.form, **settings}
     return sized_protocol(
         job.protocol.name,
         clients=job.rounds.expected_nodes,
         users=job.n_users,
-        settings=settings,
+        settings=job.protocol.settings,
         backend=job.backend,
     )
 

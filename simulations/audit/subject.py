@@ -159,7 +159,7 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
     build = partial(build_task, config, rating_range=problem.rating_range, backend=backend)
     return Subject(
         task=build(features=features).task,
-        protocol=Trusted(form=config.run.wire, backend=backend),
+        protocol=Trusted(backend=backend),
         budget=config.promise.budget,
         catalogue=problem.catalogue,
         noise=sources[noise],

@@ -138,7 +138,7 @@ class Engine(OnPool):
             splitting=splitting or Everything(),
             requests=(),
             backend=protocol.backend,
-            protocol=replace(protocol, form="factored"),
+            protocol=protocol,
             block_ratings=self._layout.block_ratings,
             scales_of=scales_of,
         )

@@ -88,7 +88,6 @@ def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) ->
             expected_nodes=n_nodes,
             quorum=n_nodes,
             deadline_seconds=_PATIENCE_SECONDS,
-            form=config.run.wire,
         ),
         dataset=simulated.problem.statement,
         assumptions=tuple(simulated.assumptions),

@@ -286,12 +286,8 @@ def recipe_of(run: RunConfig, *, backend: str, n_users: int) -> ProtocolRecipe:
     """
     clients = Clients.of(n_users, run.clients).n_clients
     settings = with_simulated_authority(run.protocol_settings)
-    if says(run.protocol, shows_rows):
-        if run.clients is not None:
-            raise InputError(
-                f"clients are for protocols other than '{names_where(shows_rows)}'; leave them out"
-            )
-        settings = {"form": run.wire, **settings}
+    if says(run.protocol, shows_rows) and run.clients is not None:
+        raise InputError(f"clients are for protocols other than '{names_where(shows_rows)}'; leave them out")
     protocol = chosen_class(run.protocol).sized(
         clients=clients, users=n_users, settings=settings, backend=backend
     )

@@ -426,7 +426,6 @@ WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
     ({"nodes": {}}, "nodes"),
     ({"epsilon": "much"}, r"privacy\.epsilon must be a number"),
     ({"epsilom": 1.0}, "epsilom"),
-    ({"form": "dense", "participation": FIXED, "adjacency": "replace"}, "'factored'"),
     ({"participation": FIXED, "adjacency": "add-remove"}, "a user more takes the place of another"),
     ({"participation": poisson(0.5), "adjacency": "replace"}, "accounted under adjacency 'add-remove' only"),
     ({"participation": poisson(1.5)}, "probability"),

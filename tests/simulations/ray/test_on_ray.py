@@ -338,7 +338,6 @@ def test_ray_is_started_on_this_machine_where_no_cluster_is_named(
     [
         ({"runtime": "engine", "address": "h:1"}, "run.address names a Ray cluster"),
         ({"runtime": "ray", "protocol": "secure-sum"}, "it needs run.protocol 'trusted', got 'secure-sum'"),
-        ({"runtime": "ray", "wire": "dense"}, "leave out 'dense'"),
         ({"runtime": "ray", "dropout": 0.1}, "needs run.runtime 'engine'"),
     ],
 )
