@@ -495,7 +495,6 @@ def test_a_file_that_is_no_job_is_one_sentence(tmp_path: Path, content: str) -> 
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"probability": 1.5}, "probability"),
-    ({"form": "sparse"}, "form"),
     ({"features": "none.npy"}, "no item features can be read there"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 2.0}, "delta"),
