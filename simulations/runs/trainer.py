@@ -17,7 +17,7 @@ from fedboard.common.contribution_bounding.personal import plan_scale
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Runtime

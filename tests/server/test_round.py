@@ -28,7 +28,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import kept_rows
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, lost_round, run_round

@@ -16,7 +16,7 @@ from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.row_bounds import only_rows
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.simulations.config import RunConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.sessions.choice import sums_left

@@ -15,7 +15,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from tests.common.algorithms.conftest import (
     N_ITEMS,
     N_USERS,

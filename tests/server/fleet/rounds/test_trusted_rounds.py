@@ -13,7 +13,7 @@ import pytest
 from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime

@@ -18,7 +18,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums, Given
-from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
+from fedboard.common.protocols.distributed_dp import DistributedDp
 from fedboard.common.task import ReleasedSums
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Gathered, NoisedSums

@@ -20,7 +20,8 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.properties import Card, SumsLeft
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing, own_stddevs
 from fedboard.common.protocols.sums.truncated import coarse_sums
@@ -187,3 +188,29 @@ class _Adding:
             noise_shares=self._messages,
             noise_ratio=math.sqrt(self._packing.most_users),  # if all are there
         )
+
+
+def _left(protocol: Local) -> SumsLeft:
+    return SumsLeft(
+        packing=protocol.packing,
+        fewest=1,
+        gives_at_once=True,
+        shares=NoiseShares(least=1),
+        shares_per_user=True,
+        noise_shares=lambda clients: clients,
+        noise_ratio=math.sqrt(protocol.most_users),
+    )
+
+
+CARD = Card(
+    protocol=Local,
+    trusted="nobody but her device",
+    server_sees="her sums under all the noise",
+    bytes_by="items x rank",
+    steps="1",
+    meanings={
+        "most_users": "Users whose contributions the sums have room for: more make the packing coarser."
+    },
+    without_messages=_left,
+    audited_clients=1,
+)

@@ -21,13 +21,22 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocols.properties import Card, SumsLeft
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood, share_of
-from fedboard.common.protocols.secure_sum.protocol import masked_trust, open_masked, require_fitting
+from fedboard.common.protocols.secure_sum.protocol import (
+    AUDITED_WITH,
+    MEANINGS,
+    OPTIONAL,
+    masked_trust,
+    neighbours,
+    open_masked,
+    require_fitting,
+)
 from fedboard.common.protocols.secure_sum.rules import SumRules, require_known, require_room
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
 
@@ -316,3 +325,33 @@ class DistributedDp:
     @property
     def _carried(self) -> SharedNumbers:
         return SharedNumbers(rules=self.rules, backend=self.backend)
+
+
+def _left(protocol: DistributedDp) -> SumsLeft:
+    rules = protocol.rules
+    return SumsLeft(
+        packing=protocol.packing,
+        fewest=rules.fewest,
+        gives_at_once=False,
+        shares=NoiseShares(least=rules.honest),
+        noise_shares=rules.honest_among,
+        noise_ratio=rules.noise_ratio,
+    )
+
+
+CARD = Card(
+    protocol=DistributedDp,
+    trusted="enough other clients",
+    server_sees="the sum, noised already",
+    bytes_by="items x rank, + neighbours",
+    steps="4 or 5",
+    meanings={
+        **MEANINGS,
+        "honest": "Fewest honest clients in any sum, whose shares make up all of the noise.",
+        "most_clients": "Most clients of a round, whose noise the sums have room for.",
+    },
+    optional=OPTIONAL,
+    neighbours=neighbours,
+    without_messages=_left,
+    audited_with={**AUDITED_WITH, "honest": AUDITED_WITH["survivors"]},
+)

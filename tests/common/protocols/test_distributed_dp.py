@@ -16,7 +16,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, SecureNoise
 from fedboard.common.protocol import ExactSums, Given, NoiseAt
-from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
+from fedboard.common.protocols.distributed_dp import DistributedDp
 from fedboard.common.protocols.registry import protocol_from, sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.sessions.session import Lost, drive, nobody_lost
