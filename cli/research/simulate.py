@@ -112,11 +112,6 @@ def _algorithms() -> str:
 )
 @click.option("--dropout", type=float, help="Share of the clients that is lost in each round.  [engine]")
 @click.option(
-    "--masks",
-    type=click.Choice(["real", "cancelled"]),
-    help="cancelled leaves out what cancels in the sums: the same board, without messages.  [default: real]",
-)
-@click.option(
     "--streamed/--no-streamed",
     default=None,
     help="Go through ratings in blocks and never hold them all: the same board.  [default: where the data are "

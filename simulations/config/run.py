@@ -51,8 +51,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
     dropout: float = 0.0
     """Share of the clients that is lost in each round, at a step drawn from the seed; on the engine, with seeded
     noise."""
-    masks: Literal["real", "cancelled"] = "real"
-    """``cancelled``: leave out what cancels in the sum and send no messages; the same board, for many clients."""
     streamed: bool | None = None
     """Whether ratings are gone through in blocks and never held together; by default where the data are made for
     it: a sharded data set, or people who are made up one by one. The same board."""
@@ -86,7 +84,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
         self._check_ray()
         simulated = {
             "dropout": self.dropout > 0,
-            "masks 'cancelled'": self.masks == "cancelled",
             "a protocol of your own": ":" in self.protocol,
         }
         for name, asked in simulated.items():

@@ -257,8 +257,6 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
                 "dropout loses clients on purpose, by a draw among as many as there are, so that one user's "
                 "presence decides about others: it is for simulations and needs privacy.noise 'seeded'"
             )
-        if self.run.masks == "cancelled" and self.privacy.noise == "secure":
-            raise UnsafeSettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
 
     def taking_examples(self) -> "SimulationConfig":
         """The same for an algorithm of one's own on examples, which the name alone does not tell.

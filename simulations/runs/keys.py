@@ -33,7 +33,6 @@ KEYS = {
     "protocol": "run.protocol",
     "clients": "run.clients",
     "dropout": "run.dropout",
-    "masks": "run.masks",
     "streamed": "run.streamed",
     "block_ratings": "run.block_ratings",
     "kernels": "run.kernels",

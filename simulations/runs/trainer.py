@@ -22,7 +22,8 @@ from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.ledger import Part, open_ledger
 from fedboard.simulations.runs.participants import assumptions_of, scales_by_key
 from fedboard.simulations.runs.public_parts import require_own_parts
-from fedboard.simulations.sessions.runtime import assumptions_of_protocol, protocol_runtime, recipe_of
+from fedboard.simulations.sessions.clients import Clients
+from fedboard.simulations.sessions.runtime import ProtocolEngine, assumptions_of_protocol, recipe_of
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.problem import StreamedProblem
 
@@ -145,13 +146,14 @@ class EngineTrainer:
         )
         runtime: Runtime = engine
         if trusted is not protocol:
-            runtime = protocol_runtime(
-                engine,
-                recipe,
-                config,
+            runtime = ProtocolEngine(
+                rows=engine,
+                recipe=recipe,
+                clients=Clients.of(users.n_users, config.run.clients),
                 noise=config.promise.noise_source,
-                n_users=users.n_users,
                 pool=pool,
+                dropout=config.run.dropout,
+                seed=config.seed,
                 on_progress=simulated.listener.progress,
             )
         self._first = task.first_board(problem.catalogue)
