@@ -34,9 +34,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
     address: str | None = None
     """Of the Ray cluster, ``HOST:PORT`` or ``auto``; if not given that of ``RAY_ADDRESS``, else Ray is started on
     this machine for the run, with ``workers`` cores. Runtime ``ray``."""
-    carry_code: bool = True
-    """Send fedboard's code to the Ray cluster that is named; else every node has the same installed. Runtime
-    ``ray``."""
     nodes: int = 4
     """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
     wire: Literal["factored", "dense"] = "factored"

@@ -173,9 +173,8 @@ def _engine_of(config: SimulationConfig, pool: WorkerPool) -> tuple[type[Engine]
     """Which engine goes with these workers, and what a guarantee then takes for granted."""
     if config.run.runtime != "ray":
         return Engine, ()
-    from fedboard.simulations.ray.pool import RayPool
-    from fedboard.simulations.ray.runtime import OnRay
-    from fedboard.simulations.ray.secrecy import CLUSTER_IS_TRUSTED
+    from fedboard.simulations.ray.cluster import CLUSTER_IS_TRUSTED
+    from fedboard.simulations.ray.runtime import OnRay, RayPool
 
     if not isinstance(pool, RayPool):
         raise InputError("several runs that share workers need run.runtime 'engine', got 'ray'")
