@@ -1,13 +1,18 @@
-"""From any source of ratings to a sharded data set: it appears whole, or not at all."""
+"""From any source of ratings to a sharded data set: it appears whole, or not at all.
+
+Whether the disk has room is seen before it is filled with what would then be of no use.
+"""
 
 import os
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
+
+import numpy as np
 
 from fedboard.client.private_files import make_private_folder
 from fedboard.common.checks import require_whole
@@ -16,28 +21,23 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.data.loading import Looked, load_ratings, look_at
 from fedboard.simulations.data.named import is_made_up, is_sharded
 from fedboard.simulations.data.reader import Asked
+from fedboard.simulations.data.readers import DataSource
 from fedboard.simulations.data.shards.manifest import MOST, Manifest, write_catalogue
-from fedboard.simulations.data.sorting import Listed, Rows, SortedRows
+from fedboard.simulations.data.shards.writing import GROUP_RATINGS, ShardWriter
+from fedboard.simulations.data.sorting import Listed, Rows, SortedRows, SortedUsers, cut
 from fedboard.simulations.data.synthetic.people import PeopleStream, is_people, open_people
 from fedboard.simulations.data.workbench import workbench
-from fedboard.simulations.streams.shards.whole import (
-    require_fits,
-    require_room,
-    sorted_users,
-    users_of_people,
-)
-from fedboard.simulations.streams.shards.writing import (
-    GROUP_RATINGS,
-    About,
-    ShardWriter,
-    about,
-    write_manifest,
-)
 
 LEAST_MEMORY = 1 << 28
 """With which duckdb sorts on disk."""
 _SHARD_ROW_BYTES = 12
 """A rating with its time in a shard, at most; most are smaller."""
+
+_SPARE = 1 << 26
+"""Bytes of the disk that are left to everybody else."""
+_FACTOR = 6
+"""Memory that reading a source whole takes at most, in its unpacked sizes."""
+_PEOPLE_AT_ONCE = 1 << 13
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many rows of it are done, and of how many; None: not known."""
@@ -60,6 +60,12 @@ class ShardOptions:
     memory: int = 1 << 30
     """Bytes that sorting may take, beside the program itself and the catalogue."""
 
+    @property
+    def how(self) -> dict[str, Any]:
+        """Those of ``load_ratings``."""
+        names = ("format", "columns", "rating_range", "titles", "catalogue")
+        return {name: getattr(self, name) for name in names}
+
     def __post_init__(self) -> None:
         """Check the numbers.
 
@@ -68,6 +74,20 @@ class ShardOptions:
         """
         require_whole("ratings in a shard", self.shard_ratings)
         require_whole("bytes of memory", self.memory, least=LEAST_MEMORY)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class _Source:
+    """Users in order, some at a time, and what is known of all of them. Private."""
+
+    users: Iterator[SortedUsers]
+    times: bool
+    n_rows: int | None
+    """How many ratings; None: not known before they are made."""
+    catalogue: tuple[Any, tuple[str, ...] | None]
+    """Ids and titles of the items."""
+    told: dict[str, Any]
+    """What the manifest says of it."""
 
 
 def shard_ratings(
@@ -94,31 +114,48 @@ def shard_ratings(
         InputError: the source cannot be used as it is, or there is something at ``out``.
         StorageError: the disk is full.
     """
-    told = progress if progress is not None else _silent
+    told = progress if progress is not None else lambda what, done, total: None
     if is_sharded(source):
         raise InputError(f"{source} is sharded already; name the data that it was made of.")
     looked = None if is_made_up(str(source)) else _look(source, options)
-    with _appearing(out) as (shards, work):
+    with _appearing(out) as (shards, work), ExitStack() as stack:
         if is_people(str(source)):
-            return _from_people(open_people(str(source)), shards, options, told)
-        if looked is None or looked.found.reader.whole:
-            return _from_memory(source, shards, options, looked, told)
-        return _from_disk(looked, shards, work, options, told)
+            found = _of_people(open_people(str(source)))
+        elif looked is None or looked.found.reader.whole:
+            found = _in_memory(source, options, looked)
+        else:
+            told("reading", 0, None)
+            found = _on_bench(looked, options, work, stack)
+            told("reading", found.n_rows or 0, found.n_rows)
+        return _written(found, shards, options, told)
+
+
+def _written(found: _Source, shards: Path, options: ShardOptions, told: Progress) -> Manifest:
+    writer = ShardWriter(
+        folder=shards,
+        times=found.times,
+        shard_ratings=options.shard_ratings,
+        group_ratings=min(GROUP_RATINGS, options.shard_ratings),
+    )
+    done = 0
+    if found.n_rows is not None:
+        _require_room(shards, _SHARD_ROW_BYTES * found.n_rows)
+    try:
+        for users in found.users:
+            if found.n_rows is None:
+                _require_room(shards, _SHARD_ROW_BYTES * users.items.size)
+            writer.add(users)
+            done += users.items.size
+            told("writing shards", done, found.n_rows)
+        return writer.finish(write_catalogue(shards, *found.catalogue), **found.told)
+    finally:
+        writer.abandon()
 
 
 def _look(source: str | Path, options: ShardOptions) -> Looked:
     """See that the source can be read, and whether it says when."""
-    look = partial(
-        look_at,
-        source,
-        format=options.format,
-        columns=options.columns,
-        rating_range=options.rating_range,
-        titles=options.titles,
-        catalogue=options.catalogue,
-    )
-    looked = look()
-    return look(times=True) if _timed(looked, options) else looked
+    looked = look_at(source, **options.how)
+    return look_at(source, **options.how, times=True) if _timed(looked, options) else looked
 
 
 def _timed(looked: Looked, options: ShardOptions) -> bool:
@@ -126,103 +163,134 @@ def _timed(looked: Looked, options: ShardOptions) -> bool:
     return options.times and reader.times and (not reader.generic or looked.columns.time is not None)
 
 
-def _from_memory(
-    source: str | Path, shards: Path, options: ShardOptions, looked: Looked | None, told: Progress
-) -> Manifest:
+def _in_memory(source: str | Path, options: ShardOptions, looked: Looked | None) -> _Source:
     """Of a source that is read whole."""
     if looked is not None:
-        require_fits(looked.found, options.memory)
-    ratings = load_ratings(
-        source,
-        format=options.format,
-        columns=options.columns,
-        rating_range=options.rating_range,
-        titles=options.titles,
-        catalogue=options.catalogue,
-        times=looked is not None and _timed(looked, options),
-    )
+        _require_fits(looked.found, options.memory)
+    ratings = load_ratings(source, **options.how, times=looked is not None and _timed(looked, options))
     if ratings.test is not None:
         raise InputError(
             f"{source} brings a test part of its own, and shards have no place for one; write all of its ratings "
             "as one table, and let split.test or split.folds divide them."
         )
-    require_room(shards, _SHARD_ROW_BYTES * ratings.n_ratings)
-    writer = _writer(shards, options, times=ratings.times is not None)
-    with _closing(writer):
-        for users in sorted_users(ratings, writer.group_ratings):
-            writer.add(users)
-            told("writing shards", writer.n_ratings, ratings.n_ratings)
-        writer.finish()
-    items = write_catalogue(shards, ratings.item_ids, ratings.titles)
-    return write_manifest(shards, about(ratings), items, writer)
+    rows = ratings.cohort()
+    everybody = SortedUsers(
+        keys=rows.keys, ends=rows.indptr, items=rows.items, values=rows.ratings, times=ratings.times
+    )
+    parts = cut(np.maximum(everybody.counts, 1), min(GROUP_RATINGS, options.shard_ratings))
+    return _Source(
+        users=(everybody.some(start, stop) for start, stop in parts),
+        times=ratings.times is not None,
+        n_rows=ratings.n_ratings,
+        catalogue=(ratings.item_ids, ratings.titles),
+        told={name: getattr(ratings, name) for name in _TOLD},
+    )
 
 
-def _from_people(people: PeopleStream, shards: Path, options: ShardOptions, told: Progress) -> Manifest:
+def _of_people(people: PeopleStream) -> _Source:
     """Of made-up people, a block of whom is made at a time."""
     if people.n_users > MOST:
         raise InputError(
             f"{people.name}: shards hold at most {MOST} users; made-up people need no files, name them to the run"
         )
-    writer = _writer(shards, options, times=False)
-    with _closing(writer):
-        for users in users_of_people(people):
-            require_room(shards, _SHARD_ROW_BYTES * users.items.size)
-            writer.add(users)
-            told("writing shards", writer.n_ratings, None)
-        writer.finish()
-    items = write_catalogue(shards, people.item_ids, people.titles)
-    return write_manifest(shards, about(people), items, writer)
+
+    def users() -> Iterator[SortedUsers]:
+        for start in range(0, people.n_users, _PEOPLE_AT_ONCE):
+            some = people.read(start, min(start + _PEOPLE_AT_ONCE, people.n_users))
+            yield SortedUsers(
+                keys=some.keys, ends=some.indptr, items=some.items, values=some.ratings, times=None
+            )
+
+    return _Source(
+        users=users(),
+        times=False,
+        n_rows=None,
+        catalogue=(people.item_ids, people.titles),
+        told={name: getattr(people, name) for name in _TOLD},
+    )
 
 
-def _from_disk(looked: Looked, shards: Path, work: Path, options: ShardOptions, told: Progress) -> Manifest:
+_TOLD = ("name", "rating_range", "presence", "items_listed")
+"""What the manifest says of a data set as ratings and streams do."""
+
+
+def _on_bench(looked: Looked, options: ShardOptions, work: Path, stack: ExitStack) -> _Source:
     """Of a source that is sorted on disk."""
     found, listed = looked.found, looked.listed
     rated_only = options.catalogue == "rated"
-    read = found.reader.read(
-        found.file,
-        Asked(
-            columns=looked.columns,
-            rating_range=looked.scale,
-            titles=listed,
-            files=found.files or (found.file,),
-            times=_timed(looked, options),
-        ),
+    asked = Asked(
+        columns=looked.columns,
+        rating_range=looked.scale,
+        titles=listed,
+        files=found.files or (found.file,),
+        times=_timed(looked, options),
     )
+    read = found.reader.read(found.file, asked)
     assert isinstance(read, Rows)  # of a format that is not read whole
-    told("reading", 0, None)
-    with workbench(work, memory=options.memory) as bench:
-        rows = SortedRows(
-            bench,
-            read,
-            label=found.file.label,
-            scale=looked.scale,
-            listed=None if listed is None else Listed(titles=listed, rated_only=rated_only),
-        )
-        told("reading", rows.n_rows, None)
-        require_room(shards, _SHARD_ROW_BYTES * rows.n_rows)
-        writer, done = _writer(shards, options, times=rows.timed), 0
-        with _closing(writer):
-            for users in rows.users(keys=True):
-                writer.add(users)
-                done += users.items.size
-                told("writing shards", done, rows.n_rows)
-            writer.finish()
-        known = About(
-            name=found.name,
-            rating_range=looked.scale,
-            presence=found.reader.presence,
-            items_listed=listed is not None and not rated_only,
-        )
-        return write_manifest(shards, known, write_catalogue(shards, rows.item_ids, rows.titles), writer)
-
-
-def _writer(shards: Path, options: ShardOptions, *, times: bool) -> ShardWriter:
-    return ShardWriter(
-        folder=shards,
-        times=times,
-        shard_ratings=options.shard_ratings,
-        group_ratings=min(GROUP_RATINGS, options.shard_ratings),
+    rows = SortedRows(
+        stack.enter_context(workbench(work, memory=options.memory)),
+        read,
+        label=found.file.label,
+        scale=looked.scale,
+        listed=None if listed is None else Listed(titles=listed, rated_only=rated_only),
     )
+    return _Source(
+        users=rows.users(keys=True),
+        times=rows.timed,
+        n_rows=rows.n_rows,
+        catalogue=(rows.item_ids, rows.titles),
+        told={
+            "name": found.name,
+            "rating_range": looked.scale,
+            "presence": found.reader.presence,
+            "items_listed": listed is not None and not rated_only,
+        },
+    )
+
+
+def _require_fits(found: DataSource, memory: int) -> None:
+    """See that a source which is read whole may be, before it is.
+
+    Raises:
+        InputError: it would take more memory than it may.
+    """
+    paths = {found.file.path, *(file.path for file in found.place.files if found.files)}
+    needed = _FACTOR * sum(map(_unpacked, paths))
+    if needed > memory:
+        raise InputError(
+            f"{found.file.label}: format {found.reader.name} is read whole, which may take {_in_words(needed)} of "
+            f"memory, and --memory allows {_in_words(memory)}; allow more, or write the ratings as Parquet or CSV."
+        )
+
+
+def _unpacked(path: Path) -> int:
+    if not zipfile.is_zipfile(path):
+        return path.stat().st_size
+    with zipfile.ZipFile(path) as archive:
+        return sum(member.file_size for member in archive.infolist())
+
+
+def _require_room(folder: Path, n_bytes: int) -> None:
+    """See that so many bytes more can be written to a folder.
+
+    Raises:
+        StorageError: there is no room for them.
+    """
+    free = shutil.disk_usage(folder).free
+    if free < n_bytes + _SPARE:
+        raise StorageError(
+            f"{folder.parent}: {_in_words(free)} are free, and {_in_words(n_bytes + _SPARE)} are needed for the "
+            "next step; nothing was kept. Free some space, or name a place on another disk with --out."
+        )
+
+
+def _in_words(n_bytes: float) -> str:
+    """A number of bytes, for people."""
+    for unit in ("bytes", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.3g} GB"
 
 
 @contextmanager
@@ -239,7 +307,13 @@ def _appearing(out: Path) -> Iterator[tuple[Path, Path]]:
     unfinished = out.with_name(f".{out.name}.unfinished")
     with _on_disk(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        _claim(unfinished, out.name)
+        try:
+            unfinished.mkdir(mode=0o700)
+        except FileExistsError:
+            raise InputError(
+                f"{unfinished} is there: another command is at work on {out.name}, or one was cut off; if none is, "
+                "delete that folder (it holds raw ratings)."
+            ) from None
     shards, work = unfinished / "shards", unfinished / "runs"
     try:
         with _on_disk(out):
@@ -249,16 +323,6 @@ def _appearing(out: Path) -> Iterator[tuple[Path, Path]]:
             os.rename(shards, out)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _claim(unfinished: Path, name: str) -> None:
-    try:
-        unfinished.mkdir(mode=0o700)
-    except FileExistsError:
-        raise InputError(
-            f"{unfinished} is there: another command is at work on {name}, or one was cut off; if none is, "
-            "delete that folder (it holds raw ratings)."
-        ) from None
 
 
 @contextmanager
@@ -271,15 +335,3 @@ def _on_disk(out: Path) -> Iterator[None]:
             f"{error.filename or out}: {error.strerror or error}; nothing was kept. Free some space, or name a "
             "place on another disk with --out."
         ) from error
-
-
-@contextmanager
-def _closing(writer: ShardWriter) -> Iterator[None]:
-    try:
-        yield
-    finally:
-        writer.abandon()
-
-
-def _silent(what: str, done: int, total: int | None) -> None:
-    """Nobody watches."""

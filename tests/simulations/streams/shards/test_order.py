@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.data import load_ratings
 from fedboard.simulations.data.shards import ShardedRatings, open_shards
-from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
+from fedboard.simulations.data.shards.making import ShardOptions, shard_ratings
 from tests.simulations.streams.shards.conftest import Shard
 from tests.simulations.streams.shards.test_formats import assert_same
 
