@@ -173,8 +173,8 @@ def shard(
     synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
     """
     from fedboard.simulations.data import find_data
-    from fedboard.simulations.data.shards.making import ShardOptions
-    from fedboard.simulations.data.shards.making import shard_ratings as make_shards
+    from fedboard.simulations.data.sharding import ShardOptions
+    from fedboard.simulations.data.sharding import shard_ratings as make_shards
 
     options = ShardOptions(
         format=data_format,

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
+from fedboard.simulations.data.stream import UserStream
 from fedboard.simulations.engine.pool import Job, WorkerPool
 from fedboard.simulations.engine.runtime import Engine
 from fedboard.simulations.engine.starting import keep_freed_memory
@@ -27,7 +28,6 @@ from fedboard.simulations.streams.merging import (
 )
 from fedboard.simulations.streams.partial_sums import PartialSums, RoundKey
 from fedboard.simulations.streams.spans import SpanWork, sums_of_span
-from fedboard.simulations.streams.stream import UserStream
 
 _AHEAD = 2
 """Tasks that are handed in for each core: none waits for this process, and an autoscaler sees that more could be

@@ -26,8 +26,8 @@ from fedboard.simulations.data.splits.by_coins import (
     users_learnt_by,
     users_split_by,
 )
+from fedboard.simulations.data.stream import UserStream
 from fedboard.simulations.problem import fold_of, require_fitting_split
-from fedboard.simulations.streams.stream import UserStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -217,7 +217,7 @@ def open_shards(path: str | Path) -> "ShardedRatings":
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShardedRatings:
-    """Ratings in a folder of shards, see ``fedboard.simulations.streams.stream.UserStream``.
+    """Ratings in a folder of shards, see ``fedboard.simulations.data.stream.UserStream``.
 
     It holds a path alone, so it pickles to nothing; what it reads is opened once in each process, and the last row
     groups are kept there.

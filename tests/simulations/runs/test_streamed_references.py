@@ -12,6 +12,7 @@ from fedboard.simulations.baselines import als
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.config.run import RunConfig
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation import evaluation
 from fedboard.simulations.problem import Problem, problem_of
@@ -20,7 +21,6 @@ from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import run_reference
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
-from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 EXPLICIT = SimulationConfig(
