@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from fedboard.simulations.data import load_ratings, sharding
 from fedboard.simulations.data.ratings import Ratings
 from fedboard.simulations.data.shards import ShardedRatings
 from tests.simulations.data.shards.conftest import Shard, in_memory
