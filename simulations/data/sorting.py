@@ -3,11 +3,12 @@
 Rows of ratings on a workbench: checked, users and items numbered, sorted; the way that every source goes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,7 @@ def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+Record = TypeVar("Record")
 _TEXTS_AT_ONCE = 1 << 17
 _PLAIN = "regexp_full_match({0}, '0|[1-9][0-9]*')"
 
@@ -121,6 +123,39 @@ class Rows:
     """Whether a pair may occur several times: then the latest rating counts, of several at one time the highest."""
     largest_id: int | None = None
     """Ids, which are texts, must be plain whole numbers up to this one, and become numbers. None: any text."""
+
+
+def rows_of_records(
+    select: Callable[[Workbench], str],
+    records: Callable[[], Iterable[tuple[str, Record]]],
+    fault: Callable[[Record], str | None],
+    *,
+    what: str,
+    **more: Any,
+) -> Rows:
+    """The rows of lines of text, of which a pass in Python finds what is wrong.
+
+    Args:
+        select: as of ``Rows``.
+        records: those that are rows, in the order of ``select``, each after its place, such as ``r.csv, line 3``.
+        fault: what is wrong with one; None: nothing.
+        what: as in ``r.csv cannot be read as JSON lines``.
+        more: further fields of ``Rows``.
+    """
+
+    def explain(reason: str, _: int | None) -> str:
+        found = ((where, fault(record)) for where, record in records())
+        wrong = next((f"{where}: {told}" for where, told in found if told is not None), None)
+        if wrong is not None:
+            return f"{wrong}; correct or remove the line."
+        return f"{what} ({' '.join(reason.split())}); correct the file."
+
+    return Rows(
+        select=select,
+        locate=lambda row: next(islice(records(), row, None))[0],
+        explain=explain,
+        **more,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
