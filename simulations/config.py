@@ -162,8 +162,6 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
                 "dropout loses clients on purpose, by a draw among as many as there are, so that one user's "
                 "presence decides about others: it is for simulations and needs privacy.noise 'seeded'"
             )
-        if self.run.masks == "cancelled" and self.privacy.noise == "secure":
-            raise UnsafeSettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
 
     def require_examples(self) -> None:
         """See that nothing is asked of examples that only ratings have; an own algorithm's name does not tell.
@@ -296,7 +294,6 @@ KEYS = {
     "protocol": "run.protocol",
     "clients": "run.clients",
     "dropout": "run.dropout",
-    "masks": "run.masks",
     "streamed": "run.streamed",
     "block_ratings": "run.block_ratings",
     "kernels": "run.kernels",

@@ -130,9 +130,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
     address: str | None = None
     """Of the Ray cluster, ``HOST:PORT`` or ``auto``; if not given that of ``RAY_ADDRESS``, else Ray is started on
     this machine for the run, with ``workers`` cores. Runtime ``ray``."""
-    carry_code: bool = True
-    """Send fedboard's code to the Ray cluster that is named; else every node has the same installed. Runtime
-    ``ray``."""
     nodes: int = 4
     """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
     protocol: str = USUAL
@@ -146,8 +143,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
     dropout: float = 0.0
     """Share of the clients that is lost in each round, at a step drawn from the seed; on the engine, with seeded
     noise."""
-    masks: Literal["real", "cancelled"] = "real"
-    """``cancelled``: leave out what cancels in the sum and send no messages; the same board, for many clients."""
     streamed: bool | None = None
     """Whether ratings are gone through in blocks and never held together; by default where the data are made for
     it: a sharded data set, or people who are made up one by one. The same board."""
@@ -181,7 +176,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
         self._check_ray()
         simulated = {
             "dropout": self.dropout > 0,
-            "masks 'cancelled'": self.masks == "cancelled",
             "a protocol of your own": ":" in self.protocol,
         }
         for name, asked in simulated.items():

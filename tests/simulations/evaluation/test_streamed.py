@@ -12,6 +12,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation import evaluation, metrics, split_blocks
 from fedboard.simulations.evaluation.evaluation import judge
@@ -19,7 +20,6 @@ from fedboard.simulations.evaluation.references import fit_reference
 from fedboard.simulations.evaluation.split_blocks import drawn
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
-from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 CLOSE = 1e-12

@@ -1,12 +1,12 @@
 """Writing shards: users in order go in, files with whole users in whole row groups come out."""
 
 import os
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +25,6 @@ from fedboard.simulations.data.shards.manifest import (
     Manifest,
     Shard,
     digest_of,
-    encoded,
     schema_of,
     written_as,
 )
@@ -59,11 +58,28 @@ class ShardWriter:
         if sum(_n_rows(part) for part in self._waiting) >= 2 * self.group_ratings:
             self._write_waiting(last=False)
 
-    def finish(self) -> tuple[Shard, ...]:
-        """Write what is left, and close."""
+    def finish(self, items: Items, **told: Any) -> Manifest:
+        """Write what is left, close, and write the manifest, which makes the folder a data set.
+
+        Args:
+            items: what was written of them.
+            told: what the manifest says of the data set besides its files.
+        """
         self._write_waiting(last=True)
         self._close_shard()
-        return tuple(self.shards)
+        manifest = Manifest(
+            format=FORMAT,
+            note=NOTE,
+            times=self.times,
+            users=self.n_users,
+            ratings=self.n_ratings,
+            items=items,
+            shards=tuple(self.shards),
+            **told,
+        )
+        encoded = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+        write_private(self.folder / MANIFEST, encoded)
+        return manifest
 
     def abandon(self) -> None:
         """Close without finishing: what was written is of no use."""
@@ -78,12 +94,11 @@ class ShardWriter:
         if not self._waiting:
             return
         users = SortedUsers.joined(self._waiting)
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(users.counts)])
         bounds = list(cut(np.maximum(users.counts, 1), self.group_ratings))
         rest = None if last else bounds.pop()
         for start, stop in bounds:
-            self._write_group(users.some(start, stop, ends))
-        self._waiting = [] if rest is None else [users.some(*rest, ends)]
+            self._write_group(users.some(start, stop))
+        self._waiting = [] if rest is None else [users.some(*rest)]
 
     def _write_group(self, users: SortedUsers) -> None:
         if sum(one.rows for one in self._groups) + _n_rows(users) > self.shard_ratings:
@@ -125,68 +140,6 @@ class ShardWriter:
 
     def _path(self) -> Path:
         return self.folder / f"ratings-{len(self.shards):05d}.parquet"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class About:
-    """What the manifest says of a data set besides its files."""
-
-    name: str
-    rating_range: tuple[float, float]
-    presence: bool
-    items_listed: bool
-
-
-class Told(Protocol):
-    """What says of itself what a manifest says: ratings in memory, or a stream."""
-
-    @property
-    def name(self) -> str: ...  # noqa: D102
-
-    @property
-    def rating_range(self) -> tuple[float, float]: ...  # noqa: D102
-
-    @property
-    def presence(self) -> bool: ...  # noqa: D102
-
-    @property
-    def items_listed(self) -> bool: ...  # noqa: D102
-
-
-def about(told: Told) -> About:
-    """What it says of itself."""
-    return About(
-        name=told.name,
-        rating_range=told.rating_range,
-        presence=told.presence,
-        items_listed=told.items_listed,
-    )
-
-
-def write_manifest(folder: Path, about: About, items: Items, writer: ShardWriter) -> Manifest:
-    """Write the manifest, which makes the folder a data set."""
-    manifest = Manifest(
-        format=FORMAT,
-        note=NOTE,
-        name=about.name,
-        rating_range=about.rating_range,
-        presence=about.presence,
-        items_listed=about.items_listed,
-        times=writer.times,
-        users=writer.n_users,
-        ratings=writer.n_ratings,
-        items=items,
-        shards=tuple(writer.shards),
-    )
-    write_private(folder / MANIFEST, encoded(manifest))
-    return manifest
-
-
-def in_parts(users: SortedUsers, most_ratings: int) -> Iterator[SortedUsers]:
-    """The same, some users at a time."""
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(users.counts)])
-    for start, stop in cut(np.maximum(users.counts, 1), most_ratings):
-        yield users.some(start, stop, ends)
 
 
 def _n_rows(users: SortedUsers) -> int:

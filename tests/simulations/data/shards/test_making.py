@@ -10,10 +10,10 @@ import pytest
 from pyarrow import parquet
 
 from fedboard.common.errors import InputError, StorageError
-from fedboard.simulations.data import load_ratings
-from fedboard.simulations.streams.shards import ShardOptions, shard_ratings, whole
-from tests.simulations.streams.shards.conftest import Shard
-from tests.simulations.streams.shards.sources import SOURCES, some_rows
+from fedboard.simulations.data import load_ratings, sharding
+from fedboard.simulations.data.sharding import ShardOptions, shard_ratings
+from tests.simulations.data.shards.conftest import Shard
+from tests.simulations.data.shards.sources import SOURCES, some_rows
 
 HEAD = "user,item,rating\n"
 GOOD = "".join(f"u{u},{i},{1 + (u + i) % 5}\n" for u in range(30) for i in range(8))
@@ -137,8 +137,8 @@ def test_nothing_that_is_there_is_touched(there: str, tmp_path: Path) -> None:
 
 def test_a_full_disk_is_told_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source, options = SOURCES["movielens-1m"](tmp_path, some_rows())
-    usage = whole.shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(whole.shutil, "disk_usage", lambda path: usage._replace(free=1000))
+    usage = sharding.shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(sharding.shutil, "disk_usage", lambda path: usage._replace(free=1000))
 
     with pytest.raises(StorageError, match=r"1 kB are free, and 67\.1 MB are needed .* Free some space"):
         shard_ratings(source, tmp_path / "out", ShardOptions(**options))

@@ -9,8 +9,8 @@ import pytest
 from fedboard.simulations.data import ColumnMapping, load_ratings, workbench
 from fedboard.simulations.data.formats import netflix
 from fedboard.simulations.data.ratings import Ratings
+from fedboard.simulations.data.sharding import ShardOptions, shard_ratings
 from fedboard.simulations.data.shards import ShardedRatings, open_shards
-from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
 
 Shard = Callable[..., ShardedRatings]
 
