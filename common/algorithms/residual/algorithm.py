@@ -157,11 +157,11 @@ class Residual(TaskOfSettings):
         if stage.kind is StageKind.BIASES and not settings.has_biases:
             weights = quantise_weights(self.weigh(cohort, board))
             return answer(cohort, weights=weights)
-        left = _model(board).left_of(cohort, backend=self.backend)
+        left = _model(board).left_of(cohort)
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()
-        norms = part.norms(backend=self.backend)
+        norms = part.norms()
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
         totals = clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm)
         return replace(
@@ -221,7 +221,7 @@ class Residual(TaskOfSettings):
         return share_among_learnt(
             cohort,
             board,
-            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega, backend=self.backend),
+            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega),
         )
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
