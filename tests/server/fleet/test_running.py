@@ -23,7 +23,7 @@ from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.running import RoundLog, run_job
-from fedboard.server.operating.run_fares import Fares
+from fedboard.server.operating.run_files import Fares
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace
 from fedboard.server.training import FinishedRound
