@@ -1,17 +1,27 @@
-"""The report of a run, from its files alone: whoever writes them, and whether it is under way or over."""
+"""The report of a run, from its files alone: whoever writes them, and whether it is under way or over.
 
+Templates become text in one environment: everything is escaped, nothing is loaded from outside.
+"""
+
+import hashlib
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.shown import shown_number
+from fedboard.common.reports import wording
+from fedboard.common.reports.filling import base_style, source_hash
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
 from fedboard.common.reports.wording import JsonObject, duration
 from fedboard.server.operating.budget import (
@@ -24,11 +34,71 @@ from fedboard.server.operating.budget import (
     release_table,
     round_table,
 )
-from fedboard.server.operating.page import LIVE_POLICY, render
-from fedboard.server.operating.run_fares import LOST, PLANNED, lines_of, number_of
-from fedboard.server.operating.run_files import RunFiles
+from fedboard.server.operating.run_files import LOST, PLANNED, RunFiles, lines_of, number_of
 from fedboard.server.operating.seal import FAILED, Sealing
 from fedboard.server.publication import BoardStore
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+_PACKAGE: Final = "fedboard.server.operating"
+
+
+def _read(name: str) -> str:
+    """A file of this package, or of another as ``package:file``."""
+    package, _, file = name.rpartition(":")
+    return resources.files(package or _PACKAGE).joinpath(file).read_text(encoding="utf-8")
+
+
+_STYLE: Final = base_style() + _read("style.css")
+_SCRIPT: Final = _read("live.js")
+_DIGEST: Final = hashlib.sha256((_STYLE + _SCRIPT).encode()).hexdigest()
+LIVE_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        f"script-src '{source_hash(_SCRIPT)}'",
+        f"style-src '{source_hash(_STYLE)}'",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""By which a browser runs the page of a run that goes on."""
+
+
+def render(template: str, *, live: bool, **values: object) -> str:
+    """Fill a template. Values are escaped; only drawn SVG is taken as markup.
+
+    Args:
+        template: a file of this package, or ``package:file``.
+        live: whether it is served and refreshed; else it is a file that runs no script.
+        values: for its slots; what is missing is left out.
+    """
+    return _environment().get_template(template).render(live=live, **values)
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FunctionLoader
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FunctionLoader(_read), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    for name in ("number", "percent", "duration", "setting", "capital", "byte_count", "spent", "left_over"):
+        environment.filters[name] = getattr(wording, name)
+    environment.filters["upward"] = shown_number
+    environment.globals |= {
+        "style": Markup(_STYLE),
+        "script": Markup(_SCRIPT),
+        "digest": _DIGEST,
+        "software": f"fedboard {version('fedboard')}",
+    }
+    return environment
+
 
 Lines = Sequence[Mapping[str, Any]]
 Sections = Callable[[RunFiles, Lines, Statement | None], Mapping[str, Any]]

@@ -18,9 +18,9 @@ from fedboard.common.boards.layout import (
     WITNESSES,
     file_name,
     manifest_name,
+    unpack,
 )
 from fedboard.common.boards.manifest import Cosignature, Link, require_next
-from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.roots import RootFolder
 from fedboard.common.boards.witnesses import Witnesses, has_cosigned
