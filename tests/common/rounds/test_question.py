@@ -203,15 +203,3 @@ def test_what_a_reply_is_about_names_run_round_and_board() -> None:
 
     assert len({QUESTION.about, *(other.about for other in others)}) == 4
     assert asking(BOARD, form="dense", private_noise=False, reply_key=bytes(32)).about == QUESTION.about
-
-
-def test_a_board_that_is_cut_short_is_refused() -> None:
-    stored = BOARD.to_bytes()
-
-    for length in [*range(0, 200, 7), *range(200, len(stored), 97), len(stored) - 1]:
-        assert code_of(about(stored[:length])) is Refusal.BAD_BOARD
-
-
-def test_a_board_in_another_shape_is_refused() -> None:
-    for values in (STORED.astype(np.int16), STORED[None, :]):
-        assert code_of(pack_frame("question", SAID, {"board": values}, version=2)) is Refusal.MALFORMED
