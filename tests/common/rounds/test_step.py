@@ -96,18 +96,14 @@ def test_a_reply_to_one_step_is_none_to_another() -> None:
     ids=str,
 )
 def test_a_field_that_is_none_is_refused(change: dict[str, Any], code: Refusal) -> None:
-    StepMessage.from_bytes(pack_frame("step", FIELDS, MESSAGE, version=2))
-    assert code_of(pack_frame("step", {**FIELDS, **change}, MESSAGE, version=2)) is code
-
-
-def test_a_step_of_the_version_before_is_refused_as_such() -> None:
-    assert code_of(pack_frame("step", FIELDS, MESSAGE)) is Refusal.WRONG_VERSION
+    StepMessage.from_bytes(pack_frame("step", FIELDS, MESSAGE))
+    assert code_of(pack_frame("step", {**FIELDS, **change}, MESSAGE)) is code
 
 
 @pytest.mark.parametrize("left_out", sorted(FIELDS))
 def test_a_field_that_is_missing_is_refused(left_out: str) -> None:
     fields = {name: value for name, value in FIELDS.items() if name != left_out}
-    assert code_of(pack_frame("step", fields, MESSAGE, version=2)) is Refusal.MALFORMED
+    assert code_of(pack_frame("step", fields, MESSAGE)) is Refusal.MALFORMED
 
 
 @pytest.mark.parametrize(
@@ -122,12 +118,12 @@ def test_a_field_that_is_missing_is_refused(left_out: str) -> None:
     ids=["none", "dtype", "shape", "name", "two"],
 )
 def test_it_carries_the_protocols_bytes_and_nothing_else(arrays: dict[str, Any]) -> None:
-    assert code_of(pack_frame("step", FIELDS, arrays, version=2)) is Refusal.MALFORMED
+    assert code_of(pack_frame("step", FIELDS, arrays)) is Refusal.MALFORMED
 
 
 def test_a_step_that_is_too_large_or_another_message_is_refused() -> None:
     assert code_of(bytes(StepMessage.MAX_BYTES + 1)) is Refusal.TOO_LARGE
-    assert code_of(pack_frame("question", FIELDS, MESSAGE, version=2)) is Refusal.MALFORMED
+    assert code_of(pack_frame("question", FIELDS, MESSAGE)) is Refusal.MALFORMED
 
 
 def test_with_the_board_beside_it_it_is_a_question() -> None:
