@@ -30,7 +30,6 @@ from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSetting
 from fedboard.common.algorithms.shared.array_rules import ArrayRule, vectors
 from fedboard.common.algorithms.shared.preparation import answer
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -155,10 +154,6 @@ def _at_last_solve(board: Board) -> Board:
     return replace(board, arrays={**board.arrays, "item_factors": solved})
 
 
-def _regression(settings: AdaDpsgdConfig, own: Cohort, board: Board) -> Regression:
-    return regression(settings.model, own, board)
-
-
 ALGORITHM = Algorithm(
     name=AdaDpsgd.NAME,
     variants={
@@ -175,6 +170,6 @@ ALGORITHM = Algorithm(
     task=AdaDpsgd.made,
     array_rules=array_rules,
     folder=files(__package__),
-    regression=_regression,
+    regression=lambda settings, own, board: regression(settings.model, own, board),
 )
 """One task with five weightings."""

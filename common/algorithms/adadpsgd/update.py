@@ -16,6 +16,7 @@ import numpy as np
 
 from fedboard.common.algorithms.adadpals.config import needs_population
 from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig
+from fedboard.common.algorithms.shared.preparation import Passed
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
@@ -93,7 +94,7 @@ def after_step(
     gradient, start = requests[SumSource.ITEM_LINEAR], board.arrays["item_factors"].astype(np.float64)
     gram = _gram_now(board, released, requests, settings)
     beside = _Beside.of(board, gram, settings)
-    sums = released.map_items((gradient.name,), _Passed(gradient.name), width=settings.rank)
+    sums = released.map_items((gradient.name,), Passed(gradient.name), width=settings.rank)
     arrays: dict[str, Any] = {} if gram is None else {"gram": gram}
     rates = _rates(board, gradient, beside.curvature, settings)
     factors = _projected(start + rates[:, None] * (sums - beside.gradient(start)), settings.radius)
@@ -170,14 +171,3 @@ def _projected(vectors: FloatArray, radius: float) -> Float32Array:
     norms = np.linalg.norm(vectors, axis=1, keepdims=True)
     inside: Float32Array = (vectors * (radius / np.maximum(norms, radius))).astype(np.float32)
     return inside
-
-
-@dataclass(frozen=True, slots=True)
-class _Passed:
-    """Hands a release on as it is, so that the runtime's workers do the summing."""
-
-    name: str
-
-    def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
-        """Rows of the release from ``start`` on."""
-        return blocks[self.name].astype(np.float32)

@@ -157,7 +157,7 @@ class Residual(TaskOfSettings):
         if stage.kind is StageKind.BIASES and not settings.has_biases:
             weights = quantise_weights(self.weigh(cohort, board))
             return answer(cohort, weights=weights)
-        left = _model(board).left_of(cohort, backend=self.backend)
+        left = model_of(board).left_of(cohort, backend=self.backend)
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()
@@ -172,7 +172,7 @@ class Residual(TaskOfSettings):
         self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array
     ) -> dict[str, IntArray]:
         """What each candidate ridge does for each user, in the rounds that release it."""
-        settings, model = self.settings, _model(board)
+        settings, model = self.settings, model_of(board)
         if not releases_ridges(settings, stage.alternation):
             return {}
         rows = evidence_rows(
@@ -188,7 +188,7 @@ class Residual(TaskOfSettings):
 
     def _measure(self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array) -> Unclipped:
         """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j); ``left`` by biases."""
-        settings, model = self.settings, _model(board)
+        settings, model = self.settings, model_of(board)
         ridge = user_ridge(board, settings)
         local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge, targets=left)
         vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
@@ -258,7 +258,7 @@ class Residual(TaskOfSettings):
 
     def _own_model(self, board: Board) -> ItemModel:
         """What a person predicts by for herself: the board's model and, for ratings, content."""
-        return replace(_model(board), content=content_of(board) if self.settings.has_biases else None)
+        return replace(model_of(board), content=content_of(board) if self.settings.has_biases else None)
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
         shared = self.settings.shared
@@ -274,7 +274,8 @@ class Residual(TaskOfSettings):
         )
 
 
-def _model(board: Board) -> ItemModel:
+def model_of(board: Board) -> ItemModel:
+    """What a device reads off the board."""
     mean = float(board.arrays["mean"][0]) if "mean" in board.arrays else 0.0
     return ItemModel(
         mean=mean,

@@ -4,12 +4,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fedboard.common.algorithms.shared.adaptive_clipping import adapts_clipping
+from fedboard.common.algorithms.shared.adaptive_clipping import ClippedSettings, adapts_clipping
 from fedboard.common.algorithms.shared.preparation import moments_share
 from fedboard.common.algorithms.shared.ratings_config import (
     Feedback,
     Rank,
-    RatingSettings,
     ReleaseShares,
 )
 from fedboard.common.checks import (
@@ -57,7 +56,7 @@ class StageKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualConfig(RatingSettings):
+class ResidualConfig(ClippedSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
     rank: Rank = 8
@@ -69,11 +68,6 @@ class ResidualConfig(RatingSettings):
     clip_norm: Positive = 1.0
     """C: bound on a user's whole contribution to a round, ``|w_j * r_j| |x_j|``; of ratings in released deviations
     of one, so that it means the same on every scale."""
-    clip_quantile: Share | None = None
-    """Share of the users whose contribution should be within the bound. Set, ``clip_norm`` is where the bound of
-    the first alternation stands, and later ones follow the private quantile."""
-    clip_rate: Positive = 1.0
-    """Step of log C per unit of that share that is missing."""
     bias_clip_norm: Positive = 1.0
     """C of the bias round, in the same unit."""
     vector_bound: Positive = 1.3

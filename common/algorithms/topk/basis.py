@@ -16,6 +16,7 @@ from itertools import combinations_with_replacement
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.regression import standardised
 from fedboard.common.algorithms.topk.config import TopKConfig
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.item_features import CatalogueFeatures
@@ -97,16 +98,6 @@ def _coordinates(features: CatalogueFeatures, items: IndexArray) -> FloatArray:
     """Many numbers as they are, standardised; 0 where unknown."""
     numbers = features.numbers[items].astype(np.float64)
     return standardised(numbers) if numbers.shape[1] > _MOST_CURVED else numbers[:, :0]
-
-
-def standardised(numbers: FloatArray) -> FloatArray:
-    """Columns of mean 0 and deviation 1 over the items where they are known, zeros elsewhere."""
-    known = np.isfinite(numbers)
-    number = np.maximum(known.sum(axis=0), 1)
-    centred = np.where(known, numbers - np.where(known, numbers, 0.0).sum(axis=0) / number, 0.0)
-    spread = np.sqrt(np.sum(centred**2, axis=0) / number)
-    scaled: FloatArray = centred / np.where(spread > 0, spread, 1.0)
-    return scaled
 
 
 def _hats(number: FloatArray) -> FloatArray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.algorithms.topk.basis import standardised
+from fedboard.common.algorithms.shared.regression import standardised, unit_rows
 from fedboard.common.algorithms.topk.config import KERNELS
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import Catalogue
@@ -121,9 +121,9 @@ class _Known:
         features = catalogue.features
         assert features is not None  # public_kernels asked
         numbers = standardised(features.numbers[items].astype(np.float64))
-        labels = _unit_rows(features.labels[items].astype(np.float64))
+        labels = unit_rows(features.labels[items].astype(np.float64))
         if numbers.shape[1] > 3:
-            labels, numbers = _unit_rows(np.hstack([labels, _unit_rows(numbers)])), numbers[:, :0]
+            labels, numbers = unit_rows(np.hstack([labels, unit_rows(numbers)])), numbers[:, :0]
         titles = None if catalogue.titles is None else [catalogue.titles[item] for item in items]
         return _Known(labels=labels, numbers=numbers, words=_words(titles, items.size))
 
@@ -162,13 +162,7 @@ def _words(titles: Sequence[str] | None, n_items: int) -> FloatArray:
     for item, words in enumerate(of_title):
         for word in words & place.keys():
             rows[item, place[word]] = np.sqrt(np.log(n_items / carried[word]))
-    return _unit_rows(rows)
-
-
-def _unit_rows(values: FloatArray) -> FloatArray:
-    norms = np.linalg.norm(values, axis=1, keepdims=True)
-    unit: FloatArray = values / np.where(norms > 0, norms, 1.0)
-    return unit
+    return unit_rows(rows)
 
 
 def _off_diagonal_norm(matrix: FloatArray) -> float:
