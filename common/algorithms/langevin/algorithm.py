@@ -36,8 +36,7 @@ from fedboard.common.algorithms.langevin.config import (
     step,
 )
 from fedboard.common.algorithms.residual.algorithm import Residual, model_of
-from fedboard.common.algorithms.residual.local import Unclipped, fit_users, residuals
-from fedboard.common.algorithms.residual.shrinkage import regression
+from fedboard.common.algorithms.residual.local import Unclipped, fit_users, regression, residuals
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import (
     ROUNDING,

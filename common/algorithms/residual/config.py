@@ -1,26 +1,18 @@
-"""Public configuration of residual alternating minimisation, and how its privacy budget is shared."""
+"""Public configuration of residual alternating minimisation, its stages, and how its privacy budget is shared."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fedboard.common.algorithms.shared.adaptive_clipping import ClippedSettings, adapts_clipping
-from fedboard.common.algorithms.shared.preparation import moments_share
-from fedboard.common.algorithms.shared.ratings_config import (
-    Feedback,
-    Rank,
-    ReleaseShares,
+from fedboard.common.algorithms.shared.adaptive_clipping import (
+    ClippedSettings,
+    adapts_clipping,
 )
-from fedboard.common.checks import (
-    BelowOne,
-    Fraction,
-    NotNegative,
-    Positive,
-    Rounds,
-    Share,
-    UpToOne,
-    require,
+from fedboard.common.algorithms.shared.preparation import (
+    moments_share,
 )
+from fedboard.common.algorithms.shared.ratings_config import Feedback, Rank, ReleaseShares
+from fedboard.common.checks import BelowOne, Fraction, NotNegative, Positive, Rounds, Share, UpToOne, require
 
 _LEAST_MOMENTS = 0.005
 OF_RATINGS = ("ridge_evidence", "bias_memory", "moments_share")

@@ -8,20 +8,17 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.algorithms.residual.config import ResidualConfig, releases_ridges, stage_of
-from fedboard.common.algorithms.residual.local import credible_curvature
+from fedboard.common.algorithms.residual.local import after_evidence, unit_of
 from fedboard.common.algorithms.residual.releases import (
-    after_evidence,
     alternation,
-    evidence_request,
-    unit_of,
-)
-from fedboard.common.algorithms.residual.start import (
     bias_column,
     costs_little,
+    evidence_request,
     leading_factors,
     measured_columns,
     worth_measuring,
 )
+from fedboard.common.algorithms.residual.shrinkage import credible_curvature
 from fedboard.common.algorithms.residual.update import (
     ItemStep,
     ReleasedRound,
