@@ -7,15 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.algorithms.adadpsgd.algorithm import AdaDpsgd
+from fedboard.common.algorithms.adadpsgd.algorithm import AdaDpsgd, lipschitz_rates, weight_sums
 from fedboard.common.algorithms.adadpsgd.config import (
     AdaDpsgdConfig,
     AdaDpsgdShares,
     shares_by_release,
-)
-from fedboard.common.algorithms.adadpsgd.update import (
-    lipschitz_rates,
-    weight_sums,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.common.board import Board, Catalogue

@@ -14,6 +14,7 @@ import pytest
 from fedboard.common.algorithms.residual import shrinkage
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.config import ResidualConfig, stage_of
+from fedboard.common.algorithms.residual.releases import measured_columns, sketch_factors, worth_measuring
 from fedboard.common.algorithms.residual.shrinkage import (
     Estimates,
     Prior,
@@ -21,7 +22,6 @@ from fedboard.common.algorithms.residual.shrinkage import (
     positive_definite,
     posterior_means,
 )
-from fedboard.common.algorithms.residual.start import measured_columns, sketch_factors, worth_measuring
 from fedboard.common.algorithms.residual.update import (
     ReleasedRound,
     gauge,
