@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.compiled.mixing import mix
-from fedboard.common.kernels.compiled.row_pairs import inner_product
+from fedboard.common.kernels.compiled.parts import mix
+from fedboard.common.kernels.compiled.vectors import inner_product
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
 from fedboard.simulations.data.synthetic.people import tables as words
 from fedboard.simulations.data.synthetic.people.tables import ACCEPTED, LEAST_ACCEPTED, TASTES
