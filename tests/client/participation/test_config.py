@@ -14,8 +14,7 @@ import pytest
 
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.participation.config import load_device, open_device
-from fedboard.client.participation.new_device import make_device
-from fedboard.client.participation.policy import Policy
+from fedboard.client.participation.policy import Policy, make_device
 from fedboard.client.participation.rounds import respond
 from fedboard.client.participation.status import status_of
 from fedboard.client.ratings.cohort_file import CohortFile, write_cohort
