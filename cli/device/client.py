@@ -1,5 +1,5 @@
-"""``fedboard client``: a device becomes a member of a fleet, and takes part in training; ``fedboard status``: what it
-has given so far, and what it has left.
+"""``fedboard client``: a device becomes a member of a fleet, and takes part in training; ``fedboard status``: what
+it has given so far, and what it has left.
 """
 
 import logging

@@ -1,5 +1,5 @@
 """The sections of a device's configuration: a person's participation policy (what they are willing to give, to
-whom, under which promise: their own choice), ratings, server and boards; and a new device, whose file explains each.
+whom, under which promise: their own choice), ratings, server and boards; and a new device, whose file has them all.
 """
 
 import os
