@@ -6,8 +6,6 @@ import textwrap
 import unicodedata
 from collections.abc import Collection, Sequence
 
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-
 
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
     """Columns lined up with two spaces between them.
@@ -49,11 +47,3 @@ def _width(text: str) -> int:
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
     )
-
-
-def byte_text(number: float) -> str:
-    """Three digits and a decimal unit."""
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:,.3g} {name}"
-    return f"{number:.0f} B"

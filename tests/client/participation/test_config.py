@@ -131,57 +131,41 @@ def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
     assert found == [None, None, other, other, fleet, None, other, other]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "missing required field `ratings`"),
-        ("[ratings", "not valid TOML"),
-        ('[ratings]\nstore = "a"\n', "missing required field `policy`"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nhelper = "ab"\n',
-            "helper must be 64 hexadecimal digits",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nleast_survivors = 1\n', "least_survivors must be"),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nmost_honest = 0\n', "most_honest must be"),
-        ('[ratings]\nstore = "a"\n[policy]\n', "missing required field `epsilon` - at `$.policy`"),
-        ("[ratings]\nstore = 3\n[policy]\nepsilon = 1\n", "must be the text of a path"),
-        ("[ratings]\n[policy]\nepsilon = 1\n", "either store or cohort"),
-        ('[ratings]\nstore = "a"\ncohort = "b"\n[policy]\nepsilon = 1\n', "either store or cohort"),
-        ('[ratings]\nstore = "a"\nfirst_row = -1\n[policy]\nepsilon = 1\n', "first_row must be >= 0"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = "much"\n',
-            "policy.epsilon must be a number, got a text",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = inf\n', "epsilon of a budget must be"),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\ndelta = 2\n', "delta must be in (0, 1)"),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nadjacency = "both"\n', "adjacency"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nepsilon_per_run = 0\n',
-            "epsilon_per_run must be > 0",
-        ),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nsmallest_scale = 0\n',
-            "smallest_scale must be in (0, 1]",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nleast_noise = nan\n', "least_noise must be"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nsmallest_catalogue = 0\n',
-            "smallest_catalogue must be",
-        ),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nepsilom_per_run = 1\n',
-            "unknown key 'epsilom_per_run'",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n', "missing required field `address`"),
-        *(
-            (
-                _with_server(address),
-                f"HOST:PORT and nothing else, such as fedboard.example.org:8443, got '{address}'",
-            )
-            for address in ("https://127.0.0.1:8443", "127.0.0.1", "fleet:8443/x", ":8443")
-        ),
-    ],
-)
+POLICY = '[ratings]\nstore = "a"\n[policy]\n'
+OF_POLICY = {
+    'helper = "ab"': "helper must be 64 hexadecimal digits",
+    "least_survivors = 1": "least_survivors must be",
+    "most_honest = 0": "most_honest must be",
+    "delta = 2": "delta must be in (0, 1)",
+    'adjacency = "both"': "adjacency",
+    "epsilon_per_run = 0": "epsilon_per_run must be > 0",
+    "smallest_scale = 0": "smallest_scale must be in (0, 1]",
+    "least_noise = nan": "least_noise must be",
+    "smallest_catalogue = 0": "smallest_catalogue must be",
+    "epsilom_per_run = 1": "unknown key 'epsilom_per_run'",
+    "[server]": "missing required field `address`",
+}
+MISTAKES = {
+    "": "missing required field `ratings`",
+    "[ratings": "not valid TOML",
+    '[ratings]\nstore = "a"\n': "missing required field `policy`",
+    POLICY: "missing required field `epsilon` - at `$.policy`",
+    POLICY.replace('"a"', "3"): "must be the text of a path",
+    "[ratings]\n[policy]\nepsilon = 1\n": "either store or cohort",
+    POLICY.replace('"a"', '"a"\ncohort = "b"') + "epsilon = 1\n": "either store or cohort",
+    POLICY.replace('"a"', '"a"\nfirst_row = -1') + "epsilon = 1\n": "first_row must be >= 0",
+    POLICY + 'epsilon = "much"\n': "policy.epsilon must be a number, got a text",
+    POLICY + "epsilon = inf\n": "epsilon of a budget must be",
+    **{f"{POLICY}epsilon = 1\n{line}\n": says for line, says in OF_POLICY.items()},
+    **{
+        _with_server(address): "HOST:PORT and nothing else, such as fedboard.example.org:8443, got "
+        f"'{address}'"
+        for address in ("https://127.0.0.1:8443", ":8443")
+    },
+}
+
+
+@pytest.mark.parametrize(("text", "says"), MISTAKES.items())
 def test_a_mistake_in_the_file_is_named(write: Callable[[str], Path], text: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
         load_device(write(text))
