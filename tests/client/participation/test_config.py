@@ -1,4 +1,4 @@
-"""A device's configuration: read or refused in one sentence; and one process at a time answers for it."""
+"""A device: its configuration, one process at a time that answers for it, what it remembers and tells its owner."""
 
 import stat
 import subprocess
@@ -15,13 +15,15 @@ import pytest
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.participation.config import load_device, open_device
 from fedboard.client.participation.policy import Policy, make_device
+from fedboard.client.participation.records import NewestRoster
 from fedboard.client.participation.rounds import respond
-from fedboard.client.participation.status import status_of
+from fedboard.client.participation.status import REASONS, status_of
 from fedboard.client.ratings.cohort_file import CohortFile, write_cohort
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
+from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.messages.refusals import Refusal
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.rounds.question import Answer, refusal
 from fedboard.server.publishing.mirror import publish_into
@@ -419,3 +421,68 @@ def test_with_a_damaged_file_nothing_is_answered(
 
     with pytest.raises(FedboardError), open_device(device):
         pass
+
+
+AUTHORITY = RosterAuthority()
+
+
+def a_roster(number: int, *, fleet: str = "films", devices: int = 2) -> Roster:
+    keys = [IdentityKey().public for _ in range(devices)]
+    return AUTHORITY.sign(keys, fleet=fleet, number=number, seconds=60)
+
+
+def not_admitted(seen: NewestRoster, roster: Roster) -> bool:
+    with pytest.raises(RefusedError) as error:
+        seen.admit(roster)
+    return error.value.code is Refusal.OTHER_ROSTER
+
+
+def test_an_older_list_and_another_one_of_the_same_number_are_refused_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "rosters.json"
+    second, third = a_roster(2), a_roster(3)
+    NewestRoster(place).admit(second)
+    NewestRoster(place).admit(second)
+    NewestRoster(place).admit(third)
+
+    restarted = NewestRoster(place)
+
+    assert not_admitted(restarted, second)
+    assert not_admitted(restarted, a_roster(3))
+    restarted.admit(third)
+    restarted.admit(a_roster(1, fleet="books"))  # another fleet counts by itself
+    assert place.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_file_is_said_and_not_begun_anew(tmp_path: Path) -> None:
+    place = tmp_path / "rosters.json"
+    place.write_text("{")
+
+    with pytest.raises(InputError, match="damaged"):
+        NewestRoster(place)
+
+
+def test_a_device_is_told_of_the_identity_that_its_policy_needs(tmp_path: Path) -> None:
+    private, _ = IdentityKey().write(tmp_path)
+    text = """
+ratings = { store = "ratings.sqlite" }
+policy = { epsilon = 1.0, delta = 1e-5, vouched_by = "%s" }
+server = { address = "127.0.0.1:9", authority = "ca.pem", key = "device.key"%s }
+"""
+    config = tmp_path / "device.toml"
+    config.write_text(text % (AUTHORITY.public.hex(), ""))
+    with pytest.raises(InputError, match="fedboard keys new identity"):
+        load_device(config).voucher()
+
+    config.write_text(text % (AUTHORITY.public.hex(), f', identity_key = "{private.name}"'))
+    voucher = load_device(config).voucher()
+    assert voucher is not None
+    assert voucher.authority == AUTHORITY.public
+    config.write_text(text % ("nobody", ""))
+    with pytest.raises(InputError, match="vouched_by must be 64 hexadecimal digits"):
+        load_device(config)
+
+
+def test_every_code_has_its_words() -> None:
+    assert set(REASONS) == set(Refusal)
