@@ -14,8 +14,8 @@ from fedboard.client.participation.status import REASONS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.participation import PoissonParticipation
 from fedboard.common.contribution_bounding.personal import require_personal_bounds, scale_contribution
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.messages.frame import pack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
