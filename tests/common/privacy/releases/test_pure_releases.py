@@ -31,6 +31,7 @@ from fedboard.common.privacy.releases.pure import (
     BookedLaplace,
     ExponentialRelease,
     LaplaceRelease,
+    keeps_l1_bound,
 )
 
 FALSE_ALARM = 1e-8
@@ -235,6 +236,17 @@ def test_an_event_whose_numbers_do_not_follow_from_each_other_is_not_sound(
 
     assert not event_problems(event)
     assert event_problems({**event, field: event[field] * 2})
+
+
+def test_rows_keep_an_l1_bound_by_their_absolute_values_and_none_overflows() -> None:
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    rows = [[3, -4], [4, -4], [-8, 0], [0, 7], [least, 0], [most, most], [least, least], [-3, 3]]
+
+    kept = keeps_l1_bound(np.array(rows, dtype=np.int64), 7)
+
+    assert kept.tolist() == [sum(abs(number) for number in row) <= 7 for row in rows]
+    assert kept.tolist() == [True, False, False, True, False, False, False, True]
+
 
 
 def test_wrong_sums_and_penalties_are_refused_before_anything_is_drawn(
