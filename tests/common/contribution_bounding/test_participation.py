@@ -21,8 +21,8 @@ from fedboard.common.contribution_bounding.participation import (
 )
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from tests.common.releases import a_release
 
 N_USERS = 200_000
 NOISE: list[NoiseSource] = [SeededNoise(3), SecureNoise()]
@@ -35,18 +35,7 @@ def draw(participation: Participation, n_users: int, noise: NoiseSource, name: s
 
 
 def a_request(**changes: object) -> Request:
-    release = GaussianRelease(
-        name="counts",
-        rows=3,
-        width=1,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=4096,
-        same_sign=True,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=2.0,
-        covers="made up",
-    )
+    release = a_release(name="counts", rows=3, width=1, l2_bound=4096, same_sign=True, noise_multiplier=2.0)
     return Request(source=SumSource.ITEM_COUNT, release=replace(release, **changes))
 
 
