@@ -13,9 +13,9 @@ from fedboard.common.contribution_bounding.participation import (
     Attendance,
     FullParticipation,
     Participation,
+    PoissonParticipation,
     round_name,
 )
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
