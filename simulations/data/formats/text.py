@@ -14,7 +14,7 @@ from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.data.sorting import Rows, Which, rows_of_records
+from fedboard.simulations.data.reader import Rows, Which, rows_of_records
 from fedboard.simulations.data.splits.times import is_time, is_whole
 from fedboard.simulations.data.workbench import quoted
 
