@@ -203,8 +203,11 @@ def _records(file: StoredFile, layout: TextLayout) -> Iterator[tuple[str, list[s
             lines = enumerate((line.rstrip("\r\n") for line in text), start=1)
             records = ((number, line.split(_DOUBLE_COLON)) for number, line in lines if line)
         else:
-            quoting = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
-            reader = csv.reader(text, delimiter=layout.delimiter, quoting=quoting)
+            reader = csv.reader(
+                text,
+                delimiter=layout.delimiter,
+                quoting=csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE,
+            )
             records = ((reader.line_num, cells) for cells in reader if cells)
         try:
             for number, cells in islice(records, 1 if layout.header else 0, None):
