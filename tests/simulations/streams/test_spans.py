@@ -163,10 +163,9 @@ def test_spans_that_share_a_user_are_never_merged(ratings: Ratings) -> None:
 
 
 def test_the_trace_of_a_span_does_not_depend_on_its_blocks_and_does_on_every_rating(ratings: Ratings) -> None:
-    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
     values = ratings.values.copy()
     values[-1] = 1 if values[-1] != 1 else 2
-    other = Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
+    other = replace(ratings, values=values)
 
     def trace(of: Ratings, **settings: object) -> dict[int, SpanRead]:
         work, board = work_of(of, **settings)
