@@ -71,12 +71,6 @@ def test_a_crash_before_the_pointer_was_moved_is_made_good(tmp_path, mirror, key
     assert (mirror.folder / "latest.json").read_bytes() == mirror.of_version(4).signed.to_bytes()
 
 
-def test_half_a_board_is_not_seen(tmp_path, mirror, key):
-    (tmp_path / "boards" / "board-0005.board.part").write_bytes(b"half")
-
-    assert publish_into(mirror, tmp_path / "boards", key=key, run=RUN) == []
-
-
 def test_a_board_that_does_not_continue_the_published_one_is_not_signed(tmp_path, key):
     boards = chain(2)
     mirror = signed_mirror(tmp_path, boards, key=key)
@@ -96,10 +90,6 @@ def test_a_mirror_belongs_to_one_run_and_one_key(tmp_path, mirror, key):
         publish_into(mirror, tmp_path / "boards", key=other, run=RUN)
 
 
-def test_an_empty_mirror_has_no_versions(tmp_path):
-    assert Mirror(tmp_path / "nowhere").versions() == []
-
-
 SEEDED, SECRET = SeededNoise(0), SecureNoise()
 
 
@@ -117,12 +107,6 @@ def test_boards_of_seeded_noise_are_signed_only_if_told_and_then_marked(tmp_path
     assert not any((refused.folder / "files").iterdir())
     marked = signed_mirror(tmp_path, boards, key=key, simulation=True)
     assert manifest_of(marked, key, 4).protection is Protection.SIMULATION
-
-
-def test_secret_noise_is_not_marked_a_simulation_where_simulations_are_signed(tmp_path, key):
-    mirror = signed_mirror(tmp_path, chain(2), key=key, simulation=True)
-
-    assert manifest_of(mirror, key, 3).protection is Protection.PRIVATE
 
 
 def changed(board, **fields):
