@@ -30,7 +30,7 @@ from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority
 from tests.client.asking import SERVER, signed
-from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, refused
+from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, put, refused
 from tests.common.algorithms.conftest import N_ITEMS, a_task, population
 from tests.common.boards.boards import keys, signed_mirror, write_boards
 
@@ -336,7 +336,7 @@ def test_the_status_says_what_was_given(device: Path, boards: list[Board]) -> No
         ask(device, board)
     ask(device, boards[0])
     cache = load_device(device).board_cache()
-    cache.put(boards[2].to_bytes(), digest=boards[2].digest)
+    put(cache, boards[2])
     with open_device(device):  # looking is possible while it answers
         found = status_of(load_device(device))
 
