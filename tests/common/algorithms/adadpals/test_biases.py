@@ -15,8 +15,7 @@ from fedboard.common.contribution_bounding.weights import WeightScheme
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.evaluation.algorithm_contract import CHECKS
-from fedboard.simulations.evaluation.contract_runs import made, played, population
+from fedboard.simulations.evaluation.algorithm_contract import CHECKS, made, played, population
 from fedboard.simulations.simulate import simulate
 
 BIASED = replace(
