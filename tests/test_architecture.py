@@ -385,7 +385,7 @@ MAY_NAME_A_PROTOCOL = {
     ("simulations/streams", "trusted"): ROWS,
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
-    ("simulations/evaluation/contract_runs.py", "trusted"): ROWS,
+    ("simulations/evaluation/algorithm_contract.py", "trusted"): ROWS,
     ("simulations/runs/asking.py", "trusted"): "a question is asked of rows, under no other protocol",
     ("client/participation/promises.py", "two-server"): "a device decides by the registered name",
     ("client/participation/promises.py", "secure-sum"): "a device decides by the registered name",

@@ -22,7 +22,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback, from_writ
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.evaluation.contract_runs import ITEMS, made, played, population
+from fedboard.simulations.evaluation.algorithm_contract import ITEMS, made, played, population
 
 MakeBoard = Callable[..., Board]
 
