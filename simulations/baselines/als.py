@@ -186,8 +186,7 @@ class AlsModel:
         if self.config.biases:
             score += self.item_coordinates[items, 0]
             score += local[users, 0]
-        score *= self.config.unit
-        score += self.mean
+        score = score * self.config.unit + self.mean
         return score if self.config.rating_range is None else np.clip(score, *self.config.rating_range)
 
     def recommend(self, history: Cohort, *, k: int) -> IndexArray:
@@ -331,8 +330,8 @@ def _first_model(mean: float, n_items: int, config: AlsConfig) -> AlsModel:
     first *= np.float32(_FIRST_NORM / np.sqrt(config.rank))
     if config.biases:
         first = np.hstack([np.zeros((n_items, 1), np.float32), first])
-    explicit = config.feedback is Feedback.EXPLICIT
-    return AlsModel(config=config, mean=mean if explicit else 0.0, item_coordinates=first)
+    level = mean if config.feedback is Feedback.EXPLICIT else 0.0
+    return AlsModel(config=config, mean=level, item_coordinates=first)
 
 
 def _labels_of(model: AlsModel, rows: Cohort) -> Float32Array:
