@@ -204,18 +204,6 @@ def audit(
     return 1 if record["violated"] else 0
 
 
-def _about(config: "SimulationConfig", noise: str) -> dict[str, Any]:
-    return {
-        "algorithm": config.algorithm,
-        "protocol": config.run.protocol,
-        "feedback": str(config.feedback),
-        "data": config.data.source,
-        "adjacency": str(config.privacy.adjacency),
-        "seed": config.seed,
-        "noise_source": noise,
-    }
-
-
 def _audit(
     config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any, out: Path | None
 ) -> tuple[dict[str, Any], str]:
