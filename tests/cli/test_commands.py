@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
@@ -15,8 +13,7 @@ from fedboard.common.board import Board
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.evaluation.references import reference_names
 from fedboard.simulations.runs.directory import fresh
-
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 
 @pytest.fixture

@@ -1,19 +1,16 @@
 """``fedboard sweep`` on the command line; what a sweep does is tested with ``fedboard.simulations.sweeps``."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.sweeps import cells as sweep_cells
 from fedboard.simulations.sweeps import sweep as sweeps
 from fedboard.simulations.sweeps.sweep import SweepRecord, SweepResult
-
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
