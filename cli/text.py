@@ -1,4 +1,4 @@
-"""Tables and numbers of bytes as plain text."""
+"""Tables as plain text, and how long is left."""
 
 import shutil
 import sys
@@ -7,8 +7,6 @@ import time
 import unicodedata
 from collections.abc import Collection, Sequence
 from datetime import timedelta
-
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
@@ -67,11 +65,3 @@ class Countdown:
             return ""
         seconds = (time.monotonic() - self._began) / self._done * self._left
         return f", about {timedelta(seconds=round(seconds))} left"
-
-
-def byte_text(number: float) -> str:
-    """Three digits and a decimal unit."""
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:,.3g} {name}"
-    return f"{number:.0f} B"

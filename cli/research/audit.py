@@ -1,7 +1,6 @@
 """``fedboard audit``: attack the guarantee of a run, tell how far it is, and say what came of it."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -52,15 +51,12 @@ def stepping(games: int = 1) -> Iterator[Callable[[str, int, int], None]]:
             count = f" ({done + 1} of {total})" if total > 1 else ""
             click.echo(f"{told(phase, done, total)}{count}", err=True)
 
-    if not sys.stderr.isatty():  # nothing more is needed for plain lines
-        yield say
-        return
-    from fedboard.simulations.runs.progress import Bars, is_live
+    from fedboard.simulations.runs.progress import is_live, live_bars
 
     if not is_live():
         yield say
         return
-    with Bars(counted=True) as bars:
+    with live_bars(counted=True) as bars:
         bar = bars.add_task("loading data", total=None)
 
         def show(phase: str, done: int, total: int) -> None:
