@@ -79,7 +79,6 @@ def model_options(command: Command) -> Command:
             click.option(
                 "--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says."
             ),
-            click.option("--delta", type=float, hidden=True, help="Of the guarantee.  [default: 1e-5]"),
             click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private."),
             click.option("--rank", type=int, hidden=True, help="Length of the vectors."),
             click.option(

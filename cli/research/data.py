@@ -11,7 +11,7 @@ import click
 from fedboard.cli.columns import column_mapping
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.groups import Commands
-from fedboard.cli.research.configuration import SET, configure, file_options, parse_range
+from fedboard.cli.research.configuration import SET, configure, file_options, parse_range, table_options
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -221,7 +221,7 @@ def shard(
 @click.option(
     "--config", "config_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Of the run."
 )
-@file_options
+@table_options
 @click.option("--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says.")
 @SET
 @JSON

@@ -54,6 +54,7 @@ def _algorithms() -> str:
 @click.option("--algorithm", cls=NamedOption, metavar="NAME", names=_algorithms)
 @click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
 @model_options
+@click.option("--delta", type=float, hidden=True, help="Of the guarantee.  [default: 1e-5]")
 @click.option(
     "--participation",
     metavar="KIND[:NUMBER]",

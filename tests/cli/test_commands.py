@@ -267,8 +267,8 @@ def test_a_cohort_is_not_written_over(fedboard: Command, tmp_path: Path) -> None
 def test_help_shows_what_is_often_needed_and_help_all_the_rest(fedboard: Command, name: str) -> None:
     short, whole = (fedboard(name, flag).stdout for flag in ("--help", "--help-all"))
 
-    assert "--delta" not in short
-    assert "--delta" in whole
+    assert "--rank" not in short
+    assert "--rank" in whole
     assert len(short.splitlines()) <= 75
     assert set(short.split()) <= set(whole.split())
     assert fedboard(name, "--help").stdout == short
