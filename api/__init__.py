@@ -15,15 +15,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedboard.accounting import epsilon, noise_multiplier
     from fedboard.asking import Reply, ask
     from fedboard.catalogues import algorithms, protocols
-    from fedboard.checking import Verification, verify
     from fedboard.common import errors
     from fedboard.common.board import Board
     from fedboard.common.certificate import Certificate
     from fedboard.common.privacy.accounting.budget import Budget
     from fedboard.common.privacy.ledger.ledger import Ledger
+    from fedboard.guarantees import Verification, epsilon, noise_multiplier, verify
     from fedboard.ratings import Ratings, load_ratings
     from fedboard.recommending import explain, load_board, neighbours, recommend
     from fedboard.run import Run
@@ -40,20 +39,20 @@ _PLACES = {
     "Reply": "fedboard.asking",
     "Run": "fedboard.run",
     "Sweep": "fedboard.simulating",
-    "Verification": "fedboard.checking",
+    "Verification": "fedboard.guarantees",
     "algorithms": "fedboard.catalogues",
     "ask": "fedboard.asking",
-    "epsilon": "fedboard.accounting",
+    "epsilon": "fedboard.guarantees",
     "explain": "fedboard.recommending",
     "load_board": "fedboard.recommending",
     "load_ratings": "fedboard.ratings",
     "neighbours": "fedboard.recommending",
-    "noise_multiplier": "fedboard.accounting",
+    "noise_multiplier": "fedboard.guarantees",
     "protocols": "fedboard.catalogues",
     "recommend": "fedboard.recommending",
     "simulate": "fedboard.simulating",
     "sweep": "fedboard.simulating",
-    "verify": "fedboard.checking",
+    "verify": "fedboard.guarantees",
 }
 """Name -> module that has it."""
 

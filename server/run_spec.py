@@ -11,17 +11,14 @@ import msgspec
 
 from fedboard.common.contribution_bounding.participation import Participation
 from fedboard.common.contribution_bounding.sampling import participation_with
-from fedboard.common.errors import InputError, SettingError
-from fedboard.common.messages.addresses import parse_address
+from fedboard.common.errors import SettingError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 
-MOST_ATTEMPTS = 100
-MOST_SECONDS = 1e6
-_LONGER = 4.0
+LONGER = 4.0
 """The longest deadline is so many times the usual one."""
 _NUMBER_OF = {"poisson": "probability", "fixed-size": "size", "shuffled-cohorts": "cohorts"}
 
@@ -151,17 +148,6 @@ class HelperServer(Section, frozen=True, kw_only=True):
     token: Path | None = None
     """File with the secret that it asks for; only its owner can read it."""
 
-    def __post_init__(self) -> None:
-        """Check the address.
-
-        Raises:
-            SettingError: it is none.
-        """
-        try:
-            parse_address(self.address, name="protocol.helper.address")
-        except InputError as error:
-            raise SettingError(str(error)) from None
-
 
 class ProtocolChoice(Section, frozen=True, kw_only=True):
     """How contributions become sums, and so whom that asks to be trusted: the section ``protocol``."""
@@ -186,58 +172,30 @@ class RoundPace(Section, frozen=True, kw_only=True):
     """Fewest answers that make a round; nobody is asked before as many nodes are there. In [1,
     expected_nodes]."""
     deadline_seconds: float = 600.0
-    """How long a round waits for answers, at least; > 0. Where nodes took long so far it is four times what the
-    slowest took, and it doubles each time a round is asked again."""
+    """How long a round waits for answers; > 0. It doubles each time that a round is asked again, up to four times
+    as long."""
     attempts: int = 3
     """How often a round that lacks its quorum is asked, with the same question, before it is given up and its
-    budget is lost; in [1, 100]."""
+    budget is lost; >= 1."""
     most_lost: float = 0.2
     """A training that lost a larger share of its rounds ends with exit code 6, and ``/healthz`` fails; in [0,
     1]."""
     grace_seconds: float = 30.0
     """How long a round that has its quorum waits for expected nodes that are not there, and one that has all that
     are expected for others that are; > 0."""
-    form: str = "factored"
-    """Of the answers under ``trusted``, or ``dense``, which is smaller for cohorts of many users."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            SettingError: names the key.
-        """
-        nodes = self.expected_nodes
-        require(nodes >= 1, f"rounds.expected_nodes must be >= 1, got {nodes}")
-        require(
-            1 <= self.quorum <= nodes,
-            f"rounds.quorum must be in [1, expected_nodes] = [1, {nodes}], got {self.quorum}",
-        )
-        for name in ("deadline_seconds", "grace_seconds"):
-            value = getattr(self, name)
-            require(0 < value < MOST_SECONDS, f"rounds.{name} must be in (0, 1000000), got {value}")
-        require(
-            1 <= self.attempts <= MOST_ATTEMPTS,
-            f"rounds.attempts must be in [1, {MOST_ATTEMPTS}], got {self.attempts}",
-        )
-        require(0 <= self.most_lost <= 1, f"rounds.most_lost must be in [0, 1], got {self.most_lost}")
-        require(
-            self.form in ("factored", "dense"),
-            f"rounds.form must be 'factored' or 'dense', got {self.form!r}",
-        )
 
     @property
     def longest_seconds(self) -> float:
-        """To which a deadline may grow: where nodes took long, and each time a round is asked again."""
-        return max(self.deadline_seconds, min(_LONGER * self.deadline_seconds, MOST_SECONDS - 1))
+        """To which a deadline grows, as it doubles each time that a round is asked again."""
+        return LONGER * self.deadline_seconds
 
 
-def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> None:
+def require_rows(promise: Promise, protocol: ProtocolChoice) -> None:
     """Who is drawn is drawn among rows, so somebody must see them.
 
     Args:
         promise: says who takes part.
         protocol: that sums.
-        form: of the answers; only ``factored`` ones have rows.
 
     Raises:
         SettingError: nobody would.
@@ -245,13 +203,8 @@ def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> No
     kind = promise.participation.kind
     if kind == "full":
         return
-    draws = f"participation {kind!r} draws who takes part among rows, and"
     require(
         says(protocol.name, shows_rows),
-        f"{draws} protocol {protocol.name!r} shows none to the aggregator; take protocol "
-        f"'{names_where(shows_rows)}', or let everybody take part",
-    )
-    require(
-        form == "factored",
-        f"{draws} answers in form {form!r} have none; take wire 'factored', or let everybody take part",
+        f"participation {kind!r} draws who takes part among rows, and protocol {protocol.name!r} shows none to the "
+        f"aggregator; take protocol '{names_where(shows_rows)}', or let everybody take part",
     )

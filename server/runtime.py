@@ -37,24 +37,11 @@ class Traffic:
         """The same of sizes with how many clients sent as much, so that nothing grows with clients."""
         if not sizes:
             return None
-        values = np.array(sorted(sizes), dtype=np.int64)
-        ends = np.cumsum([sizes[int(value)] for value in values], dtype=np.int64)
-        clients = int(ends[-1])
-        total = sum(size * users for size, users in sizes.items())
-        median, high = (_quantile(values, ends, clients, share) for share in (0.5, 0.95))
-        up = {"mean": total / clients, "p50": median, "p95": high, "max": float(values[-1])}
+        values, clients = np.array(list(sizes)), np.array(list(sizes.values()))
+        mean = float(np.average(values, weights=clients))
+        median, high = np.quantile(values, (0.5, 0.95), weights=clients, method="inverted_cdf").tolist()
+        up = {"mean": mean, "p50": float(median), "p95": float(high), "max": float(values.max())}
         return Traffic(up=up, down=down)
-
-
-def _quantile(values: IntArray, ends: IntArray, clients: int, share: float) -> float:
-    """As ``numpy.quantile`` of all sizes: between the two that are nearest."""
-    place = share * (clients - 1)
-    first = int(place)
-    below, above = (
-        float(values[np.searchsorted(ends, min(rank, clients - 1), side="right")])
-        for rank in (first, first + 1)
-    )
-    return float(np.quantile([below, above], place - first))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

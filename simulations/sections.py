@@ -6,8 +6,8 @@ import msgspec
 
 from fedboard.common.checks import MOST_WORKERS
 from fedboard.common.errors import InputError, SettingError
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.run_spec import Section
 
 _MOST = {
@@ -130,12 +130,8 @@ class RunConfig(Section, frozen=True, kw_only=True):
     address: str | None = None
     """Of the Ray cluster, ``HOST:PORT`` or ``auto``; if not given that of ``RAY_ADDRESS``, else Ray is started on
     this machine for the run, with ``workers`` cores. Runtime ``ray``."""
-    carry_code: bool = True
-    """Send fedboard's code to the Ray cluster that is named; else every node has the same installed. Runtime
-    ``ray``."""
     nodes: int = 4
     """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
-    wire: Literal["factored", "dense"] = "factored"
     protocol: str = USUAL
     """How contributions become sums: a registered protocol, or on the engine ``package.module:Class`` or
     ``path/to/file.py:Class``."""
@@ -147,8 +143,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
     dropout: float = 0.0
     """Share of the clients that is lost in each round, at a step drawn from the seed; on the engine, with seeded
     noise."""
-    masks: Literal["real", "cancelled"] = "real"
-    """``cancelled``: leave out what cancels in the sum and send no messages; the same board, for many clients."""
     streamed: bool | None = None
     """Whether ratings are gone through in blocks and never held together; by default where the data are made for
     it: a sharded data set, or people who are made up one by one. The same board."""
@@ -182,7 +176,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
         self._check_ray()
         simulated = {
             "dropout": self.dropout > 0,
-            "masks 'cancelled'": self.masks == "cancelled",
             "a protocol of your own": ":" in self.protocol,
         }
         for name, asked in simulated.items():
@@ -214,8 +207,4 @@ class RunConfig(Section, frozen=True, kw_only=True):
                 f"run.runtime 'ray' sums rows where they are computed: it needs run.protocol "
                 f"'{names_where(shows_rows)}', got {self.protocol!r}; take run.runtime 'engine', or 'flower' for a "
                 "cluster whose nodes are the protocol's clients"
-            )
-        if self.wire != "factored":
-            raise SettingError(
-                f"run.wire is for messages, and run.runtime 'ray' sends none; leave out {self.wire!r}"
             )

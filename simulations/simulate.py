@@ -140,12 +140,11 @@ def _workers(config: SimulationConfig, backend: str, stack: ExitStack) -> Worker
         PrivacyError: secret noise would go to it in the clear.
     """
     if config.run.runtime == "ray":
-        from fedboard.simulations.ray.cluster import Cluster
-        from fedboard.simulations.ray.pool import RayPool
-        from fedboard.simulations.ray.secrecy import require_encrypted
+        from fedboard.simulations.ray.cluster import Cluster, require_encrypted
+        from fedboard.simulations.ray.runtime import RayPool
 
         run = config.run
-        cluster = Cluster(run.address, workers=run.workers, carry_code=run.carry_code)
+        cluster = Cluster(run.address, workers=run.workers)
         require_encrypted(cluster, private=config.promise.noise_source.private)
         return RayPool(stack.enter_context(cluster))
     return stack.enter_context(

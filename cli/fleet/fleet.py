@@ -202,18 +202,17 @@ def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed
 @CONFIG
 @click.option("--to", "folder", type=PATH, required=True, help="Folder to write to.")
 @click.option("--user", help="Account that runs the unit.  [default: yours]")
-@click.option("--force", is_flag=True, help="Write over files that were changed.")
-def kit(config: Path, folder: Path, user: str | None, force: bool) -> None:
+def kit(config: Path, folder: Path, user: str | None) -> None:
     """Write what goes beside a server: a systemd unit, compose.yaml, a firewall's limit, alerts, a dashboard.
 
-    Each begins with what it is for and is yours to change. The unit gets no rights beyond the account's, sees
-    nothing of other processes and homes, and writes to the state folder alone.
+    Each begins with what it is for and is yours to change: none that is there is written over. The unit gets no
+    rights beyond the account's, sees nothing of other processes and homes, and writes to the state folder alone.
     """
     from fedboard.server.fleet.kit.kit import server_kit, write_kit
     from fedboard.server.fleet.settings import read_settings
 
     texts = server_kit(read_settings(config), config, user=user)
-    for path in write_kit(texts, folder, replace=force):
+    for path in write_kit(texts, folder):
         click.echo(f"{path}")
     unit = next(iter(texts))
     click.echo(

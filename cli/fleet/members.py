@@ -41,7 +41,7 @@ def invite(name: str, config: Path, users: int, hours: float, out: Path | None, 
     device's place, once. The server keeps a digest of it. It names the server's keys of this moment, so an
     invitation ends when one of them is changed.
     """
-    from fedboard.server.fleet.credentials import introduction_of, require_named
+    from fedboard.server.fleet.credentials import introduction_of, require_credentials
     from fedboard.server.fleet.settings import NAME_RULE, is_name
 
     settings, register = _opened(config)
@@ -54,7 +54,7 @@ def invite(name: str, config: Path, users: int, hours: float, out: Path | None, 
                 f"--users must be at most {room.each}, got {users}: {config} foresees {room.users} people behind "
                 f"{room.devices} devices; raise members.users"
             )
-        require_named(settings)
+        require_credentials(settings)
         invitation, ends = invited(
             settings, register, introduction_of(settings), name=name, users=users, hours=hours, out=out
         )

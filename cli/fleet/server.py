@@ -1,6 +1,5 @@
 """``fedboard server``, ``helper`` and ``witness``: what serves until it is told to stop."""
 
-import asyncio
 import signal
 import time
 from collections.abc import Callable
@@ -132,11 +131,10 @@ def server(
 
 def made_ready(settings: "FleetSettings") -> str:
     """See that a fleet's keys go together, and make board 0 and the register; what it promises, in a sentence."""
-    from fedboard.server.fleet.credentials import require_credentials, require_named
+    from fedboard.server.fleet.credentials import require_credentials
     from fedboard.server.fleet.preparing import prepare
 
     require_credentials(settings)
-    require_named(settings)
     board, promise = prepare(settings), settings.promise
     what = "queries alone" if settings.alone else board.task
     return (
@@ -150,6 +148,8 @@ def _serve(
     mirror: Path, address: str, certificate: Path | None, private_key: Path | None, *, simulation: bool
 ) -> None:
     """Hand out the boards of a mirror until Ctrl-C, with TLS where there is a certificate."""
+    import asyncio  # megabytes that no other command needs
+
     from fedboard.server.publishing.service import serve_boards
 
     if (certificate is None) != (private_key is None):

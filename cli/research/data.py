@@ -95,7 +95,8 @@ def info(
 
 def _facts_of_shards(path: str, given: tuple[str | None, ...], *, times: bool) -> dict[str, Any]:
     """What ``describe`` would tell, read a block of users at a time."""
-    from fedboard.simulations.streams.shards import describe_shards, open_shards
+    from fedboard.simulations.data.shards import open_shards
+    from fedboard.simulations.data.summary import describe_shards
 
     if any(one is not None for one in given):
         raise InputError(
@@ -176,8 +177,8 @@ def shard(
     if users is not None:
         raise InputError("--users goes with --as cohort")
     from fedboard.simulations.data import find_data
-    from fedboard.simulations.streams.shards import ShardOptions
-    from fedboard.simulations.streams.shards import shard_ratings as make_shards
+    from fedboard.simulations.data.sharding import ShardOptions
+    from fedboard.simulations.data.sharding import shard_ratings as make_shards
 
     options = ShardOptions(
         format=data_format,

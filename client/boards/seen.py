@@ -10,12 +10,12 @@ Following the chain of root documents: from what was pinned to who may sign now.
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from fedboard.client.boards.cache import SEEN
-from fedboard.client.boards.sources import BoardSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.layout import MANIFESTS, ROOTS, manifest_name, root_name
@@ -26,6 +26,9 @@ from fedboard.common.boards.validity import Clock
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+
+if TYPE_CHECKING:  # a device that answers asks nobody for boards, and needs no HTTP
+    from fedboard.client.boards.sources import BoardSource
 
 EVIDENCE: Final = ("contradiction-1.json", "contradiction-2.json")
 """Two manifests that nobody honest can have signed both; anybody can be shown them."""
@@ -106,7 +109,9 @@ class Seen:
 
     def back_from(self, link: Link, earlier: Earlier) -> Iterator[Link]:
         """As ``chain.back_from``; what is kept here is not asked for."""
-        return back_from(link, lambda digest: self._kept(digest) or earlier(digest))
+        return back_from(
+            link, lambda digest: _kept_at(self._folder / manifest_name(digest)) or earlier(digest)
+        )
 
     def remember(self, newest: Link, way: list[Link]) -> None:
         """Keep a manifest that was verified as the newest, and the way to it."""
@@ -123,25 +128,23 @@ class Seen:
         raise FeedRefusedError(FeedCode.SPLIT_VIEW)
 
     def _counting(self, path: Path) -> Link | None:
-        try:
-            signed = SignedManifest.from_bytes(path.read_bytes())
-            link = Link.of(signed)
-        except (OSError, FeedRefusedError):
+        signed, witnesses = _kept_at(path), self._keys.witnesses
+        if signed is None:
             return None
-        witnesses = self._keys.witnesses
-        if witnesses is not None and witnesses.suffice(signed):
-            return link
         try:
-            self._keys.open(signed)
+            link = Link.of(signed)
+            if witnesses is None or not witnesses.suffice(signed):
+                self._keys.open(signed)
         except FeedRefusedError:
             return None
         return link
 
-    def _kept(self, digest: str) -> SignedManifest | None:
-        try:
-            return SignedManifest.from_bytes((self._folder / manifest_name(digest)).read_bytes())
-        except (OSError, FeedRefusedError):
-            return None
+
+def _kept_at(path: Path) -> SignedManifest | None:
+    try:
+        return SignedManifest.from_bytes(path.read_bytes())
+    except (OSError, FeedRefusedError):
+        return None
 
 
 class CosignedBoards:
@@ -160,24 +163,21 @@ class CosignedBoards:
         """The chain from the newest that was seen backwards, as far as it is here; nothing where too few have
         cosigned that one, or two contradict each other.
         """
-        try:
-            newest = Link.of(SignedManifest.from_bytes((self._folder / SEEN).read_bytes()))
-        except (OSError, FeedRefusedError):
-            return
+        signed = _kept_at(self._folder / SEEN)
         split = all((self._folder / name).exists() for name in EVIDENCE)
-        if split or not self.witnesses.suffice(newest.signed):
+        if signed is None or split or not self.witnesses.suffice(signed):
             return
-        yield newest.manifest
-        digest = newest.manifest.previous_manifest
-        while digest is not None:
-            try:
-                link = Link.of(SignedManifest.from_bytes((self._folder / manifest_name(digest)).read_bytes()))
-            except (OSError, FeedRefusedError):
-                return
-            if link.digest != digest:
-                return
-            yield link.manifest
-            digest = link.manifest.previous_manifest
+        with suppress(FeedRefusedError):  # the end of what is here
+            newest = Link.of(signed)
+            yield newest.manifest
+            for link in back_from(newest, self._earlier):
+                yield link.manifest
+
+    def _earlier(self, digest: str) -> SignedManifest:
+        kept = _kept_at(self._folder / manifest_name(digest))
+        if kept is None:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        return kept
 
     def has(self, digest: str) -> bool:
         """Whether an exact board with this digest is one of them."""
@@ -266,7 +266,7 @@ class Trust:
         self.keys = pinned if kept is None else pinned.followed(lambda version: kept / root_name(version))
         """Of the newest root that is known. What is kept of a chain from another pinned key does not count."""
 
-    def follow(self, source: BoardSource, ask: Ask = lambda question: question()) -> PinnedKey:
+    def follow(self, source: "BoardSource", ask: Ask = lambda question: question()) -> PinnedKey:
         """Take the roots that a source has after the newest known one.
 
         Args:
@@ -287,7 +287,7 @@ class Trust:
             raise FeedRefusedError(FeedCode.ROOT_EXPIRED)
         return self.keys
 
-    def _took_next(self, source: BoardSource, ask: Ask) -> bool:
+    def _took_next(self, source: "BoardSource", ask: Ask) -> bool:
         try:
             content = ask(partial(source.root, self.keys.root.version + 1))
         except FeedRefusedError as error:

@@ -119,7 +119,7 @@ def pins_of(held: HeldBoard, key: PinnedKey | None) -> dict[str, Any]:
         "keys": [key.hex() for key in signers.keys],
         "threshold": signers.threshold,
         "witnesses": [] if witnesses is None else [key.hex() for key in witnesses.keys],
-        "cosignatures": 0 if witnesses is None else witnesses.least,
+        "cosignatures": 0 if witnesses is None else witnesses.threshold,
     }
 
 

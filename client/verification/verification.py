@@ -23,7 +23,7 @@ from fedboard.common.privacy.events import RELATIVE_TOLERANCE, canonical_json
 from fedboard.common.privacy.ledger.chain import peek
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.ledger.membership import Seat
+from fedboard.common.privacy.ledger.members import missing_from
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import Protection, protection_of
 
@@ -39,9 +39,12 @@ _Checked = tuple[list[Finding], dict[str, Any], Protection]
 """Findings about a ledger, facts of it, and what all that is booked says of the noise."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What was checked, and what came of it."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verification:
+    """What was checked, and what came of it. ``bool()`` is ``private``: it holds, and nobody can remove the noise.
+
+    Not guaranteed: that nothing else was published, or that the code ran as stated.
+    """
 
     findings: tuple[Finding, ...]
     protection: Protection
@@ -61,13 +64,37 @@ class Verdict:
         return tuple(finding for finding in self.findings if not finding.passed)
 
     @property
+    def holds(self) -> bool:
+        """Whether every check passed."""
+        return not self.failed
+
+    @property
+    def private(self) -> bool:
+        """Whether it holds and no seed reproduces any of the noise; False for every simulation."""
+        return self.holds and self.protection is Protection.PRIVATE
+
+    @property
     def revealed(self) -> bool:
         """Whether it is not shown that all noise is such that nobody can take it out again."""
         fine = {Protection.PRIVATE} if self.certified else {Protection.PRIVATE, Protection.NO_DATA}
         return self.protection not in fine
 
+    def __bool__(self) -> bool:
+        """As ``private``."""
+        return self.private
 
-def verify_place(target: Path, heads: Sequence[str] = ()) -> Verdict:
+    def __repr__(self) -> str:
+        """One line; what failed on lines of its own."""
+        if self.failed:
+            lines = [f"  FAILED  {finding.check}: {finding.detail}" for finding in self.failed]
+            head = f"{len(self.failed)} of {len(self.findings)} checks failed: do not rely on {self.what}"
+            return "\n".join([f"<Verification: NOT PROVEN: {head}>", *lines])
+        return (
+            f"<Verification: all {len(self.findings)} checks passed: {self.what}; {self.protection.verdict}>"
+        )
+
+
+def verify_place(target: Path, heads: Sequence[str] = ()) -> Verification:
     """Check what is at a place: a run directory, a board, a certificate, or any ledger.
 
     Args:
@@ -83,7 +110,9 @@ def verify_place(target: Path, heads: Sequence[str] = ()) -> Verdict:
     return verify_evidence(read_evidence(target), heads)
 
 
-def verify_mirror(place: str, key: PinnedKey, *, authority: Path | None = None, max_bytes: int) -> Verdict:
+def verify_mirror(
+    place: str, key: PinnedKey, *, authority: Path | None = None, max_bytes: int
+) -> Verification:
     """Check all that a source of boards offers: signatures, cosignatures, the chain, every byte of every file.
 
     Args:
@@ -101,10 +130,10 @@ def verify_mirror(place: str, key: PinnedKey, *, authority: Path | None = None, 
     for one in found:
         told = "could not be looked at: " if one.passed is None else ""
         findings.append(_finding(one.check, told + one.detail, passed=one.passed is True))
-    return Verdict(findings=tuple(findings), protection=protection_of_source(found), what=place)
+    return Verification(findings=tuple(findings), protection=protection_of_source(found), what=place)
 
 
-def verify_evidence(evidence: Evidence, heads: Sequence[str] = ()) -> Verdict:
+def verify_evidence(evidence: Evidence, heads: Sequence[str] = ()) -> Verification:
     """All checks that the evidence allows; the promise stands if every one passed.
 
     Not guaranteed: that nothing else was published, or that the code ran as stated.
@@ -141,7 +170,7 @@ def verify_evidence(evidence: Evidence, heads: Sequence[str] = ()) -> Verdict:
             findings.append(_all_booked(facts["rows"], certificate))
     what = "certificate, board and ledger" if path else "certificate and board"
     unseen = certificate.population is not None and evidence.population is None
-    return Verdict(
+    return Verification(
         findings=tuple(findings),
         protection=protection_of(certificate.releases),
         what=what if evidence.board else "the certificate (no board given, so its digest was not checked)",
@@ -231,9 +260,9 @@ def _all_booked(booked: int, certificate: Certificate) -> Finding:
     return _finding("booked releases", detail, passed=booked == certified)
 
 
-def _verify_ledger(path: Path, heads: Sequence[str]) -> Verdict:
+def _verify_ledger(path: Path, heads: Sequence[str]) -> Verification:
     population = kind_of(peek(path)) == POPULATION
-    verdict = Verdict(findings=(), protection=Protection.UNSTATED, what=str(path), certified=False)
+    verdict = Verification(findings=(), protection=Protection.UNSTATED, what=str(path), certified=False)
     try:
         check = _population_findings if population else _run_findings
         findings, facts, protection = check(path, heads)
@@ -364,7 +393,7 @@ def _account_findings(
     findings: list[Finding] = []
     try:
         with Population.open(path, read_only=True) as population:
-            missing = Seat(population=population, run=run).missing_from(events)
+            missing = missing_from(population, run, events)
             detail = f"all {len(events)} releases are in the account {population.id}"
             if missing:
                 detail += (

@@ -15,10 +15,10 @@ from fedboard.common.messages.enrolment import LARGEST_INTRODUCTION, Introductio
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder
-from fedboard.server.operating.drafting import USUAL_DAYS, Terms, drafted, signed_by
+from fedboard.server.operating.drafting import USUAL_DAYS, drafted, signed_by
 from fedboard.server.publishing.mirror import Mirror, Signer, chain_for
 from fedboard.server.publishing.signing import SigningKey
-from fedboard.server.tls import make_authority, make_server_certificate, names_of, require_pair
+from fedboard.server.tls import make_authority, make_server_certificate, require_pair
 
 HOLDER = "holder.key"
 """Signs who may sign: whoever takes it off this machine has made the first of the offline holders."""
@@ -49,8 +49,8 @@ def make_keys(folder: Path, *, name: str, hosts: Sequence[str]) -> KeysFolder:
     holder, boards, questions = (Ed25519PrivateKey.generate() for _ in range(3))
     for key, place in ((holder, folder / HOLDER), (boards, keys.boards[0]), (questions, keys.questions)):
         write_pair(key, private=place, public=place.with_suffix(".pub"))
-    terms = Terms(holders=_alone(holder), boards=_alone(boards), questions=_alone(questions))
-    root = signed_by(drafted(terms, version=1, days=USUAL_DAYS), [holder], before=None)
+    roles = {"root": _alone(holder), "boards": _alone(boards), "questions": _alone(questions)}
+    root = signed_by(drafted(roles, version=1, days=USUAL_DAYS), [holder], before=None)
     roots = RootFolder(folder / "roots")
     roots.folder.mkdir()
     write_atomically(roots.path(1), root)
@@ -94,34 +94,13 @@ def introduction_of(settings: FleetSettings) -> bytes:
     return content
 
 
-def require_named(settings: FleetSettings) -> None:
-    """Hold the address of invitations against the server's certificate: devices check it for that name.
-
-    Raises:
-        InputError: the certificate cannot be read, or is not valid for the name.
-    """
-    host, place = settings.network.reached.host, KeysFolder.of(settings).certificate
-    if not (names := [name.lower() for name in names_of(place)]):
-        raise InputError(f"{place}: it cannot be read as a server's certificate")
-    wild = {f"*.{host.partition('.')[2]}".lower()}
-    if not {host.lower(), *wild} & set(names):
-        raise InputError(
-            f"network.address: {place} is valid for {', '.join(names)} and not for {host}, so no device would "
-            f"trust the server there; make a certificate with: fedboard keys renew {place.parent} --name {host}"
-        )
-
-
-_OWN_ADDRESS = "127.0.0.1"
-"""The operator's tools reach the server by it."""
-
-
 def require_credentials(settings: FleetSettings) -> None:
-    """Load all of them, and shake hands with ourselves as the devices will.
+    """Load all of them, and shake hands with ourselves as the devices will, by the name that they use.
 
     Raises:
-        InputError: a file cannot be read or is of another kind, or one does not belong to the other.
+        InputError: a file cannot be read or is of another kind, or one does not belong to the other or to the name.
     """
-    keys = KeysFolder.of(settings)
+    keys, host = KeysFolder.of(settings), settings.network.reached.host
     server = _server_side(keys)
     require_current(
         _content(keys.authority, "fedboard keys new authority"),
@@ -136,11 +115,11 @@ def require_credentials(settings: FleetSettings) -> None:
             "certificate"
         ) from error
     try:
-        _shake_hands(server, client)
+        _shake_hands(server, client, host)
     except ssl.SSLError as error:
         raise InputError(
-            f"{keys.authority} does not vouch for {keys.certificate} at {_OWN_ADDRESS} ({_reason(error)}); make a "
-            f"new certificate with: fedboard keys renew {keys.path}"
+            f"{keys.authority} does not vouch for {keys.certificate} at {host}, the network.address of devices "
+            f"({_reason(error)}); make a new certificate with: fedboard keys renew {keys.path} --name {host}"
         ) from error
     _content(keys.questions, "fedboard keys new questions")
     question_key = QuestionKey.read(keys.questions)
@@ -173,14 +152,14 @@ def _server_side(keys: KeysFolder) -> ssl.SSLContext:
     return context
 
 
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext) -> None:
+def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
     """TLS in memory.
 
     Raises:
         ssl.SSLError: the client does not trust the server.
     """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
-    asking = client.wrap_bio(to_client, to_server, server_hostname=_OWN_ADDRESS)
+    asking = client.wrap_bio(to_client, to_server, server_hostname=host)
     answering = server.wrap_bio(to_server, to_client, server_side=True)
     for side in (asking, answering, asking):
         try:

@@ -4,37 +4,24 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from fedboard.common.board import Board
 from fedboard.common.boards.roster import Roster
-from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError, TooFewAnswersError
 from fedboard.common.files import write_atomically
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.registry import says, sized_protocol
-from fedboard.common.protocols.shared.properties import (
+from fedboard.common.protocols.properties import (
     authority_of,
     can_be_vouched,
     has_second_server,
-    shows_rows,
 )
+from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.task import ClientTask
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.run_spec import (
-    Promise,
-    ProtocolChoice,
-    RoundPace,
-    Section,
-    require_rows,
-)
+from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace, Section
 
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
-FORMAT = 4
-"""Of the file."""
 
 
 class Job(Section, frozen=True, kw_only=True):
@@ -63,24 +50,16 @@ class Job(Section, frozen=True, kw_only=True):
     """None in simulations: whoever is there is a node."""
 
     def __post_init__(self) -> None:
-        """Check what goes together.
+        """See that nobody is drawn among users whose number changes.
 
         Raises:
-            SettingError: names the key.
+            SettingError: somebody would be.
         """
-        require_rows(self.privacy, self.protocol, form=self.rounds.form)
-        if self.enrolled is None:
-            return
-        if self.privacy.participation.kind != "full":
+        if self.enrolled is not None and self.privacy.participation.kind != "full":
             raise SettingError(
                 f"participation {self.privacy.participation.kind!r} draws from users whose number is fixed, and "
                 "devices that join and leave change it: take participation 'full', or no register of devices"
             )
-        most, users = self.enrolled.devices, self.enrolled.users
-        if most < self.rounds.expected_nodes:
-            raise SettingError(f"{self.rounds.expected_nodes} nodes are expected but only {most} admitted")
-        if not most <= users <= MOST_USERS:
-            raise SettingError(f"users must be at least one of each device and {MOST_USERS} in all at most")
 
     @property
     def is_simulated(self) -> bool:
@@ -104,32 +83,6 @@ class Job(Section, frozen=True, kw_only=True):
             return self.users
         return MOST_USERS if self.enrolled is None else self.enrolled.users
 
-    def save(self, path: Path) -> None:
-        """Write the file, whole or not at all."""
-        plain = {"format": FORMAT, **msgspec.to_builtins(self, enc_hook=str)}
-        write_atomically(path, msgspec.json.format(msgspec.json.encode(plain)))
-
-    @staticmethod
-    def load(path: Path) -> "Job":
-        """Read a job.
-
-        Raises:
-            InputError: no such file, not a job, or one of another format.
-        """
-        try:
-            plain = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-            written = plain.pop("format", None)
-            if written != FORMAT:
-                raise SettingError(
-                    f"a job of format {written!r}, and this version of fedboard reads {FORMAT}; start its server "
-                    "with the version that wrote it"
-                )
-            return msgspec.convert(plain, Job, dec_hook=lambda _, text: Path(text))
-        except OSError as error:
-            raise InputError(f"{path}: no job can be read there ({error.strerror})") from error
-        except (msgspec.DecodeError, ValueError) as error:
-            raise InputError(f"{path}: {sentence_of(error, Job)}") from error
-
 
 ProtocolOf = Callable[[Board], AggregationProtocol]
 """The protocol of the round that asks about this board."""
@@ -141,14 +94,11 @@ def protocol_of(job: Job) -> AggregationProtocol:
     Raises:
         InputError: there is none of this name, a setting is out of range, or it cannot serve such a fleet.
     """
-    settings = dict(job.protocol.settings)
-    if says(job.protocol.name, shows_rows):
-        settings = {"form": job.rounds.form, **settings}
     return sized_protocol(
         job.protocol.name,
         clients=job.rounds.expected_nodes,
         users=job.n_users,
-        settings=settings,
+        settings=job.protocol.settings,
         backend=job.backend,
     )
 

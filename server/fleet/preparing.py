@@ -1,7 +1,6 @@
-"""From ``fleet.toml`` to what the server needs: board 0, which states the whole task, and the job."""
+"""From ``fleet.toml`` to what the server needs: board 0, which states the whole task, and its jobs."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -24,14 +23,14 @@ from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder, reason_of
 from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.run_spec import HelperServer, ProtocolChoice
+from fedboard.server.run_spec import HelperServer, Promise, ProtocolChoice
 
 _KERNELS = "numpy"
 """Of the server: they need nothing that is not installed, and boards do not depend on the machine."""
 
 
 def prepare(settings: FleetSettings) -> Board:
-    """Make board 0 and the job, or check that those in the state folder are the same.
+    """Make board 0, or check that the one in the state folder is the same.
 
     Returns:
         Board 0: task, settings, noise and catalogue; no data.
@@ -65,16 +64,8 @@ def prepare(settings: FleetSettings) -> Board:
             f"{state.path}: a training with another task, budget or catalogue is kept there; "
             "give the new one another state folder"
         )
-    job = Job(
-        **shared_by_jobs(settings, state),
-        privacy=settings.promise,
-        backend=_KERNELS,
-        features=None if features is None else str(state.features),
-        assumptions=(who_takes_part(settings),),
-    )
+    job = job_of(settings)
     require_carried(protocol_of(job), task, job)
-    if not settings.alone:
-        job.save(state.job)
     with Register(state.members):
         return board  # invitations can be made now
 
@@ -126,16 +117,28 @@ def _task(settings: FleetSettings, features: FloatArray | None) -> AnyTask:
     return calibrated_example_task(of_examples)
 
 
-def shared_by_jobs(settings: FleetSettings, state: StateFolder) -> dict[str, Any]:
-    """Keys of ``Job`` for whatever the fleet is asked.
+def job_of(
+    settings: FleetSettings,
+    state: StateFolder | None = None,
+    *,
+    promise: Promise | None = None,
+    assumptions: tuple[str, ...] = (),
+) -> Job:
+    """What the round loop is to do: the training, or a query.
 
     Args:
         settings: of the fleet.
-        state: of the training, or of a query.
+        state: of a query; that of the training if not given.
+        promise: of a query; that of the training if not given.
+        assumptions: of a query, beyond those of every run.
 
     Raises:
         InputError: the second server's identity cannot be read.
     """
+    features = None
+    if state is None:
+        state = StateFolder.of(settings)
+        features = None if settings.catalogue.features is None else str(state.features)
     keys, chosen, helper = KeysFolder.of(settings), settings.protocol, None
     if chosen.helper is not None:
         try:
@@ -152,15 +155,19 @@ def shared_by_jobs(settings: FleetSettings, state: StateFolder) -> dict[str, Any
             token=keys.helper_token,
         )
     roster = keys.roster if chosen.settings.get("vouched_by") else None
-    return {
-        "folder": str(state.run),
-        "first_board": str(state.first_board),
-        "question_key": str(keys.questions),
-        "protocol": ProtocolChoice(name=chosen.name, settings=chosen.settings, helper=helper, roster=roster),
-        "rounds": settings.rounds.pace,
-        "dataset": settings.catalogue.statement,
-        "enrolled": settings.capacity,
-    }
+    return Job(
+        folder=str(state.run),
+        first_board=str(state.first_board),
+        question_key=str(keys.questions),
+        privacy=promise or settings.promise,
+        protocol=ProtocolChoice(name=chosen.name, settings=chosen.settings, helper=helper, roster=roster),
+        rounds=settings.rounds.pace,
+        dataset=settings.catalogue.statement,
+        assumptions=(*assumptions, who_takes_part(settings)),
+        backend=_KERNELS,
+        features=features,
+        enrolled=settings.capacity,
+    )
 
 
 def who_takes_part(settings: FleetSettings) -> str:

@@ -1,8 +1,7 @@
 """Queries to the people of a fleet: each a job of one task, put while the server runs or not, which it asks then.
 
-A query is written down and paid for before anybody is asked: its board, its ledger with all of its rounds reserved
-in the account, where the training is reserved too, and then its job. How it stands is read from the files, whatever
-runs.
+A query is paid for and written down before anybody is asked: its ledger with all of its rounds reserved in the
+account, where the training is reserved too, and then its board. How it stands is read from the files.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,6 @@ from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution_bounding.participation import FullParticipation
 from fedboard.common.errors import InputError, PrivacyError, StorageError
-from fedboard.common.files import write_atomically
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
@@ -29,9 +27,9 @@ from fedboard.common.queries.collection import Answer, Mechanism
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion, rebuilt_question
 from fedboard.common.queries.wording import Wording, rank_unit
 from fedboard.server.fleet.job import Job, protocol_of, require_carried
-from fedboard.server.fleet.preparing import shared_by_jobs, who_takes_part
+from fedboard.server.fleet.preparing import job_of
 from fedboard.server.fleet.settings import FleetSettings
-from fedboard.server.fleet.state_folder import StateFolder, close_training, reason_of
+from fedboard.server.fleet.state_folder import StateFolder, close, reason_of
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import plan_of
 
@@ -54,10 +52,9 @@ def open_account(settings: FleetSettings) -> Population:
         StorageError: they cannot be written.
     """
     section, state = settings.queries, StateFolder.of(settings)
-    if (mark := _mark(state)).exists():
+    if (closed := reason_of(state.questions)) is not None:
         raise PrivacyError(
-            f"{state.questions}: no more queries can be put here: {mark.read_text(encoding='utf-8')}. What was "
-            "promised may be used up"
+            f"{state.questions}: no more queries can be put here: {closed}. What was promised may be used up"
         )
     if section is None:
         raise InputError(
@@ -67,7 +64,10 @@ def open_account(settings: FleetSettings) -> Population:
     promise = settings.privacy
     budget = Budget(epsilon=section.epsilon, delta=promise.delta, adjacency=promise.adjacency)
     path = account_path(state)
-    _make_folder(state.questions)
+    try:
+        state.questions.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        raise StorageError(f"{state.questions}: no queries can be kept there ({error.strerror})") from error
     account = Population.open(path) if path.exists() else Population.create(path, budget)
     try:
         if (made := account.budget) != budget:
@@ -98,33 +98,11 @@ def require_counted(settings: FleetSettings) -> None:
     section, state = settings.queries, StateFolder.of(settings)
     if not state.first_board.exists():
         return  # a server that was never made ready has nothing to train
-    if section is not None and not settings.alone and not _mark(state).exists():
+    if section is not None and not settings.alone and reason_of(state.questions) is None:
         open_account(settings).close()
     elif (section is None or not settings.alone) and account_path(state).exists():
         with Population.open(account_path(state)) as account:
             _count_training(account, state)
-
-
-def close_account(state: StateFolder, reason: str) -> None:
-    """No query is put any more; durable on return.
-
-    Args:
-        state: of the fleet.
-        reason: a sentence without a full stop.
-    """
-    _make_folder(state.questions)
-    write_atomically(_mark(state), reason.encode())
-
-
-def _mark(state: StateFolder) -> Path:
-    return state.questions / "closed"
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    except OSError as error:
-        raise StorageError(f"{folder}: no queries can be kept there ({error.strerror})") from error
 
 
 def _count_training(account: Population, state: StateFolder) -> None:
@@ -162,7 +140,7 @@ class PutQuery:
     """One query that was put to the fleet."""
 
     state: StateFolder
-    """Of the query alone: its job, its first board, its run."""
+    """Of the query alone: its first board and its run."""
     number: int
 
     @property
@@ -211,9 +189,9 @@ def place_of(fleet: StateFolder, number: int) -> PutQuery:
 
 
 def queries_of(fleet: StateFolder) -> list[PutQuery]:
-    """All that were put, by their numbers: those that are written down as a whole, their job last."""
+    """All that were put, by their numbers: those that are written down as a whole, their board last."""
     places = [place_of(fleet, number) for number in sorted(_numbers(fleet.questions))]
-    return [put for put in places if put.state.job.exists()]
+    return [put for put in places if put.state.first_board.exists()]
 
 
 def _numbers(folder: Path) -> Iterator[int]:
@@ -256,13 +234,12 @@ def put_query(settings: FleetSettings, wording: Wording, *, epsilon: float) -> P
                 adjacency=settings.privacy.adjacency,
             )
         )
-        job = _job(settings, put, task.statement)
+        job = job_of_query(settings, put, task.statement)
         require_carried(protocol_of(job), task, job)
-        task.first_board(Board.load(state.first_board).catalogue).save(put.state.first_board)
         plan = plan_of(task, job.privacy.participation.chosen)
         paid, run = put.state.ledger, put.state.run.name  # its own, which the run goes on with
         Ledger.create(paid, job.privacy.budget, run=run, plan=plan, population=account).close()
-        job.save(put.state.job)
+        task.first_board(Board.load(state.first_board).catalogue).save(put.state.first_board)
     return put
 
 
@@ -285,13 +262,11 @@ def _claimed(state: StateFolder) -> Iterator[PutQuery]:
         raise
 
 
-def _job(settings: FleetSettings, put: PutQuery, statement: QuestionStatement) -> Job:
+def job_of_query(settings: FleetSettings, put: PutQuery, statement: QuestionStatement) -> Job:
+    """What asks this query, paid from the fleet's account."""
     account = str(account_path(StateFolder.of(settings)))
-    return Job(
-        **shared_by_jobs(settings, put.state),
-        privacy=msgspec.structs.replace(settings.promise, epsilon=statement.epsilon, population=account),
-        assumptions=(_ASSUMPTION, who_takes_part(settings)),
-    )
+    promise = msgspec.structs.replace(settings.promise, epsilon=statement.epsilon, population=account)
+    return job_of(settings, put.state, promise=promise, assumptions=(_ASSUMPTION,))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -357,7 +332,7 @@ def give_up(put: PutQuery, fleet: StateFolder, reason: str) -> None:
         PrivacyError: its ledger is in use or was tampered with; it is given up, and its part stays reserved.
         StorageError: it cannot be written.
     """
-    close_training(put.state, reason.rstrip("."))
+    close(put.state.run, reason.rstrip("."))
     with (
         Population.open(account_path(fleet)) as account,
         Ledger.open(put.state.ledger, population=account) as ledger,

@@ -17,13 +17,13 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.backup import CONFIG, SETTINGS, STATE, Contents, unpack
-from fedboard.server.fleet.job import Job, protocol_of
-from fedboard.server.fleet.preparing import prepare
-from fedboard.server.fleet.queries import Standing, close_account, queries_of
+from fedboard.server.fleet.job import protocol_of
+from fedboard.server.fleet.preparing import job_of, prepare
+from fedboard.server.fleet.queries import Standing, queries_of
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import features_of
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.server.fleet.state_folder import StateFolder, close_training, open_training, reason_of
+from fedboard.server.fleet.state_folder import StateFolder, close, reason_of, reopen
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.round import book_lost
@@ -88,7 +88,7 @@ def restore(
             _require_newest(newest, latest, contents)
         was_open = reason_of(staged.run) is None
         if was_open:  # until the round that may be lost is booked, whatever fails before, on whichever disk
-            close_training(staged, _UNFINISHED)
+            close(staged.run, _UNFINISHED)
         _close_questions(staged, stopped=stopped)
         settings = _place(parts, folder)
     finally:
@@ -97,11 +97,11 @@ def restore(
     with Register(state.members) as register:
         withdrawn = register.withdraw_all()
     if closed:
-        close_training(state, "a backup was restored, and nobody could show that nothing was released since")
+        close(state.run, "a backup was restored, and nobody could show that nothing was released since")
     prepare(settings)
     lost = _book_round(settings, state, latest) if newest is not None and latest is not None else None
     if was_open and not closed:
-        open_training(state)
+        reopen(state.run)
     return Restored(
         config=folder / SETTINGS,
         contents=contents,
@@ -197,14 +197,14 @@ def _close_questions(state: StateFolder, *, stopped: bool) -> None:
     why = "a backup was restored"
     for put in queries_of(state):
         if put.standing() is Standing.WAITING:
-            close_training(put.state, why)
+            close(put.state.run, why)
     if not stopped:
-        close_account(state, f"{why}, and nobody can show what was asked since it was made")
+        close(state.questions, f"{why}, and nobody can show what was asked since it was made")
 
 
 def _book_round(settings: FleetSettings, state: StateFolder, board: Board) -> int | None:
     """Book the round after this board as lost: it may have been drawn, and its board never seen."""
-    job = Job.load(state.job)
+    job = job_of(settings)
     task = rebuild_any(Board.load(state.first_board), backend=job.backend, features=features_of(job))
     requests = task.requests(board)
     if not requests:

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,9 @@ from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, PrivacyError, TooFewAnswersError
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.mailbox import Mailbox
-from fedboard.server.fleet.queries import PutQuery, Standing, give_up, queries_of
-from fedboard.server.fleet.rounds.nodes import HaltedError, MemberNodes
+from fedboard.server.fleet.preparing import job_of
+from fedboard.server.fleet.queries import PutQuery, Standing, give_up, job_of_query, queries_of
+from fedboard.server.fleet.rounds.asking import HaltedError, MemberNodes
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.fleet.settings import FleetSettings
@@ -157,9 +159,8 @@ class RoundLoop:
             return not self._stopped
 
     def _train(self) -> None:
-        if self._tried(
-            self._state.job, self._state.run, self.training, "the training", shown=self._until_shown
-        ):
+        what = partial(job_of, self._settings)
+        if self._tried(what, self._state.run, self.training, "the training", shown=self._until_shown):
             fares = self.fares
             self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
             self.training.problem, self.complete = None, True
@@ -179,7 +180,7 @@ class RoundLoop:
 
     def _tried(
         self,
-        place: Path,
+        job_now: Callable[[], Job],
         run: Path,
         tries: Tries,
         what: str,
@@ -193,8 +194,7 @@ class RoundLoop:
         """
         before = _published(run)
         try:
-            job = Job.load(place)
-            register = self._state.members
+            job, register = job_now(), self._state.members
             members = MemberNodes(self._mailbox, register, most_users=job.n_users, halt=self._halt)
             with closing(members) as nodes:
                 run_job(nodes, job, on_round=lambda _: self._tell_rounds(), shown=shown)
@@ -225,9 +225,10 @@ class RoundLoop:
         if put is None:
             self._wait(_LOOK_SECONDS)
             return
-        self._say(f"{put.name}: {put.task().statement.sentence}")
-        tries = Tries()
-        while not self._tried(put.state.job, put.state.run, tries, put.name):
+        statement, tries = put.task().statement, Tries()
+        self._say(f"{put.name}: {statement.sentence}")
+        what = partial(job_of_query, self._settings, put, statement)
+        while not self._tried(what, put.state.run, tries, put.name):
             if self._stopped:
                 return
             if tries.failures >= _MOST_FAILURES:

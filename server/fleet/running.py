@@ -18,7 +18,7 @@ from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.server.fleet.job import (
     Job,
@@ -27,8 +27,7 @@ from fedboard.server.fleet.job import (
     require_same_protocol,
     rounds_of,
 )
-from fedboard.server.fleet.rounds.asking import Pace
-from fedboard.server.fleet.rounds.nodes import Nodes
+from fedboard.server.fleet.rounds.asking import Nodes
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.state_folder import require_open
@@ -190,7 +189,6 @@ def _training(
             "job": job,
             "key": QuestionKey.read(Path(job.question_key)),
             "run": run,
-            "pace": Pace.of(job, _log(job).lines()),
             "shown": shown,
         }
         if isinstance(protocol, Trusted):

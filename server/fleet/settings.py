@@ -14,16 +14,16 @@ from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.messages.addresses import Address, parse_address
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.protocols.properties import has_second_server
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import has_second_server
 from fedboard.server.fleet.job import MOST_USERS
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.run_spec import MOST_SECONDS, Promise, RoundPace, Section, require
+from fedboard.server.run_spec import Promise, RoundPace, Section, require
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _KEY = re.compile(r"[0-9a-f]{64}")
-_LEAST_DEADLINE = 0.01
+_LEAST_DEADLINE, _MOST_DEADLINE = 0.01, 250_000.0
 _PATIENCE = 20.0
 """A round waits a twentieth of its deadline for whoever is late, and asks again after as long."""
 _ATTEMPTS = 3
@@ -110,7 +110,7 @@ class RoundsSection(Section, frozen=True, kw_only=True):
     """Fewest answers that make a round; nobody is asked before as many devices are there. In [1, devices]; two of
     three if not given."""
     deadline_seconds: float = 600.0
-    """How long a round waits for answers, at least; in [0.01, 250000]."""
+    """How long a round waits for answers, the first time; in [0.01, 250000]."""
     most_lost: float = 0.2
     """A training that lost more of its rounds ends with exit code 6, and ``/healthz`` fails; in [0, 1]."""
 
@@ -128,8 +128,8 @@ class RoundsSection(Section, frozen=True, kw_only=True):
             f"rounds.quorum must be in [1, rounds.devices] = [1, {self.devices}], got {self.quorum}",
         )
         require(
-            _LEAST_DEADLINE <= self.deadline_seconds <= MOST_SECONDS / 4,
-            f"rounds.deadline_seconds must be in [{_LEAST_DEADLINE:g}, {MOST_SECONDS / 4:.0f}], got "
+            _LEAST_DEADLINE <= self.deadline_seconds <= _MOST_DEADLINE,
+            f"rounds.deadline_seconds must be in [{_LEAST_DEADLINE:g}, {_MOST_DEADLINE:.0f}], got "
             f"{self.deadline_seconds:g}",
         )
         require(0 <= self.most_lost <= 1, f"rounds.most_lost must be in [0, 1], got {self.most_lost:g}")

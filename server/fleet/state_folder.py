@@ -6,6 +6,8 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.files import write_atomically
 from fedboard.server.fleet.settings import FleetSettings
 
+_MARK = "closed"
+
 
 class KeysFolder:
     """The files under ``keys``, by fixed names. The server only reads there."""
@@ -66,8 +68,6 @@ class StateFolder:
         self.path, self.name = path, name
         self.lock = path / "server.lock"
         """Held by the one server that works on this folder."""
-        self.job = path / "job.json"
-        """What the round loop is to do, JSON."""
         self.first_board = path / "first.board"
         """Board 0: the task and its catalogue, no data."""
         self.features = path / "features.npy"
@@ -101,26 +101,26 @@ class StateFolder:
         return StateFolder(settings.state, settings.name)
 
 
-def close_training(state: StateFolder, reason: str) -> None:
-    """Write down that it is closed; durable on return.
+def close(folder: Path, reason: str) -> None:
+    """Write down that a training, or the account of the queries, is closed; durable on return.
 
     Args:
-        state: of the fleet.
+        folder: of the run, or of the queries; made if need be.
         reason: a sentence without a full stop.
     """
-    state.run.mkdir(parents=True, exist_ok=True)
-    write_atomically(_mark(state.run), reason.encode())
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    write_atomically(folder / _MARK, reason.encode())
 
 
-def open_training(state: StateFolder) -> None:
+def reopen(folder: Path) -> None:
     """Take back that it is closed: of who closed it until something was done that is done now."""
-    _mark(state.run).unlink(missing_ok=True)
+    (folder / _MARK).unlink(missing_ok=True)
 
 
-def reason_of(run: Path) -> str | None:
-    """Why the training in this folder is closed; None where it is not."""
+def reason_of(folder: Path) -> str | None:
+    """Why what is in this folder is closed; None where it is not."""
     try:
-        return _mark(run).read_text(encoding="utf-8")
+        return (folder / _MARK).read_text(encoding="utf-8")
     except FileNotFoundError:
         return None
 
@@ -136,7 +136,3 @@ def require_open(run: Path) -> None:
             f"{run}: this training is closed: {reason}. Its boards are published as before; a new training needs "
             "another state folder and budget"
         )
-
-
-def _mark(run: Path) -> Path:
-    return run / "closed"

@@ -265,14 +265,6 @@ def expiries_of(settings: FleetSettings) -> list[Expiry]:
     return [one for one in found if one is not None]
 
 
-def standing_of(settings: FleetSettings) -> dict[str, Any]:
-    """The same for the live report of the operator; JSON-able."""
-    status = status_of(settings)
-    ends = [{"what": one.what, "at": one.at} for one in status.expiries]
-    told = {"quorum": status.quorum, "expires": ends, "problems": status.problems()}
-    return {**asdict(status.devices), **told}
-
-
 def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":
     """The same for the metrics, afresh."""
     from prometheus_client.core import GaugeMetricFamily

@@ -23,8 +23,7 @@ from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import Row
 from fedboard.common.privacy.ledger.durable import lock_writer
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
-from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey
-from fedboard.common.protocols.two_server.rules import TwoServerRules
+from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey, TwoServerRules
 from fedboard.common.rounds.question import board_of_round
 
 FILE_NAME = "answered-rounds.db"

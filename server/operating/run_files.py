@@ -4,13 +4,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from fedboard.common.boards.layout import LATEST
 from fedboard.common.errors import InputError
 from fedboard.common.files import stamp_of
 
 ROUNDS, METRICS = "rounds.jsonl", "metrics.jsonl"
-_RUNS, _MIRROR = "runs", "mirror"
-"""What the state folder of a fleet's server has."""
+_RUNS = "runs"
+"""In the state folder of a fleet's server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,8 +18,6 @@ class RunFiles:
 
     folder: Path
     """Ledger, boards, log of the rounds."""
-    mirror: Path | None = None
-    """Where the boards lie signed, if anywhere."""
 
     @property
     def ledger(self) -> Path:
@@ -63,7 +60,6 @@ class RunFiles:
         """Another one after any of the files has changed."""
         watched = [self.folder / name for name in (METRICS, ROUNDS, "config.json", "certificate.json")]
         watched += [self.boards]
-        watched += [] if self.mirror is None else [self.mirror / LATEST]
         return (*map(stamp_of, watched), self.ledger_signature(), self.writer)
 
     def ledger_signature(self) -> tuple[object, ...]:
@@ -87,21 +83,15 @@ def run_files(place: Path) -> RunFiles:
             raise InputError(
                 f"{place}: several runs may be there ({names}); name one of them, {place}/{_RUNS}/NAME"
             )
-        return RunFiles(folder=runs[0], mirror=place / _MIRROR)
+        return RunFiles(folder=runs[0])
     if not place.is_dir():
         raise InputError(
             f"{place}: there is no such folder; give the folder of a run, or a fleet's state folder"
         )
-    files = RunFiles(folder=place, mirror=_mirror_of(place))
+    files = RunFiles(folder=place)
     if any(place.iterdir()) and not (files.is_simulation or files.ledger.exists() or files.boards.exists()):
         raise InputError(
             f"{place}: no run is there (neither {files.ledger.name} nor boards/); give the folder of a run, or a "
             "fleet's state folder"
         )
     return files
-
-
-def _mirror_of(run: Path) -> Path | None:
-    """Of a run within a fleet's state folder."""
-    runs = run.resolve().parent
-    return runs.parent / _MIRROR if runs.name == _RUNS and (runs.parent / _MIRROR).is_dir() else None

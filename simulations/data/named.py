@@ -11,7 +11,7 @@ SYNTHETIC = "synthetic"
 DATA_FOLDER = "FEDBOARD_DATA"
 """Environment variable: the folder in which a name that is no path is looked up."""
 MANIFEST = "shards.json"
-"""What tells that a folder is a sharded data set, see ``fedboard.simulations.streams.shards``."""
+"""What tells that a folder is a sharded data set, see ``fedboard.simulations.data.shards``."""
 
 
 def is_made_up(name: str) -> bool:

@@ -3,11 +3,12 @@
 Rows of ratings on a workbench: checked, users and items numbered, sorted; the way that every source goes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,21 +27,26 @@ class SortedUsers:
 
     keys: BitArray
     """uint64, shape (n_users,), see ``id_keys``; empty where they were not asked."""
-    counts: IntArray
-    """int64, shape (n_users,): how many ratings each has; may be 0."""
+    ends: IntArray
+    """int64, shape (n_users + 1,), from 0: where the ratings of each begin and end; some may have none."""
     items: IndexArray
-    """int32, shape (n_ratings,)."""
+    """int32, shape (n_ratings,); empty where they were not asked, as the next."""
     values: Float32Array
     """float32, shape (n_ratings,)."""
     times: IntArray | None
-    """int64, shape (n_ratings,); None: not kept."""
+    """int64, shape (n_ratings,); None: not kept, or not asked."""
 
-    def some(self, start: int, stop: int, ends: IntArray) -> "SortedUsers":
-        """Users ``start:stop`` of these; ``ends`` are the sums of ``counts``, from 0."""
-        first, last = int(ends[start]), int(ends[stop])
+    @property
+    def counts(self) -> IntArray:
+        """How many ratings each has, int64, shape (n_users,)."""
+        return np.diff(self.ends)
+
+    def some(self, start: int, stop: int) -> "SortedUsers":
+        """Users ``start:stop`` of these, as views."""
+        first, last = int(self.ends[start]), int(self.ends[stop])
         return SortedUsers(
             keys=self.keys[start:stop],
-            counts=self.counts[start:stop],
+            ends=self.ends[start : stop + 1] - first,
             items=self.items[first:last],
             values=self.values[first:last],
             times=None if self.times is None else self.times[first:last],
@@ -53,12 +59,17 @@ class SortedUsers:
             return parts[0]
         times = [part.times for part in parts if part.times is not None]
         return SortedUsers(
-            keys=np.concatenate([part.keys for part in parts]),
-            counts=np.concatenate([part.counts for part in parts]),
-            items=np.concatenate([part.items for part in parts]),
-            values=np.concatenate([part.values for part in parts]),
+            keys=np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in parts)]),
+            ends=ends_of(np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])),
+            items=np.concatenate([np.zeros(0, np.int32), *(part.items for part in parts)]),
+            values=np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
             times=np.concatenate(times) if times else None,
         )
+
+
+def ends_of(counts: IntArray) -> IntArray:
+    """Where each of so many begins and ends, int64, shape (n + 1,), from 0."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
 def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
@@ -71,8 +82,7 @@ def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
     Yields:
         Bounds (first, one past the last), one piece after the other; none is empty.
     """
-    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-    start = 0
+    ends, start = ends_of(sizes), 0
     while start < sizes.size:
         within = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
         stop = max(within, start + 1)
@@ -80,6 +90,7 @@ def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
         start = stop
 
 
+Record = TypeVar("Record")
 _TEXTS_AT_ONCE = 1 << 17
 _PLAIN = "regexp_full_match({0}, '0|[1-9][0-9]*')"
 
@@ -112,6 +123,39 @@ class Rows:
     """Whether a pair may occur several times: then the latest rating counts, of several at one time the highest."""
     largest_id: int | None = None
     """Ids, which are texts, must be plain whole numbers up to this one, and become numbers. None: any text."""
+
+
+def rows_of_records(
+    select: Callable[[Workbench], str],
+    records: Callable[[], Iterable[tuple[str, Record]]],
+    fault: Callable[[Record], str | None],
+    *,
+    what: str,
+    **more: Any,
+) -> Rows:
+    """The rows of lines of text, of which a pass in Python finds what is wrong.
+
+    Args:
+        select: as of ``Rows``.
+        records: those that are rows, in the order of ``select``, each after its place, such as ``r.csv, line 3``.
+        fault: what is wrong with one; None: nothing.
+        what: as in ``r.csv cannot be read as JSON lines``.
+        more: further fields of ``Rows``.
+    """
+
+    def explain(reason: str, _: int | None) -> str:
+        found = ((where, fault(record)) for where, record in records())
+        wrong = next((f"{where}: {told}" for where, told in found if told is not None), None)
+        if wrong is not None:
+            return f"{wrong}; correct or remove the line."
+        return f"{what} ({' '.join(reason.split())}); correct the file."
+
+    return Rows(
+        select=select,
+        locate=lambda row: next(islice(records(), row, None))[0],
+        explain=explain,
+        **more,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +383,7 @@ class SortedRows:
             keys=id_keys(self._ids("user", first, stop).tolist(), Kind.USER)
             if keys
             else np.zeros(0, np.uint64),
-            counts=np.bincount(users - first, minlength=stop - first).astype(np.int64),
+            ends=ends_of(np.bincount(users - first, minlength=stop - first)),
             items=items,
             values=values,
             times=times[0] if times else None,

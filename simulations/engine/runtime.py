@@ -23,9 +23,10 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks, noised_block
+from fedboard.simulations.data.stream import HeldStream, UserStream
 from fedboard.simulations.engine.pool import Job, OnPool, OnProgress, WorkerPool
 from fedboard.simulations.engine.shared import SharedArrays, SharedCohort
 from fedboard.simulations.problem import require_learnable
@@ -40,7 +41,6 @@ from fedboard.simulations.streams.spans import (
     sums_of_span,
 )
 from fedboard.simulations.streams.splitting import Everything, Splitting
-from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
@@ -138,7 +138,7 @@ class Engine(OnPool):
             splitting=splitting or Everything(),
             requests=(),
             backend=protocol.backend,
-            protocol=replace(protocol, form="factored"),
+            protocol=protocol,
             block_ratings=self._layout.block_ratings,
             scales_of=scales_of,
         )

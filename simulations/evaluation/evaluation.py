@@ -22,8 +22,9 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.task import Task
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.engine.pool import JobRunner, in_order
-from fedboard.simulations.evaluation import metrics
 from fedboard.simulations.evaluation.census import Census, ItemBuckets, listed
+from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS, popularity_buckets
+from fedboard.simulations.evaluation.metrics.neighbours import overlap_at_k
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import (
     BLOCK_RATINGS,
@@ -75,8 +76,8 @@ def neighbour_overlap(
     """Share of each item's k nearest items that non-private ALS finds too, by popularity bucket."""
     if counts.size < 2:  # an only item has no neighbours
         return []
-    buckets = metrics.popularity_buckets(counts, n_buckets=min(metrics.N_BUCKETS, counts.size))
-    return listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
+    buckets = popularity_buckets(counts, n_buckets=min(N_BUCKETS, counts.size))
+    return listed(overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
 
 
 def item_counts_of(problem: Problem | StreamedProblem, pool: JobRunner) -> IntArray:

@@ -1,69 +1,95 @@
-"""The two apps of a simulation on Flower: the job over Flower's grid, and a node that hosts a cohort of users.
+"""The rounds of a simulation over Flower's own: the job over Flower's grid, and nodes that host cohorts of users.
 
-All that this simulation needs of Flower is here, by public names, and in the commands that start it.
+All that this simulation needs of Flower is here, by public names.
 """
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from functools import partial
+from threading import Event
+from typing import Any, Final
 
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedboard.client.participation.steps import respond_to
-from fedboard.common.files import write_atomically
+from fedboard.common.errors import FedboardError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP, refusal
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.rounds.nodes import Exchange, Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.running import run_job
-from fedboard.simulations.flower.cohorts import CohortNodes
+from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
+from fedboard.simulations.ray.cluster import Cluster
+from fedboard.simulations.runs.trainer import OnRound
 
 _LOOK_SECONDS: Final = 0.05
 """Between two looks for replies: Flower tells nobody that one has come."""
 _PULLED_AT_ONCE: Final = 64
 _SESSION, _FIELD = "fedboard.session", "content"
 
-server_app = ServerApp()
-client_app = ClientApp()
+
+def run_on_flower(files: FleetFiles, on_round: OnRound) -> None:
+    """Run the job on Flower's simulation, which ends with the block or with this process.
+
+    ``RAY_ADDRESS`` in the environment names a Ray cluster to use; without it Ray starts here, on loopback.
+
+    Raises:
+        FedboardError: as of any run, or Ray cannot be started or joined.
+    """
+    from flwr.simulation import run_simulation
+
+    ended, app = Event(), ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        run_job(GridNodes(grid, files.job.largest_cohort, ended), files.job, on_round=on_round)
+
+    with _quiet_flower(), Cluster(None, workers=files.workers):
+        try:
+            resources: Any = {"client_resources": {"num_cpus": 1}}
+            run_simulation(app, client_app_of(files.run_config), files.n_nodes, backend_config=resources)
+        except RuntimeError as error:  # what Flower makes of an error that is not the job's
+            raise FedboardError(f"Flower's simulation failed ({error.__cause__ or error})") from error
+        finally:
+            ended.set()
 
 
-@server_app.main()
-def main(grid: Grid, context: Context) -> None:
-    """Run the job in the file that ``job`` names, and lay down at its end what became of it."""
-    outcome = Path(str(context.run_config["outcome"]))
+@contextmanager
+def _quiet_flower() -> Iterator[None]:
+    """Its logger tells of each message, and that this way to start it is an old one."""
+    logger = logging.getLogger("flwr")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
-        job = Job.load(Path(str(context.run_config["job"])))
-        run_job(GridNodes(grid, job.largest_cohort), job)
-    except Exception as error:
-        write_atomically(outcome, str(error).encode())
-        raise
-    write_atomically(outcome, b"")
+        yield
+    finally:
+        logger.setLevel(before)
 
 
-@client_app.query(ROUND.partition(".")[2])
-def answer_round(message: Message, context: Context) -> Message:
-    """A round that is one question."""
-    return _answered(ROUND, message, context)
+def client_app_of(run_config: Mapping[str, Any]) -> ClientApp:
+    """What the node of each cohort is.
 
+    Args:
+        run_config: as ``FleetFiles`` gives it.
+    """
+    app = ClientApp()
 
-@client_app.query(STEP.partition(".")[2])
-def answer_step(message: Message, context: Context) -> Message:
-    """One step of a session."""
-    return _answered(STEP, message, context)
+    def answered(kind: str, message: Message, context: Context) -> Message:
+        found = frames_of(message.content)
+        if found is None:
+            return Message(record_of(refusal(Refusal.MALFORMED)), reply_to=message)
+        number = int(context.node_config["partition-id"])
+        client = CohortNodes.of(run_config).client(number, _ContextVault(context))
+        return Message(record_of(respond_to(kind, *found, client)), reply_to=message)
 
-
-def _answered(kind: str, message: Message, context: Context) -> Message:
-    found = frames_of(message.content)
-    if found is None:
-        return Message(record_of(refusal(Refusal.MALFORMED)), reply_to=message)
-    number = int(context.node_config["partition-id"])
-    client = CohortNodes.of(context.run_config).client(number, _ContextVault(context))
-    return Message(record_of(respond_to(kind, *found, client)), reply_to=message)
+    for kind in (ROUND, STEP):
+        app.query(kind.partition(".")[2])(partial(answered, kind))
+    return app
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -83,13 +109,18 @@ class _ContextVault:
         self.context.state[_SESSION] = ConfigRecord({_FIELD: content})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class GridNodes:
     """The nodes of a grid of Flower's, as it numbers them. All are simulated, so all that are listed are there."""
 
     grid: Grid
     max_users: int
     """That each may host."""
+    ended: Event = field(default_factory=Event)
+    """Set once nobody will answer any more."""
+    _largest: int = 0
+    _waiting: dict[str, int] = field(default_factory=dict)
+    """Message id -> node."""
 
     def present(self) -> Mapping[str, int]:
         """All that Flower lists at the moment: at first some are missing."""
@@ -97,26 +128,11 @@ class GridNodes:
 
     admitted = present
 
-    def exchange(self, *, largest: int) -> Exchange:
-        """For one question or one step."""
-        return _GridExchange(self.grid, largest)
-
-    def close(self) -> None:
-        """The grid is Flower's to close."""
-
-
-def _name(number: int) -> str:
-    return f"{number:020d}"
-
-
-@dataclass(slots=True)
-class _GridExchange:
-    grid: Grid
-    largest: int
-    waiting: dict[str, int] = field(default_factory=dict)
-    """Message id -> node."""
-
-    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+    def send(
+        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
+    ) -> None:
+        """Push a message to each."""
+        self._largest = largest
         records = {frame: record_of(frame, beside) for frame in set(frames.values())}
         nodes = [int(name) for name in frames]
         messages = [
@@ -124,22 +140,28 @@ class _GridExchange:
             for node, frame in zip(nodes, frames.values(), strict=True)
         ]
         ids = self.grid.push_messages(messages)
-        self.waiting |= {name: node for name, node in zip(ids, nodes, strict=True) if name}
+        self._waiting |= {name: node for name, node in zip(ids, nodes, strict=True) if name}
 
     def replies(self, *, wait: float) -> list[Reply]:
+        """What can be pulled; it is looked again and again."""
         until = time.monotonic() + wait
         while not (found := self._pulled()) and (left := until - time.monotonic()) > 0:
+            if self.ended.is_set():
+                raise FedboardError(
+                    "Flower's simulation was ended in the middle of a round; go on with --resume"
+                )
             time.sleep(min(left, _LOOK_SECONDS))
         return found
 
-    def close(self) -> None:
-        self.waiting.clear()
+    def end(self) -> None:
+        """What was asked is not looked for any more."""
+        self._waiting.clear()
 
     def _pulled(self) -> list[Reply]:
-        ids, found = list(self.waiting), list[Reply]()
+        ids, found = list(self._waiting), list[Reply]()
         for start in range(0, len(ids), _PULLED_AT_ONCE):
             for message in self.grid.pull_messages(ids[start : start + _PULLED_AT_ONCE]):
-                node = self.waiting.pop(message.metadata.reply_to_message_id, None)
+                node = self._waiting.pop(message.metadata.reply_to_message_id, None)
                 if node is not None:
                     found.append(self._reply(node, message))
         return found
@@ -153,4 +175,8 @@ class _GridExchange:
         content = frame_of(message.content)
         if content is None:
             return Reply(name, None, Refusal.MALFORMED)
-        return Reply(name, content) if len(content) <= self.largest else Reply(name, None, Refusal.TOO_LARGE)
+        return Reply(name, content) if len(content) <= self._largest else Reply(name, None, Refusal.TOO_LARGE)
+
+
+def _name(number: int) -> str:
+    return f"{number:020d}"

@@ -17,7 +17,7 @@ from fedboard.common.contribution_bounding.personal import plan_scale
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Runtime
@@ -30,7 +30,8 @@ from fedboard.simulations.data.splits.times import ByDate, ByLast, is_training_p
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import Part, RunDirectory, open_ledger
-from fedboard.simulations.sessions.runtime import assumptions_of_protocol, protocol_runtime, recipe_of
+from fedboard.simulations.sessions.clients import Clients
+from fedboard.simulations.sessions.runtime import ProtocolEngine, assumptions_of_protocol, recipe_of
 from fedboard.simulations.streams.partial_sums import PartialSums
 from fedboard.simulations.streams.problem import StreamedProblem
 
@@ -303,13 +304,14 @@ class EngineTrainer:
         )
         runtime: Runtime = engine
         if trusted is not protocol:
-            runtime = protocol_runtime(
-                engine,
-                recipe,
-                config,
+            runtime = ProtocolEngine(
+                rows=engine,
+                recipe=recipe,
+                clients=Clients.of(users.n_users, config.run.clients),
                 noise=config.promise.noise_source,
-                n_users=users.n_users,
                 pool=pool,
+                dropout=config.run.dropout,
+                seed=config.seed,
                 on_progress=simulated.listener.progress,
             )
         self._first = task.first_board(problem.catalogue)
@@ -329,9 +331,8 @@ def _engine_of(config: SimulationConfig, pool: WorkerPool) -> tuple[type[Engine]
     """Which engine goes with these workers, and what a guarantee then takes for granted."""
     if config.run.runtime != "ray":
         return Engine, ()
-    from fedboard.simulations.ray.pool import RayPool
-    from fedboard.simulations.ray.runtime import OnRay
-    from fedboard.simulations.ray.secrecy import CLUSTER_IS_TRUSTED
+    from fedboard.simulations.ray.cluster import CLUSTER_IS_TRUSTED
+    from fedboard.simulations.ray.runtime import OnRay, RayPool
 
     if not isinstance(pool, RayPool):
         raise InputError("several runs that share workers need run.runtime 'engine', got 'ray'")

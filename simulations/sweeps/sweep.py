@@ -11,8 +11,8 @@ import msgspec
 from fedboard.common.algorithms.registry import algorithm_names, floor_names, named
 from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
-from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.reports.wording import numbers, numeric_entries
 from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.data.splits.coins import Fold
@@ -235,18 +235,14 @@ def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed
 
 
 def _under(protocol: str, shared: SimulationConfig) -> RunConfig:
-    """The same run under a protocol, with those of the settings that it has.
-
-    What cancels in the sums is left out where that is known: the same board, however many clients there are.
-    """
+    """The same run under a protocol, with those of the settings that it has."""
     run = msgspec.structs.replace(shared.run, protocol=protocol)
     if says(protocol, shows_rows):
-        return msgspec.structs.replace(run, protocol_settings={}, clients=None, dropout=0.0, masks="real")
+        return msgspec.structs.replace(run, protocol_settings={}, clients=None, dropout=0.0)
     card = chosen_card(protocol)
     known = {*card.meanings, *card.optional}
     own = {key: value for key, value in run.protocol_settings.items() if key in known}
-    left_out = card.without_messages is not None and shared.privacy.noise == "seeded"
-    return msgspec.structs.replace(run, protocol_settings=own, masks="cancelled" if left_out else "real")
+    return msgspec.structs.replace(run, protocol_settings=own)
 
 
 def _plain(choice: str) -> str:

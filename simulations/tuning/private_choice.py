@@ -21,7 +21,7 @@ from typing import Any, NoReturn
 import msgspec
 import numpy as np
 
-from fedboard.common.algorithms.shared.algorithm import RatingSettings, RatingTask
+from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.algorithms.shared.preparation import real_stddev
 from fedboard.common.arrays import BitArray, Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
@@ -96,7 +96,7 @@ class ChoiceTask:
         return () if fold is None else (fold.number, fold.of)
 
     @property
-    def settings(self) -> RatingSettings:
+    def settings(self) -> Any:
         """Those of the first trial."""
         return self.tried[0].task.settings
 

@@ -135,7 +135,7 @@ def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) 
 def test_a_reader_imports_neither_scipy_nor_what_a_server_needs() -> None:
     """They would double its memory and its start."""
     script = (
-        "import sys, fedboard.client.participation.config, fedboard.client.participation.own_ratings\n"
+        "import sys, fedboard.client.participation.config, fedboard.client.participation.own_view\n"
         "import fedboard.client.recommending.recommend\n"
         "heavy = {'scipy', 'grpc', 'cryptography', 'flwr'}\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))"

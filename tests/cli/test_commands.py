@@ -168,7 +168,7 @@ def test_recommendations_leave_out_what_was_rated(
     found = json.loads(result.stdout)["recommendations"]
     assert [entry["rank"] for entry in found] == [1, 2, 3, 4, 5]
     assert {"1", "2", "3"}.isdisjoint(entry["item_id"] for entry in found)
-    assert all(1 <= entry["predicted_rating"] <= 5 and entry["title"] for entry in found)
+    assert all(1 <= entry["score"] <= 5 and entry["title"] for entry in found)
     text = fedboard("recommend", my_ratings, finished / "boards" / "board-0004.board", "-k", "5").stdout
     assert found[0]["title"] in text
     assert "your ratings were sent nowhere" in text

@@ -31,11 +31,11 @@ OUT_OF_RANGE = (
     ("tune", "--data", "synthetic", "--epsilon", "-1"),
     ("demo", "--epsilon", "-1"),
     ("audit", "--epsilon", "-1"),
-    ("account", "noise", "--epsilon", "-1", "--releases", "3"),
-    ("account", "noise", "--epsilon", "1", "--delta", "2", "--releases", "3"),
-    ("account", "noise", "--epsilon", "1", "--releases", "2", "--poisson", "3"),
-    ("account", "epsilon", "--noise-multiplier", "-1"),
-    ("account", "epsilon", "--noise-multiplier", "5", "--poisson", "-1"),
+    ("account", "--epsilon", "-1", "--releases", "3"),
+    ("account", "--epsilon", "1", "--delta", "2", "--releases", "3"),
+    ("account", "--epsilon", "1", "--releases", "2", "--poisson", "3"),
+    ("account", "--noise-multiplier", "-1"),
+    ("account", "--noise-multiplier", "5", "--poisson", "-1"),
     ("query", "mean", "--data", "synthetic", "--epsilon", "-1", "--ledger", "l", "--budget", "1"),
     ("query", "mean", "--data", "synthetic", "--epsilon", "1", "--ledger", "l", "--budget", "-1"),
     ("query", "quantile", "--share", "3", "--data", "synthetic", "--epsilon", "1", "--ledger", "l"),
@@ -85,9 +85,9 @@ HUGE = "1000000000000"
 FEW = ("--set", "data.synthetic.n_users=50")
 """Read before the count is looked at."""
 ENDLESS = (
-    (("account", "noise", "--epsilon", "1", "--releases", HUGE), "<=10000"),
-    (("account", "epsilon", "--noise-multiplier", "5", "--releases", HUGE), "<=10000"),
-    (("account", "epsilon", "--noise-multiplier", "5", "--group", HUGE), "<=1000000000"),
+    (("account", "--epsilon", "1", "--releases", HUGE), "<=10000"),
+    (("account", "--noise-multiplier", "5", "--releases", HUGE), "<=10000"),
+    (("account", "--noise-multiplier", "5", "--group", HUGE), "<=1000000000"),
     (("simulate", "--rounds", "1000000000", *FEW), "rounds must be a whole number from 1 to 10000"),
     (
         ("simulate", "--algorithm", "residual", "--rounds", "1000000000", *FEW),

@@ -130,11 +130,6 @@ STARS = ("--rating-range", "1,5")
             "needs privacy.noise 'seeded'",
         ),
         (
-            ("simulate", "--noise", "secure", "--protocol", "secure-sum", "--set", "run.masks=cancelled"),
-            3,
-            "needs privacy.noise 'seeded'",
-        ),
-        (
             (*R, "--data", "zero.csv", *STARS, "--columns", "time=when", "--set", "split.leave_last=1"),
             2,
             "does not say when anything was rated",

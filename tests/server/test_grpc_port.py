@@ -227,19 +227,3 @@ def test_a_stranger_who_hangs_up_is_no_news_and_anything_else_is(caplog: pytest.
         assert [record.levelname for record in caplog.records] == ["ERROR"]
     finally:
         loop.close()
-
-
-def test_calls_of_many_threads_at_once_are_served(tmp_path: Path) -> None:
-    names = [f"device-{number}" for number in range(20)]
-    with open_devices(tmp_path, members=names) as server:
-        work = server.ask(*names)
-        threads = [
-            threading.Thread(target=server.device(name).send, args=(work[name], name.encode() * 10_000))
-            for name in names
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join(SECONDS)
-
-        assert sorted(server.answers()) == sorted(name.encode() * 10_000 for name in names)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,10 +28,10 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import kept_rows
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server.publication import BoardStore, require_same_history
-from fedboard.server.round import lost_round, run_round
+from fedboard.server.round import RoundResult, lost_round, run_round
 from fedboard.server.runtime import Gathered, NoisedSums
 from tests.common.algorithms.conftest import a_prepared_board, a_task, population
 
@@ -58,6 +59,13 @@ class InThisProcess:
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
 
+def a_round(task: AdaDpals, board: Board, ledger: Ledger, **how: Any) -> RoundResult:
+    """In this process, with seeded noise unless told otherwise."""
+    return run_round(
+        task, board, ledger=ledger, **{"runtime": InThisProcess(task), "noise": SeededNoise(0), **how}
+    )
+
+
 def a_budget(epsilon: float = 5.0, adjacency: Adjacency = Adjacency.ADD_REMOVE) -> Budget:
     return Budget(epsilon=epsilon, delta=1e-5, adjacency=adjacency)
 
@@ -67,9 +75,7 @@ def test_a_complete_run_spends_its_budget_and_no_more(tmp_path: Path) -> None:
     board = task.first_board(a_prepared_board(task).catalogue)
     with Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.shared.noise_multipliers) as ledger:
         while task.requests(board):
-            board = run_round(
-                task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0)
-            ).board
+            board = a_round(task, board, ledger).board
         spent = ledger.spent()
 
         assert {event["name"] for event in ledger.events()} == set(task.settings.shared.noise_multipliers)
@@ -81,7 +87,7 @@ def test_a_round_that_the_budget_does_not_cover_gives_nothing(tmp_path: Path) ->
     board = a_prepared_board(task)
     with Ledger.create(tmp_path / "l", a_budget(epsilon=0.5)) as ledger:
         with pytest.raises(BudgetExceededError, match="round-1/quadratic"):
-            run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+            a_round(task, board, ledger)
         assert ledger.events() == []
 
 
@@ -92,7 +98,7 @@ def test_a_round_is_paid_for_whole_or_not_at_all(tmp_path: Path) -> None:
     enough_for_one = epsilon_of(1e-5, mu=1.01 / first.release.noise_multiplier)
     with Ledger.create(tmp_path / "l", a_budget(epsilon=enough_for_one)) as ledger:
         with pytest.raises(BudgetExceededError):
-            run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+            a_round(task, board, ledger)
         assert ledger.events() == []
 
 
@@ -114,9 +120,7 @@ def test_less_noise_than_planned_is_refused(tmp_path: Path) -> None:
         Ledger.create(tmp_path / "l", a_budget(), plan=task.settings.shared.noise_multipliers) as ledger,
         pytest.raises(PrivacyError),
     ):
-        run_round(
-            cheating, a_prepared_board(task), runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0)
-        )
+        a_round(cheating, a_prepared_board(task), ledger, runtime=InThisProcess(task))
 
 
 def test_the_released_noise_has_the_booked_scale(tmp_path: Path) -> None:
@@ -145,13 +149,7 @@ def test_secure_noise_differs_from_run_to_run(tmp_path: Path) -> None:
     boards = []
     for number in (0, 1):
         with Ledger.create(tmp_path / f"l{number}", a_budget()) as ledger:
-            result = run_round(
-                task,
-                a_prepared_board(task),
-                runtime=InThisProcess(task),
-                ledger=ledger,
-                noise=SecureNoise(),
-            )
+            result = a_round(task, a_prepared_board(task), ledger, noise=SecureNoise())
             boards.append(result.board)
     assert boards[0].digest != boards[1].digest
 
@@ -171,7 +169,7 @@ def test_every_release_of_every_round_has_noise_of_its_own(tmp_path: Path) -> No
     board = a_prepared_board(task)
     with Ledger.create(tmp_path / "l", a_budget(50.0)) as ledger:
         while task.requests(board):
-            board = run_round(task, board, runtime=Listening(task), ledger=ledger, noise=SeededNoise(0)).board
+            board = a_round(task, board, ledger, runtime=Listening(task)).board
     assert {"round-1/linear", "round-2/linear"} < set(drawn)
     assert len(set(drawn.values())) == len(drawn)
 
@@ -180,26 +178,22 @@ def test_the_same_release_cannot_be_made_twice(tmp_path: Path) -> None:
     task = a_task()
     board = a_prepared_board(task)
     with Ledger.create(tmp_path / "l", a_budget(50.0)) as ledger:
-        run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+        a_round(task, board, ledger)
         with pytest.raises(PrivacyError):
-            run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+            a_round(task, board, ledger)
 
 
 def test_a_resumed_simulation_recomputes_the_identical_release_at_no_cost(tmp_path: Path) -> None:
     task = a_task()
     board = a_prepared_board(task)
     with Ledger.create(tmp_path / "l", a_budget()) as ledger:
-        first = run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+        first = a_round(task, board, ledger)
         spent = ledger.spent().epsilon
-        again = run_round(
-            task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0), reissue=True
-        )
+        again = a_round(task, board, ledger, reissue=True)
         assert again.board.digest == first.board.digest
         assert ledger.spent().epsilon == spent
         with pytest.raises(PrivacyError):
-            run_round(
-                task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(1), reissue=True
-            )
+            a_round(task, board, ledger, noise=SeededNoise(1), reissue=True)
 
 
 @dataclass(frozen=True)
@@ -236,14 +230,7 @@ def test_every_release_of_a_round_states_who_took_part(
     task = a_task(adjacency=adjacency)
     board = a_prepared_board(task)
     with Ledger.create(tmp_path / "l", a_budget(adjacency=adjacency)) as ledger:
-        result = run_round(
-            task,
-            board,
-            runtime=InThisProcess(task),
-            ledger=ledger,
-            noise=SeededNoise(0),
-            participation=participation,
-        )
+        result = a_round(task, board, ledger, participation=participation)
         booked = [event["participation"] for event in ledger.events()]
 
     assert booked == [participation.event_field("round-1")] * len(result.requests)
@@ -256,13 +243,8 @@ def test_a_runtime_that_did_not_draw_releases_nothing(
     task = a_task(adjacency=adjacency)
     with Ledger.create(tmp_path / "l", a_budget(adjacency=adjacency)) as ledger:
         with pytest.raises(PrivacyError, match="nobody was drawn; nothing was released"):
-            run_round(
-                task,
-                a_prepared_board(task),
-                runtime=AsksEverybody(task),
-                ledger=ledger,
-                noise=SeededNoise(0),
-                participation=participation,
+            a_round(
+                task, a_prepared_board(task), ledger, runtime=AsksEverybody(task), participation=participation
             )
         assert ledger.events() == []
 
@@ -271,13 +253,7 @@ def test_a_task_cannot_claim_amplification_for_itself(tmp_path: Path) -> None:
     task = ClaimsAmplification(a_task().settings)
     with Ledger.create(tmp_path / "l", a_budget()) as ledger:
         with pytest.raises(PrivacyError, match="states who takes part"):
-            run_round(
-                task,
-                a_prepared_board(task),
-                runtime=InThisProcess(task),
-                ledger=ledger,
-                noise=SeededNoise(0),
-            )
+            a_round(task, a_prepared_board(task), ledger)
         assert ledger.events() == []
 
 
@@ -286,26 +262,10 @@ def test_a_resumed_simulation_asks_the_same_users(tmp_path: Path) -> None:
     board = a_prepared_board(task)
     with Ledger.create(tmp_path / "l", a_budget()) as ledger:
         for reissue in (False, True):
-            result = run_round(
-                task,
-                board,
-                runtime=InThisProcess(task),
-                ledger=ledger,
-                noise=SeededNoise(0),
-                participation=PoissonParticipation(0.4),
-                reissue=reissue,
-            )
+            result = a_round(task, board, ledger, participation=PoissonParticipation(0.4), reissue=reissue)
             found.append(result.board.digest)
         with pytest.raises(PrivacyError):
-            run_round(
-                task,
-                board,
-                runtime=InThisProcess(task),
-                ledger=ledger,
-                noise=SeededNoise(0),
-                participation=PoissonParticipation(0.5),
-                reissue=True,
-            )
+            a_round(task, board, ledger, participation=PoissonParticipation(0.5), reissue=True)
 
     assert found[0] == found[1]
 
@@ -316,11 +276,10 @@ def test_a_sampled_round_that_was_paid_for_is_not_drawn_again_with_secure_noise(
     with Ledger.create(tmp_path / "l", a_budget(50.0)) as ledger:
         for already_booked in (False, True):
             with pytest.raises(PrivacyError) if already_booked else nullcontext():
-                run_round(
+                a_round(
                     task,
                     board,
-                    runtime=InThisProcess(task),
-                    ledger=ledger,
+                    ledger,
                     noise=SecureNoise(),
                     participation=PoissonParticipation(0.4),
                     reissue=True,
@@ -344,7 +303,7 @@ def test_a_published_board_carries_a_certificate_that_recomputes(tmp_path: Path)
     board = task.first_board(a_prepared_board(task).catalogue)
     with Ledger.create(tmp_path / "l", a_budget()) as ledger:
         while task.requests(board):
-            result = run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SeededNoise(0))
+            result = a_round(task, board, ledger)
             board = store.publish(result.board, ledger, trust=Trusted().trust, dataset="made up")
 
     assert store.versions() == [1, 2, 3]
@@ -361,7 +320,7 @@ def test_a_board_is_not_continued_with_another_ledger(tmp_path: Path) -> None:
     store = BoardStore(tmp_path)
     board = task.first_board(a_prepared_board(task).catalogue)
     with Ledger.create(tmp_path / "paid", a_budget()) as ledger:
-        result = run_round(task, board, runtime=InThisProcess(task), ledger=ledger, noise=SecureNoise())
+        result = a_round(task, board, ledger, noise=SecureNoise())
         board = store.publish(result.board, ledger, trust=Trusted().trust, dataset="made up")
         require_same_history(board, ledger)
 

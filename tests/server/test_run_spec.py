@@ -10,17 +10,15 @@ import pytest
 from fedboard.common.checks import sentence_of
 from fedboard.common.contribution_bounding.participation import FullParticipation
 from fedboard.common.contribution_bounding.sampling import PoissonParticipation
-from fedboard.common.errors import InputError, SettingError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.settings import read_settings
 from fedboard.server.run_spec import (
     ParticipationChoice,
     Promise,
     ProtocolChoice,
-    RoundPace,
     require_rows,
 )
 from fedboard.simulations.config import parse_config
@@ -49,22 +47,14 @@ def of_fleet(folder: Path, privacy: dict[str, Any]) -> None:
     read_settings(write_fleet(folder, privacy={"seed": None, **privacy}))
 
 
-def of_job(folder: Path, privacy: dict[str, Any]) -> None:
-    files = {"folder": "f", "first_board": "b", "question_key": "k"}
-    rounds = {"expected_nodes": 1, "quorum": 1}
-    job = {"format": 4, **files, "privacy": {"epsilon": 5.0, **privacy}, "rounds": rounds}
-    (folder / "job.json").write_bytes(msgspec.json.encode(job))
-    Job.load(folder / "job.json")
-
-
 def of_simulation(folder: Path, privacy: dict[str, Any]) -> None:
     parse_config({"privacy": privacy}, source=str(folder / "simulation.toml"))
 
 
 @pytest.mark.parametrize(
     ("read", "wrong", "sentence"),
-    [(read, *wrong) for read in (of_fleet, of_job, of_simulation) for wrong in WRONG_PROMISES]
-    + [(read, *WRONG_NOISE) for read in (of_job, of_simulation)],
+    [(read, *wrong) for read in (of_fleet, of_simulation) for wrong in WRONG_PROMISES]
+    + [(read, *WRONG_NOISE) for read in (of_simulation,)],
     ids=lambda value: getattr(value, "__name__", str(value)[:25]),
 )
 def test_a_promise_is_refused_in_the_same_words_wherever_it_stands(
@@ -84,36 +74,17 @@ def test_who_is_drawn_is_drawn_where_somebody_sees_rows(privacy: dict[str, Any],
     kind = privacy["participation"]["kind"]
     says = f"participation {kind!r} draws who takes part among rows, and protocol {protocol!r} shows none"
     promise = msgspec.convert({"epsilon": 5.0, **privacy}, Promise)
-    pace = RoundPace(expected_nodes=1, quorum=1)
 
     with pytest.raises(InputError, match=re.escape(says)):
-        Job(
-            folder="f",
-            first_board="b",
-            question_key="k",
-            privacy=promise,
-            protocol=ProtocolChoice(name=protocol),
-            rounds=pace,
-        )
+        require_rows(promise, ProtocolChoice(name=protocol))
     with pytest.raises(InputError, match=re.escape(says)):
         parse_config({"privacy": privacy, "run": {"protocol": protocol}})
-    require_rows(promise, ProtocolChoice(), form="factored")
-
-
-@pytest.mark.parametrize("privacy", DRAWN, ids=lambda privacy: privacy["participation"]["kind"])
-def test_dense_answers_have_no_rows_to_draw_among(privacy: dict[str, Any]) -> None:
-    promise = msgspec.convert({"epsilon": 5.0, **privacy}, Promise)
-
-    with pytest.raises(SettingError, match="take wire 'factored'"):
-        require_rows(promise, ProtocolChoice(), form="dense")
-    with pytest.raises(InputError, match="take wire 'factored'"):
-        parse_config({"privacy": privacy, "run": {"wire": "dense", "runtime": "in-process"}})
-    parse_config({"privacy": privacy, "run": {"wire": "dense"}})  # the engine sends no answers
+    require_rows(promise, ProtocolChoice())
 
 
 def test_a_simulation_promises_what_its_sections_say() -> None:
     privacy = {"epsilon": 2.0, "participation": {"kind": "poisson", "probability": 0.25}, "population": "p"}
-    config = parse_config({"seed": 4, "privacy": {**privacy, "lineage": "l"}, "run": {"wire": "dense"}})
+    config = parse_config({"seed": 4, "privacy": {**privacy, "lineage": "l"}})
 
     promise = config.promise
 
@@ -148,6 +119,22 @@ def test_every_field_of_a_promise_is_taken_from_a_simulation_s_configuration() -
     assert [
         name for name in Promise.__struct_fields__ if getattr(promise, name) == getattr(usual, name)
     ] == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"seed": -1}, "seed must be a whole number >= 0"),
+        ({"lineage": "a"}, r"give privacy\.population too"),
+        ({"participation": {"kind": "poisson", "probability": 1.5}}, "probability"),
+        ({"participation": {"kind": "poisson", "probability": 0.5, "size": 3}}, "'poisson' has no size"),
+        ({"participation": DRAWN[0]["participation"], "adjacency": "replace"}, "'add-remove' only"),
+        ({"participation": DRAWN[1]["participation"]}, "a user more takes the place of another"),
+    ],
+)
+def test_a_promise_that_cannot_be_is_refused(wrong: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        msgspec.convert({"epsilon": 5.0, **wrong}, Promise)
 
 
 def test_a_fleet_is_promised_secret_noise_unless_told_otherwise() -> None:

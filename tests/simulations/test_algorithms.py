@@ -35,7 +35,9 @@ def test_every_preset_is_valid_and_spends_its_budget(
     assert {r.name for requests in built.task.plan() for r in requests} == set(built.shares)
 
 
-@pytest.mark.parametrize("settings", [{"start": "spectral"}, {"curvature": "once"}, {"clip_quantile": 0.5}])
+@pytest.mark.parametrize(
+    "settings", [{"start": "spectral"}, {"curvature": "released"}, {"clip_quantile": 0.5}]
+)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_every_form_of_the_residual_task_spends_its_budget(
     settings: dict[str, object], adjacency: str

@@ -34,7 +34,7 @@ import os, signal, sys
 from pathlib import Path
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.stream import HeldStream
+from fedboard.simulations.data.stream import HeldStream
 
 asked, read = 0, HeldStream.read
 

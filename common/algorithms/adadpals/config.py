@@ -3,7 +3,7 @@
 Nothing here looks at data.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fedboard.common.algorithms.shared.adaptive_clipping import FARTHEST, adapts_clipping, clip_requests
@@ -18,7 +18,8 @@ from fedboard.common.algorithms.shared.ratings_config import (
     SUM_SHARE_OF_MEAN,
     Feedback,
     Rank,
-    RatingsConfig,
+    RatingSettings,
+    ReleaseShares,
     as_written,
 )
 from fedboard.common.checks import (
@@ -29,7 +30,6 @@ from fedboard.common.checks import (
     Share,
     UpToOne,
     require,
-    require_ranges,
     whole,
 )
 from fedboard.common.contribution import Request, SumSource
@@ -38,11 +38,9 @@ from fedboard.common.contribution_bounding.weights import WeightScheme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaDpalsConfig:
+class AdaDpalsConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: Rank = 8
     """Length of the embeddings, d."""
     rounds: Rounds = 4
@@ -100,7 +98,7 @@ class AdaDpalsConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_ranges(self)
+        super(AdaDpalsConfig, self).__post_init__()
         explicit = self.shared.feedback is Feedback.EXPLICIT
         require(explicit or not self.biases, "biases", "false for implicit feedback", self.biases)
 
@@ -116,7 +114,7 @@ class AdaDpalsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetShares:
+class BudgetShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     mean: Share = 0.002
@@ -144,7 +142,7 @@ class BudgetShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        require_ranges(self, "shares.")
+        super(BudgetShares, self).__post_init__()
         left = 1.0 - self.mean - self.counts - self.users
         require(self.clip < left, "shares.clip", f"< {left:g}, what others leave", self.clip)
         apart = self.mean + self.counts + self.users + self.clip + self.bias_counts + self.bias_sums

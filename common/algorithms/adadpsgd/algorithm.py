@@ -10,7 +10,6 @@ Clipping is per example, as the paper's proof needs it (its line 5 clips the sum
 The model, the preparation round and the weights are those of AdaDPALS; only the item step differs.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from typing import ClassVar
@@ -26,9 +25,10 @@ from fedboard.common.algorithms.adadpsgd.config import (
     preparation,
     shares_by_release,
 )
-from fedboard.common.algorithms.adadpsgd.update import after_preparation, after_step, equal_step_count
+from fedboard.common.algorithms.adadpsgd.update import after_preparation, after_step
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import ArrayRule, vectors
+from fedboard.common.algorithms.shared.preparation import answer
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
@@ -68,26 +68,17 @@ class AdaDpsgd(TaskOfSettings):
     def _model(self) -> AdaDpals:
         return AdaDpals(self.settings.model, backend=self.backend)
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Preparation, then ``steps`` rounds of one gradient step each; ``n_items`` is the board's when asked."""
-        steps = range(1, self.settings.steps + 1)
-        return (
-            preparation(self.settings, n_items=1),
-            *(gradient_step(self.settings, t, n_items=1) for t in steps),
-        )
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """Random item factors from the public seed; holds no data."""
         return replace(self._model.first_board(catalogue), task=self.name, config=self.config)
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        n_items = board.catalogue.n_items
-        if board.version == 0:
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """Preparation, then one gradient step a round."""
+        if version == 0:
             return preparation(self.settings, n_items=n_items)
-        if board.version > self.settings.steps:
+        if version > self.settings.steps:
             return ()
-        return gradient_step(self.settings, board.version, n_items=n_items)
+        return gradient_step(self.settings, version, n_items=n_items)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Solve each user's ridge regression exactly; float32, shape (n_users, rank). Private, unclipped."""
@@ -99,10 +90,8 @@ class AdaDpsgd(TaskOfSettings):
             return self._model.contribute(cohort, board, requests)
         settings = self.settings
         vectors = clip_vectors(self.fit_local(cohort, _at_last_solve(board)), settings.vector_bound)
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
+        return answer(
+            cohort,
             weights=quantise_weights(self.weigh(cohort, board)),
             vectors=vectors,
             responses=clip_responses(
@@ -166,25 +155,8 @@ def _at_last_solve(board: Board) -> Board:
     return replace(board, arrays={**board.arrays, "item_factors": solved})
 
 
-MOST_STEPS = 200
-"""The theorem asks for thousands where there are many users; more than this change little."""
-
-
 def _regression(settings: AdaDpsgdConfig, own: Cohort, board: Board) -> Regression:
     return regression(settings.model, own, board)
-
-
-def _with_steps_of_theorem(settings: AdaDpsgdConfig, *, given: Collection[str], mu: float) -> AdaDpsgdConfig:
-    """The step count of theorem 3.12 where the sizes that it needs were guessed; a plan may not look at data."""
-    if "steps" in given or settings.ratings_per_item is None or settings.ratings_per_user is None:
-        return settings
-    wanted = equal_step_count(
-        mu,
-        settings.rank,
-        ratings_per_item=settings.ratings_per_item,
-        ratings_per_user=settings.ratings_per_user,
-    )
-    return replace(settings, steps=max(1, min(round(wanted), MOST_STEPS)))
 
 
 ALGORITHM = Algorithm(
@@ -204,6 +176,5 @@ ALGORITHM = Algorithm(
     array_rules=array_rules,
     folder=files(__package__),
     regression=_regression,
-    complete=_with_steps_of_theorem,
 )
 """One task with five weightings."""

@@ -1,11 +1,10 @@
-"""The item step of AdaDPSGD, with its step counts and learning rates: post-processing of releases.
+"""The item step of AdaDPSGD, with its learning rates: post-processing of releases.
 
-Step counts and learning rates are those of noisy gradient descent on weighted tasks, by theorem 3.12.
+Learning rates are those of noisy gradient descent on weighted tasks, by theorem 3.12 (a).
 Weights here have squares that sum to at most 1 for each user, and noise of deviation z Gamma a step, so that T
 steps have the Gaussian guarantee mu = sqrt(T) / z. The paper's weights are larger by sqrt(beta), beta = mu^2 / 2.
 
-Reference: Krichene et al. (2023), theorem 3.12 and its proof in appendix A.4. The rate of part (b) is printed with
-omega^2 in the theorem; the gradient has omega once, and so has the proof: omega it is here.
+Reference: Krichene et al. (2023), theorem 3.12 and its proof in appendix A.4.
 """
 
 import math
@@ -16,37 +15,12 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.algorithms.adadpals.config import needs_population
-from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig, Schedule
+from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
-
-
-def lipschitz_step_count(mu: float, rank: int, counts: FloatArray, omega: FloatArray) -> float:
-    """Steps at which optimisation and noise cost the same, part (a): ``mu^2 / d  sum n_i^2 / sum omega_i^-2``.
-
-    Args:
-        mu: of all steps together, > 0.
-        rank: d.
-        counts: n_i, float64, shape (n_tasks,): released, or public.
-        omega: average weight of an example of the task, float64, shape (n_tasks,). Public.
-    """
-    return mu**2 / rank * float(np.sum(counts**2) / np.sum(omega**-2.0))
-
-
-def strongly_convex_step_count(mu: float, rank: int, counts: FloatArray, omega: FloatArray) -> float:
-    """The same for part (b): ``mu^2 / d  sum n_i / sum 1 / (omega_i^2 n_i)``; arguments as above."""
-    return mu**2 / rank * float(np.sum(counts) / np.sum(omega**-2.0 / counts))
-
-
-def equal_step_count(mu: float, rank: int, *, ratings_per_item: float, ratings_per_user: float) -> float:
-    """What both parts come to where all items have equally many ratings: ``mu^2 n_i^2 / (d k)``.
-
-    For a plan, which must be known before any data is touched: from public guesses.
-    """
-    return mu**2 * ratings_per_item**2 / (rank * ratings_per_user)
 
 
 def lipschitz_rates(
@@ -64,16 +38,6 @@ def lipschitz_rates(
     """
     bound = clip * np.sqrt(pull**2 + noise_multiplier**2 * rank)
     return np.asarray(diameter / (bound * math.sqrt(t)), dtype=np.float64)
-
-
-def strongly_convex_rates(t: float, curvature: FloatArray) -> FloatArray:
-    """Part (b): ``eta_i = 1 / (kappa_i t)``, kappa_i the least curvature of the item's whole objective.
-
-    Args:
-        t: number of the step, >= 1.
-        curvature: kappa_i = omega_i n_i lambda plus that of the item's ridge, float64, shape (n_items,). Public.
-    """
-    return np.asarray(1.0 / (curvature * t), dtype=np.float64)
 
 
 def after_preparation(prepared: Board, released: ReleasedSums, settings: AdaDpsgdConfig) -> Board:
@@ -94,8 +58,6 @@ def after_preparation(prepared: Board, released: ReleasedSums, settings: AdaDpsg
     arrays["item_pull"] = weight_sums(arrays["item_counts"], arrays["item_weights"], population, settings)
     if settings.steps_per_solve > 1:
         arrays["solve_factors"] = factors
-    if settings.momentum > 0:
-        arrays["velocity"] = np.zeros_like(factors)
     return replace(prepared, arrays=arrays, _digest=[])
 
 
@@ -132,13 +94,9 @@ def after_step(
     gram = _gram_now(board, released, requests, settings)
     beside = _Beside.of(board, gram, settings)
     sums = released.map_items((gradient.name,), _Passed(gradient.name), width=settings.rank)
-    velocity = sums - beside.gradient(start)
     arrays: dict[str, Any] = {} if gram is None else {"gram": gram}
-    if settings.momentum > 0:
-        velocity += settings.momentum * board.arrays["velocity"]
-        arrays["velocity"] = velocity.astype(np.float32)
     rates = _rates(board, gradient, beside.curvature, settings)
-    factors = _projected(start + rates[:, None] * velocity, settings.radius)
+    factors = _projected(start + rates[:, None] * (sums - beside.gradient(start)), settings.radius)
     factors[board.arrays["learnt"] == 0] = 0.0
     arrays["item_factors"] = factors
     if settings.steps_per_solve > 1 and settings.solves(board.version + 1):
@@ -184,16 +142,13 @@ def _rates(board: Board, gradient: Request, curvature: FloatArray, settings: Ada
 
     Beyond the theorem, the curvature of what is not in the sums (ridge, unobserved term) makes steps shorter.
     """
-    t, pull = board.version + settings.warmup, board.arrays["item_pull"]
-    if settings.schedule is Schedule.STRONGLY_CONVEX:
-        return settings.rate * strongly_convex_rates(t, settings.convexity * pull + curvature)
     of_theorem = lipschitz_rates(
-        t,
+        board.version,
         diameter=2.0 * settings.radius,
         clip=gradient.release.l2_bound * gradient.release.grid_step,
         noise_multiplier=gradient.release.noise_multiplier,
         rank=settings.rank,
-        pull=pull,
+        pull=board.arrays["item_pull"],
     )
     return settings.rate / (1.0 / of_theorem + curvature)
 

@@ -48,6 +48,7 @@ from fedboard.common.algorithms.shared.array_rules import (
     prepared,
 )
 from fedboard.common.algorithms.shared.preparation import (
+    answer,
     capped_counts,
     capped_mean,
     real_stddev,
@@ -197,38 +198,24 @@ class Langevin(TaskOfSettings):
     NAME: ClassVar[str] = "langevin"
     settings: LangevinConfig
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Preparation, then the steps; what only a board can say is filled in when a round is asked."""
-        steps = range(1, self.settings.steps + 1)
-        return (
-            preparation(self.settings, n_items=1),
-            *(step(self.settings, t, n_items=1, clip_norm=None) for t in steps),
-        )
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """A draw of the prior from the public seed; holds no data."""
         rng = np.random.default_rng(self.settings.shared.public_seed)
         drawn = rng.standard_normal((catalogue.n_items, self.settings.rank)) / self.settings.precision**0.5
-        return Board(
-            version=0,
-            task=self.name,
-            config=self.config,
-            arrays={
-                "item_factors": drawn.astype(np.float32),
-                "item_biases": np.zeros(catalogue.n_items, dtype=np.float32),
-            },
-            catalogue=catalogue.without_features,
+        return self.begun(
+            catalogue.without_features,
+            item_factors=drawn.astype(np.float32),
+            item_biases=np.zeros(catalogue.n_items, dtype=np.float32),
         )
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        n_items = board.catalogue.n_items
-        if board.version == 0:
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """Preparation, then the steps."""
+        if version == 0:
             return preparation(self.settings, n_items=n_items)
-        if board.version > self.settings.steps:
+        if version > self.settings.steps:
             return ()
-        clip_norm = float(board.arrays["clip_norm"][0])
-        return step(self.settings, board.version, n_items=n_items, clip_norm=clip_norm)
+        clip_norm = None if board is None else float(board.arrays["clip_norm"][0])
+        return step(self.settings, version, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Each user's bias and embedding from all her ratings, float32, shape (n_users, 1 + rank). Private."""
@@ -237,10 +224,8 @@ class Langevin(TaskOfSettings):
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
         if board.version == 0:
-            return Contribution(
-                n_items=cohort.n_items,
-                indptr=cohort.indptr,
-                items=cohort.items,
+            return answer(
+                cohort,
                 weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
                 totals=capped_mean(cohort, self.settings.shared),
             )

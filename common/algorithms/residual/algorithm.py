@@ -63,6 +63,7 @@ from fedboard.common.algorithms.shared.levels import even_weights
 from fedboard.common.algorithms.shared.preparation import (
     LEAST_SPREAD,
     ONE_USER,
+    answer,
     capped_counts,
     moments_of,
     share_among_learnt,
@@ -120,16 +121,6 @@ class Residual(TaskOfSettings):
             written if self.settings.has_biases else {k: v for k, v in written.items() if k not in OF_RATINGS}
         )
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Preparation, biases, pairs if any, then alternations; ``n_items`` is the board's when asked."""
-        rounds = []
-        version = 0
-        while (stage := stage_of(version, self.settings)).kind is not StageKind.DONE:
-            asked = residual_requests.of_stage(stage, self.settings, n_items=1, clip_norm=None)
-            rounds.append(asked)
-            version += 1
-        return tuple(rounds)
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """An item model of zeros.
 
@@ -137,25 +128,17 @@ class Residual(TaskOfSettings):
             InputError: the catalogue is too large for the start that is configured.
         """
         residual_requests.require_catalogue(self.settings, n_items=catalogue.n_items)
-        return Board(
-            version=0,
-            task=self.name,
-            config=self.config,
-            arrays={
-                "item_factors": np.zeros((catalogue.n_items, self.settings.rank), dtype=np.float32),
-                "item_biases": np.zeros(catalogue.n_items, dtype=np.float32),
-            },
-            catalogue=catalogue,
+        return self.begun(
+            catalogue,
+            item_factors=np.zeros((catalogue.n_items, self.settings.rank), dtype=np.float32),
+            item_biases=np.zeros(catalogue.n_items, dtype=np.float32),
         )
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        return residual_requests.of_stage(
-            stage_of(board.version, self.settings),
-            self.settings,
-            n_items=board.catalogue.n_items,
-            clip_norm=clip_norm_of(board, self.settings),
-        )
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """Preparation, biases, pairs if any, then alternations."""
+        clip_norm = None if board is None else clip_norm_of(board, self.settings)
+        stage = stage_of(version, self.settings)
+        return residual_requests.of_stage(stage, self.settings, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Each user's bias and embedding, and her part of the content behind them. Private, unclipped.
@@ -173,14 +156,12 @@ class Residual(TaskOfSettings):
             return self._contribute_preparation(cohort)
         if stage.kind is StageKind.BIASES and not settings.has_biases:
             weights = quantise_weights(self.weigh(cohort, board))
-            return Contribution(
-                n_items=cohort.n_items, indptr=cohort.indptr, items=cohort.items, weights=weights
-            )
-        left = _model(board).left_of(cohort, backend=self.backend)
+            return answer(cohort, weights=weights)
+        left = _model(board).left_of(cohort)
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()
-        norms = part.norms(backend=self.backend)
+        norms = part.norms()
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
         totals = clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm)
         return replace(
@@ -240,7 +221,7 @@ class Residual(TaskOfSettings):
         return share_among_learnt(
             cohort,
             board,
-            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega, backend=self.backend),
+            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega),
         )
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
@@ -286,10 +267,8 @@ class Residual(TaskOfSettings):
         else:
             weights = capped_counts(cohort, shared.count_cap)
             totals = {"users": ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]}
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
+        return answer(
+            cohort,
             weights=quantise_weights(weights),
             totals=totals,
         )

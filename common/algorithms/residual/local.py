@@ -7,6 +7,7 @@ import numpy as np
 from fedboard.common import kernels
 from fedboard.common.algorithms.residual.config import ResidualConfig
 from fedboard.common.algorithms.residual.shrinkage import positive_definite
+from fedboard.common.algorithms.shared.preparation import answer
 from fedboard.common.algorithms.shared.regression import gram_of, rated_rows
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort
@@ -76,10 +77,11 @@ class ItemModel:
         """What v_j, and h_j where there is content, are multiplied with: float32, shape (n_items, rank or more)."""
         return self.factors if self.content is None else np.hstack([self.factors, self.content])
 
-    def left_of(self, cohort: Cohort, *, backend: str) -> Float32Array:
-        """Ratings less mean and item biases, float32, shape (n_ratings,); by every backend the same. Private."""
-        centred = cohort.ratings - np.float32(self.mean)
-        return kernels.less_levels(cohort.items, centred, self.biases, backend=backend)
+    def left_of(self, cohort: Cohort) -> Float32Array:
+        """Ratings less mean and item biases, float32, shape (n_ratings,). Private."""
+        left: Float32Array = cohort.ratings - np.float32(self.mean)
+        left -= self.biases.take(cohort.items)
+        return left
 
 
 def fit_users(
@@ -119,7 +121,7 @@ def fit_users(
     columns = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
     columns[:, 0] = scale
     columns[:, 1:] = factors
-    targets = model.left_of(cohort, backend=backend) if targets is None else targets
+    targets = model.left_of(cohort) if targets is None else targets
     ridge = _ridge(cohort, settings, strength)
     if model.content is None:
         solved = kernels.solve_ridge(cohort.indptr, items, targets, columns, ridge=ridge, backend=backend)
@@ -167,7 +169,7 @@ def residuals(
 
     Arguments as of ``fit_users``.
     """
-    left = model.left_of(cohort, backend=backend) if targets is None else targets
+    left = model.left_of(cohort) if targets is None else targets
     return kernels.residuals_of_rows(cohort.indptr, cohort.items, left, model.vectors, local, backend=backend)
 
 
@@ -227,9 +229,10 @@ class Unclipped:
             vector_bound=vector_bound,
         )
 
-    def norms(self, *, backend: str = "numpy") -> FloatArray:
-        """``|w_j * r_j| |x_j|`` of each user, float64, shape (n_users,); the same bits by every backend."""
-        weighted = kernels.norms_by_row(self.cohort.indptr, self.weights, self.residuals, backend=backend)
+    def norms(self) -> FloatArray:
+        """``|w_j * r_j| |x_j|`` of each user, float64, shape (n_users,); added along the row, in order."""
+        rows, squares = self.cohort.user_of_entry(), np.square(self.weights * self.residuals)
+        weighted = np.sqrt(np.bincount(rows, weights=squares, minlength=self.cohort.n_users))
         norms: FloatArray = weighted * np.linalg.norm(self.vectors, axis=1)
         return norms
 
@@ -239,10 +242,8 @@ class Unclipped:
         rows = self.cohort.user_of_entry()
         squares = np.bincount(rows, weights=np.square(weighted), minlength=self.cohort.n_users)
         unit = weighted * (_INSIDE / np.sqrt(np.maximum(squares, 1e-300)))[rows]
-        return Contribution(
-            n_items=self.cohort.n_items,
-            indptr=self.cohort.indptr,
-            items=self.cohort.items,
+        return answer(
+            self.cohort,
             responses=clip_responses(unit, 1.0),
         )
 
@@ -260,10 +261,8 @@ class Unclipped:
         root = np.sqrt(np.minimum(1.0, _INSIDE * clip_norm / np.maximum(norms, 1e-300)))
         root[self.cohort.counts == 0] = 0.0  # who rated nothing says nothing, also of the moment
         spread = self.residuals * np.repeat(root, self.cohort.counts)
-        return Contribution(
-            n_items=self.cohort.n_items,
-            indptr=self.cohort.indptr,
-            items=self.cohort.items,
+        return answer(
+            self.cohort,
             weights=quantise_weights(self.weights),
             vectors=clip_vectors(self.vectors * root[:, None], self.vector_bound),
             responses=clip_responses(spread, self.residual_bound),

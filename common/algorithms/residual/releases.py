@@ -17,11 +17,11 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.algorithms.residual.config import (
+    Curvature,
     ResidualConfig,
     Stage,
     StageKind,
     Start,
-    releases_curvature,
     releases_ridges,
     stage_of,
 )
@@ -284,7 +284,7 @@ def alternation(
         bound=settings.vector_bound,
     )
     ridges = (evidence_request(settings.shared, t),) if releases_ridges(settings, t) else ()
-    curvature = (_curvature(settings, t, n_items),) if releases_curvature(settings, t) else ()
+    curvature = (_curvature(settings, t, n_items),) if settings.curvature is Curvature.RELEASED else ()
     return (*moments, *ridges, *curvature, *clip_requests(settings, t))
 
 

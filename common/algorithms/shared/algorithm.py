@@ -7,32 +7,24 @@ from importlib.resources.abc import Traversable
 from typing import Any, ClassVar, Protocol, Self
 
 from fedboard.common.algorithms.shared.array_rules import ArrayRule
-from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig, as_written, has_part
+from fedboard.common.algorithms.shared.ratings_config import Feedback, as_written, has_part
 from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import FloatArray
-from fedboard.common.board import Board
+from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.task import Task
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class RatingSettings(Protocol):
-    """What is read of the configuration of every task on ratings. Public."""
-
-    @property
-    def shared(self) -> RatingsConfig:
-        """What every algorithm on ratings has."""
-        ...
-
-
 class RatingTask(Task, Protocol):
     """The task of an algorithm on ratings, with its configuration at hand."""
 
     @property
-    def settings(self) -> RatingSettings:
-        """The public configuration: a frozen dataclass."""
+    def settings(self) -> Any:
+        """The public configuration: a frozen dataclass with a field ``shared``, see ``RatingSettings``."""
         ...
 
     @property
@@ -81,6 +73,31 @@ class TaskOfSettings:
     def config(self) -> Mapping[str, Any]:
         """The public configuration, JSON-able."""
         return as_written(self.settings)
+
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """What the round after a board of this version asks; nothing after the last.
+
+        Args:
+            version: of the board.
+            n_items: size of the catalogue.
+            board: None in a plan, where what only a board can say is left as it is at the start.
+        """
+        raise NotImplementedError
+
+    def plan(self) -> tuple[tuple[Request, ...], ...]:
+        """All rounds of a complete run; what only a board can say is filled in when a round is asked."""
+        found: list[tuple[Request, ...]] = []
+        while requests := self.asked(len(found), n_items=1):
+            found.append(requests)
+        return tuple(found)
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        """What the round after this board asks."""
+        return self.asked(board.version, n_items=board.catalogue.n_items, board=board)
+
+    def begun(self, catalogue: Catalogue, **arrays: AnyArray) -> Board:
+        """Board 0 with these arrays, which hold no data."""
+        return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
 
 
 class Completion(Protocol):

@@ -16,7 +16,7 @@ from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, SumSource
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.contribution_bounding.clipping import WEIGHT_ONE
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -26,6 +26,16 @@ _STEPS_PER_STAR = 1 << 16
 
 MEAN_BOUND = 1 << 20
 """Largest contribution to either sum of the mean, grid units."""
+
+
+def answer(cohort: Cohort, **parts: Any) -> Contribution:
+    """The users' rows over their own items.
+
+    Args:
+        cohort: private.
+        parts: weights, vectors, responses or totals of a ``Contribution``. Private.
+    """
+    return Contribution(n_items=cohort.n_items, indptr=cohort.indptr, items=cohort.items, **parts)
 
 
 def capped_mean(cohort: Cohort, shared: RatingsConfig) -> dict[str, IntArray]:

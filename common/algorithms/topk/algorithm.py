@@ -87,22 +87,13 @@ class TopK(TaskOfSettings):
     NAME: ClassVar[str] = "topk"
     settings: TopKConfig
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """The four rounds; what only a board can say is filled in when a round is asked."""
-        return tuple(of_stage(stage, self.settings, n_items=1) for stage in STAGES)
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """An item model of zeros, and the public catalogue with its features."""
-        zeros = np.zeros((catalogue.n_items, 1), dtype=np.float32)
-        return Board(
-            version=0, task=self.name, config=self.config, arrays={"item_factors": zeros}, catalogue=catalogue
-        )
+        return self.begun(catalogue, item_factors=np.zeros((catalogue.n_items, 1), dtype=np.float32))
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        if board.version >= len(STAGES):
-            return ()
-        return of_stage(STAGES[board.version], self.settings, n_items=board.catalogue.n_items)
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """The four rounds."""
+        return () if version >= len(STAGES) else of_stage(STAGES[version], self.settings, n_items=n_items)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""

@@ -11,8 +11,13 @@ from enum import StrEnum
 from typing import Annotated, TypeAlias
 
 from fedboard.common.algorithms.shared.preparation import calibrated_request, counts_request, users_request
-from fedboard.common.algorithms.shared.ratings_config import LARGEST_RANK, RatingsConfig
-from fedboard.common.checks import Fraction, Positive, Share, UpToOne, require, require_ranges, whole
+from fedboard.common.algorithms.shared.ratings_config import (
+    LARGEST_RANK,
+    RatingsConfig,
+    RatingSettings,
+    ReleaseShares,
+)
+from fedboard.common.checks import Fraction, Positive, Share, UpToOne, require, whole
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.contribution_bounding.clipping import LINEAR_BOUND, VECTOR_BOUND
 from fedboard.common.kernels.packed import packed_size
@@ -35,7 +40,7 @@ Width: TypeAlias = Annotated[int, whole(1, LARGEST_RANK - 1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopKConfig:
+class TopKConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
     shared: RatingsConfig = field(default_factory=lambda: RatingsConfig(count_cap=1))
@@ -59,14 +64,6 @@ class TopKConfig:
     diagonal: Positive = 1.0
     """Added to the diagonal of the items' second moments, in users."""
 
-    def __post_init__(self) -> None:
-        """Check every public range.
-
-        Raises:
-            InputError: a value is outside its range; the message names it.
-        """
-        require_ranges(self)
-
     @property
     def width(self) -> int:
         """Columns of the directions: popularity, then ``rank`` others."""
@@ -74,7 +71,7 @@ class TopKConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopKShares:
+class TopKShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     users: Share = 0.0005
@@ -92,7 +89,7 @@ class TopKShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the directions.
         """
-        require_ranges(self, "shares.")
+        super(TopKShares, self).__post_init__()
         before = self.users + self.counts + self.start + self.energies
         require(before < 1.0, "shares.users + shares.counts + shares.start + shares.energies", "< 1", before)
 

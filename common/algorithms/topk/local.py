@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.preparation import capped_counts
+from fedboard.common.algorithms.shared.preparation import answer, capped_counts
 from fedboard.common.algorithms.topk.basis import Directions
 from fedboard.common.algorithms.topk.config import ENERGY_UNITS, KERNELS, Stage, TopKConfig, energies_width
 from fedboard.common.algorithms.topk.kernels import Kernels, diagonals, inner_products
@@ -65,10 +65,8 @@ def times(cohort: Cohort, entries: FloatArray, matrix: FloatArray) -> FloatArray
 
 def counted(cohort: Cohort, settings: TopKConfig) -> Contribution:
     """Each user's row of counts, scaled to at most sqrt(count_cap)."""
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
+    return answer(
+        cohort,
         weights=quantise_weights(capped_counts(cohort, settings.shared.count_cap)),
     )
 
@@ -100,10 +98,8 @@ def directed(cohort: Cohort, board: Board, settings: TopKConfig) -> Contribution
     vectors = _unit(np.column_stack([times(own, entries, board.arrays["item_factors"]), last]), own)
     share = settings.count_share
     vectors = np.column_stack([np.sqrt(1.0 - share) * vectors, np.sqrt(share) * (own.counts > 0)])
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
+    return answer(
+        cohort,
         weights=quantise_weights(weights),
         responses=np.where(learnt, RESPONSE_BOUND, 0).astype(np.int16),
         vectors=clip_vectors(vectors, 1.0),

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.preparation import head_of, real_stddev
+from fedboard.common.algorithms.shared.preparation import answer, head_of, real_stddev
 from fedboard.common.algorithms.topk.basis import Directions, denoised, gauge, public_basis, started
 from fedboard.common.algorithms.topk.config import (
     KERNELS,
@@ -103,10 +103,8 @@ def _counted_whole(cohort: Cohort, board: Board, settings: TopKConfig) -> Contri
     weights[learnt] = unit_rows(learnt_part(cohort, board))
     last = np.zeros((cohort.n_users, settings.width + 2), dtype=np.int16)
     last[:, -1] = VECTOR_BOUND
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
+    return answer(
+        cohort,
         weights=quantise_weights(weights),
         responses=np.full(cohort.n_ratings, RESPONSE_BOUND, dtype=np.int16),
         vectors=last,

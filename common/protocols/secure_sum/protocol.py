@@ -17,11 +17,13 @@ from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import NoiseAt, Trust
+from fedboard.common.protocols.properties import Card, Parameters, SumsLeft
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
+from fedboard.common.protocols.secure_sum.neighbours import neighbourhood
 from fedboard.common.protocols.secure_sum.rules import Carried, ExactNumbers, SumRules
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,3 +227,41 @@ def _vouched(rules: SumRules) -> str:
         "Each client checks that its neighbours are listed and are those of the graph, and helps to open a sum "
         "only once more than half of all listed devices have signed the one set of survivors that it was told."
     )
+
+
+MEANINGS: Mapping[str, str] = {
+    "most_users": "Users whose contributions the sums have room for: more make the packing coarser.",
+    "survivors": "Fewest clients whose contributions make a sum; with fewer the round is given up.",
+    "dropout": "Largest share of the clients that may drop out of a round.",
+    "colluding": "Largest share of the clients that may collude with the server.",
+}
+OPTIONAL: Mapping[str, str] = {
+    "vouched_by": "Public key of who vouches for devices; with it the masks hold against a server that lies, too.",
+}
+AUDITED_WITH: Parameters = {"colluding": 0.0, "survivors": 7}
+"""Without clients that collude, the noise that is booked is that of the smallest set of survivors, exactly."""
+
+
+def neighbours(parameters: Parameters, clients: int) -> int:
+    """Peers that a client of such a session shares masks and secrets with."""
+    return neighbourhood(clients, dropout=parameters["dropout"], colluding=parameters["colluding"]).size
+
+
+def _left(protocol: SecureSum) -> SumsLeft:
+    rules = protocol.rules
+    exact = ExactNumbers(most_users=rules.most_users)
+    return SumsLeft(packing=exact.packing, fewest=rules.fewest, gives_at_once=False)
+
+
+CARD = Card(
+    protocol=SecureSum,
+    trusted="the server's noise",
+    server_sees="the sum over everybody",
+    bytes_by="items x rank, + neighbours",
+    steps="4 or 5",
+    meanings=MEANINGS,
+    optional=OPTIONAL,
+    neighbours=neighbours,
+    without_messages=_left,
+    audited_with=AUDITED_WITH,
+)

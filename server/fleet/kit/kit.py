@@ -50,33 +50,26 @@ def server_kit(settings: FleetSettings, config: Path, *, user: str | None = None
     return {**unit, **beside, **{name: _text(name) for name in ("alerts.yaml", "dashboard.json")}}
 
 
-def write_kit(texts: Mapping[str, str], folder: Path, *, replace: bool = False) -> list[Path]:
-    """Write the files; those that are there with the same text stay.
+def write_kit(texts: Mapping[str, str], folder: Path) -> list[Path]:
+    """Write the files.
 
     Args:
         texts: by name.
         folder: made if need be.
-        replace: whether others are written over.
 
     Returns:
-        Those that were written.
+        Where they are.
 
     Raises:
-        InputError: one is there with another text; nothing was written.
+        InputError: one is there already, which may have been changed; nothing was written.
     """
-    changed = {
-        folder / name: text
-        for name, text in texts.items()
-        if not (folder / name).exists() or (folder / name).read_text(encoding="utf-8") != text
-    }
-    if not replace and (there := [path for path in changed if path.exists()]):
-        raise InputError(
-            f"{there[0]}: another file is there; look at what was changed in it, and write over it with --force"
-        )
+    written = {folder / name: text for name, text in texts.items()}
+    if there := [path for path in written if path.exists()]:
+        raise InputError(f"{there[0]}: it is there already, and may have been changed; choose another folder")
     folder.mkdir(parents=True, exist_ok=True)
-    for path, text in changed.items():
+    for path, text in written.items():
         write_atomically(path, text.encode())
-    return list(changed)
+    return list(written)
 
 
 def filled(name: str, values: Mapping[str, str]) -> str:

@@ -1,30 +1,30 @@
 """Asking nodes until enough of them are settled: what is lost on the way is asked for again, what is bad counts.
 
-Who is there to be asked, how long they are waited for, and the message that they get.
+Whom a round asks, whatever carries its messages; who is there, how long they are waited for, what they get.
 """
 
 import math
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from threading import Event
+from typing import NamedTuple, Protocol
 
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.rounds.nodes import Exchange, Nodes, Reply
+from fedboard.server.fleet.mailbox import Mailbox, Message
+from fedboard.server.fleet.register import Register
+from fedboard.server.run_spec import LONGER
 
-TOLD = "slowest_answer_seconds"
-"""Field of the rounds' log."""
 LOOK_SECONDS = 0.25
 """How often it is looked who is there; answers wake whoever waits for them."""
 ASK_AGAIN_SECONDS = 2.0
 """How often a node is asked again that is there and has failed."""
-_REMEMBERED = 64
-"""Answers."""
-_TIMES_THE_SLOWEST = 4.0
 _PASSING = frozenset({Refusal.UNREACHABLE, Refusal.INTERNAL, Refusal.MALFORMED})
 """A node that failed in this way may do better when it is asked again."""
 _MOST_FAILURES = 10
@@ -33,45 +33,133 @@ _SIGNED_SLACK_SECONDS = 2.0
 """So that sending a message again is no reason to sign it anew; the allowance for clocks is far larger."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Pace:
-    """How long the nodes of one run took so far, and so how long the next answer is waited for. Public settings and
-    clocks alone go in, never what an answer holds.
+class HaltedError(BaseException):
+    """Whoever asks is to stop at once, wherever they wait; what is begun is gone on with later."""
+
+
+class Reply(NamedTuple):
+    """What came back from a node: its bytes, or why there are none."""
+
+    node: str
+    content: bytes | None
+    failure: Refusal | None = None
+
+
+class Nodes(Protocol):
+    """Who can be asked: by the server's port, over a grid of Flower's, or in this process. One thread asks, one
+    question or one step at a time.
+
+    A node is known by its identity: on a fleet of devices its public key, as 64 hex digits.
     """
 
-    job: Job
-    _took: deque[float] = field(default_factory=lambda: deque(maxlen=_REMEMBERED))
+    def present(self) -> Mapping[str, int]:
+        """Identity of each node that is there and admitted -> most users that it may host."""
+        ...
 
-    @staticmethod
-    def of(job: Job, lines: Iterable[Mapping[str, Any]]) -> "Pace":
-        """Go on from the rounds' log."""
-        pace = Pace(job=job)
-        for line in lines:
-            if isinstance(seconds := line.get(TOLD), int | float):
-                pace.took(float(seconds))
-        return pace
+    def admitted(self) -> Mapping[str, int]:
+        """The same of all that are admitted at this moment, there or not."""
+        ...
 
-    def took(self, seconds: float) -> None:
-        """A node has answered, so long after it was first asked."""
-        self._took.append(seconds)
-
-    @property
-    def slowest(self) -> float:
-        """Of the last answers, seconds; 0 where there are none."""
-        return max(self._took, default=0.0)
-
-    def patience(self, least: float, *, attempt: int = 1) -> float:
-        """How long answers are waited for: four times the slowest, twice as long each time they are asked again.
+    def send(
+        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
+    ) -> None:
+        """Have each node asked; one that is asked again before it has answered answers once.
 
         Args:
-            least: seconds that are waited for in any case; ``deadline_seconds`` or a step's.
-            attempt: 1 for the first time.
-
-        Returns:
-            Seconds, at most ``least`` as often as the longest deadline holds the usual one.
+            frames: by identity.
+            beside: the board that travels beside each of them; None: none does.
+            kind: of the messages.
+            largest: most bytes of a reply; a larger one is not taken.
+            seconds: how long a reply is worth anything.
         """
-        most = least * self.job.rounds.longest_seconds / self.job.rounds.deadline_seconds
-        return min(most, max(least, _TIMES_THE_SLOWEST * self.slowest) * 2.0 ** (attempt - 1))
+        ...
+
+    def replies(self, *, wait: float) -> list[Reply]:
+        """What has come since the last call.
+
+        Args:
+            wait: most seconds that are waited for the first one.
+        """
+        ...
+
+    def end(self) -> None:
+        """Nobody is asked any more; what comes later to what was asked is never looked at."""
+        ...
+
+
+class MemberNodes:
+    """The devices of a fleet: those that its register admits, by the mailbox that its port fills.
+
+    Guarantee: together those who are admitted never host more users than the sums were sized for: whoever came
+    later than that is left out. A device that was removed is not among them from then on.
+    """
+
+    def __init__(self, mailbox: Mailbox, register: Path, *, most_users: int, halt: Event) -> None:
+        """Open the register, which is read anew each time that it has changed.
+
+        Args:
+            mailbox: where devices fetch what they are asked, and lay down what they answer.
+            register: its file.
+            most_users: that may be admitted together.
+            halt: while it is set, whatever is asked of the nodes raises ``HaltedError``.
+
+        Raises:
+            StorageError: the register cannot be used, so nobody would be known to be admitted.
+        """
+        self._mailbox, self._most_users, self._halt = mailbox, most_users, halt
+        self._files = ExitStack()
+        self._register = self._files.enter_context(Register(register))
+        self._state: tuple[int, int] | None = None
+        self._now: dict[str, int] = {}
+
+    def present(self) -> Mapping[str, int]:
+        """Those who come to the port and are not overdue."""
+        admitted = self.admitted()
+        return {key: admitted[key] for key in self._mailbox.present() if key in admitted}
+
+    def admitted(self) -> Mapping[str, int]:
+        """Of all members, in the order of their coming."""
+        self.go_on()
+        if (state := self._register.state()) != self._state:
+            self._now, self._state = self._read(), state
+        return self._now
+
+    def send(
+        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
+    ) -> None:
+        """Lay each message ready for its device; it takes the place of the one before."""
+        self.go_on()
+        messages = {key: Message(kind, frame, beside or b"") for key, frame in frames.items()}
+        self._mailbox.ask(messages, largest=largest, seconds=seconds)
+
+    def replies(self, *, wait: float) -> list[Reply]:
+        """What devices have laid down."""
+        found = [Reply(answer.key, answer.content) for answer in self._mailbox.answers(wait=wait)]
+        self.go_on()  # what came is gone; it is asked for again
+        return found
+
+    def end(self) -> None:
+        """Nothing is to be answered any more."""
+        self._mailbox.end()
+
+    def go_on(self) -> None:
+        """Raise HaltedError if halted."""
+        if self._halt.is_set():
+            raise HaltedError
+
+    def close(self) -> None:
+        """Nobody is asked any more, and the register is closed."""
+        self.end()
+        self._files.close()
+
+    def _read(self) -> dict[str, int]:
+        found, users = dict[str, int](), 0
+        for member in self._register.admitted():
+            users += member.max_users
+            if users > self._most_users:
+                break
+            found[member.key] = member.max_users
+        return found
 
 
 @dataclass(slots=True)
@@ -170,8 +258,6 @@ class Asking:
     """(node, most users that it may host, what it sent); raises RefusedError."""
     complete: Callable[[set[str], set[str], float], bool]
     """(settled nodes, nodes that are there, seconds since the start) -> whether nobody is waited for."""
-    pace: Pace
-    """Is told how long answers took; says how long they are waited for."""
     again: Callable[[], bool]
     """Whether, once the time is over, whoever has not answered is to be asked again: it is needed and may help."""
     attempts: int
@@ -184,9 +270,7 @@ class Asking:
     """What a node that is settled has refused with, by identity."""
     attempt: int = 1
     """Which one is under way."""
-    _exchange: Exchange = field(init=False)
     _failures: Counter[str] = field(default_factory=Counter)
-    _first_asked: dict[str, float] = field(default_factory=dict)
     _last_asked: dict[str, float] = field(default_factory=dict)
     _waiting: set[str] = field(default_factory=set)
     """Who was asked and has not replied."""
@@ -196,16 +280,16 @@ class Asking:
 
         Args:
             nodes: identity -> most users that it may host.
-            seconds: how long answers are waited for, at least; ``Pace.patience`` may give them more.
+            seconds: how long answers are waited for, the first time; twice as long each time they are asked again,
+                up to ``LONGER`` times.
         """
         settled, known, present = set[str](), dict(nodes), set(nodes)
-        self._exchange = self.roster.nodes.exchange(largest=self.largest)
         began = looked = time.monotonic()
-        until = began + self.pace.patience(seconds)
+        until = began + seconds
         self._ask(set(known), until)
         while True:
             wait = max(0.0, min(LOOK_SECONDS, until - time.monotonic()))
-            for reply in self._exchange.replies(wait=wait):
+            for reply in self.roster.nodes.replies(wait=wait):
                 if reply.node in known:
                     settled |= self._settled(reply, known[reply.node])
             now = time.monotonic()
@@ -214,8 +298,8 @@ class Asking:
             if now >= until:
                 if self.attempt >= self.attempts or not self.again():
                     break
+                until = now + seconds * min(2.0 ** min(self.attempt, 10), LONGER)
                 self.attempt += 1
-                until = now + self.pace.patience(seconds, attempt=self.attempt)
                 self._ask({name for name in known if self.roster.admits(name)} - settled, until)
             if now - looked >= LOOK_SECONDS:
                 found = self.roster.present()
@@ -224,18 +308,19 @@ class Asking:
                 idle, long_ago = (present & set(known)) - settled - self._waiting, now - ASK_AGAIN_SECONDS
                 self._ask({name for name in idle if self._last_asked.get(name, -math.inf) <= long_ago}, until)
         self.refused[Refusal.LATE] += len(self._waiting - settled)
-        self._exchange.close()
+        self.roster.nodes.end()
 
     def _ask(self, nodes: set[str], deadline: float) -> None:
         now = time.monotonic()
         if nodes:
-            self._first_asked = {**dict.fromkeys(nodes, now), **self._first_asked}
             self._last_asked |= dict.fromkeys(nodes, now)
             self._waiting |= nodes
             seconds, messages = max(1.0, deadline - now), {name: self.message(name) for name in sorted(nodes)}
             frames = {name: one.lasting(seconds) for name, one in messages.items()}
             beside = next(iter(messages.values())).beside  # the same for all of them
-            self._exchange.send(frames, beside=beside, kind=self.kind, seconds=seconds)
+            self.roster.nodes.send(
+                frames, beside=beside, kind=self.kind, largest=self.largest, seconds=seconds
+            )
 
     def _settled(self, reply: Reply, max_users: int) -> set[str]:
         """The node, where its reply settles it: one that counts, or a refusal that will not pass."""
@@ -247,7 +332,6 @@ class Asking:
             if reply.content is None:
                 raise RefusedError(reply.failure or Refusal.MALFORMED)
             self.take(name, max_users, reply.content)
-            self.pace.took(time.monotonic() - self._first_asked[name])
         except RefusedError as refused:
             self.refused[refused.code] += 1
             self._failures[name] += 1

@@ -22,23 +22,18 @@ from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import ROUND, BookedRound, Question
 from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
-from fedboard.server.fleet.rounds.asking import TOLD, Asking, Pace, Roster, SignedMessage
-from fedboard.server.fleet.rounds.nodes import Nodes
+from fedboard.server.fleet.rounds.asking import Asking, Nodes, Roster, SignedMessage
 from fedboard.server.runtime import Gathered, NoisedSums
 
 BEHIND: Final = "this server is behind its devices"
 """How the sentence begins with which such a run ends."""
 _LARGEST_REPLY = 1 << 13
-_OTHER_VERSION = (
-    "wrong-version: a device and this server run versions of fedboard that seal replies in different formats; "
-    "install the same version on both sides"
-)
 LASTING: Final = frozenset(
     {
         Refusal.NOT_ALLOWED,
@@ -80,8 +75,6 @@ class OverNodes:
     """Signs what is asked."""
     run: str
     protocol: AggregationProtocol
-    pace: Pace
-    """Of the run's nodes so far."""
     shown: Callable[[Board], None] = lambda _: None
     """Waits until readers can have this board: devices that check what is published would refuse before."""
     refused: Counter[Refusal] = field(default_factory=Counter)
@@ -120,7 +113,6 @@ class OverNodes:
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
             "attempts": self.attempts,
-            TOLD: self.pace.slowest,
         }
 
     def require_newest(self, number: int, head: str) -> None:
@@ -198,7 +190,6 @@ class OverNodes:
             largest=_LARGEST_REPLY,
             take=take,
             complete=complete,
-            pace=self.pace,
             again=again,
             attempts=pace.attempts if gave is None else sys.maxsize,
         )
@@ -234,8 +225,7 @@ def all_refuse(number: int) -> str:
 
 def told_refusals(refused: Mapping[Refusal, int]) -> str:
     """The same for a sentence."""
-    told = ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
-    return f"{told}; {_OTHER_VERSION}" if refused.get(Refusal.WRONG_VERSION) else told
+    return ", ".join(f"{code} {count}" for code, count in sorted(refused.items()) if count) or "nothing"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -315,7 +305,6 @@ class FleetRuntime(OverNodes):
             largest=admission.largest(self.job.most_users),
             take=take,
             complete=lambda settled, present, seconds: self._complete(admission, settled, present, seconds),
-            pace=self.pace,
             again=may_help,
             attempts=self.job.rounds.attempts,
             refused=self.refused,

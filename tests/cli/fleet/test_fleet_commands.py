@@ -90,19 +90,6 @@ def test_check_refuses_what_the_server_could_not_start_with(tmp_path: Path) -> N
     assert missing.stderr.startswith(f"fedboard: {pem} cannot be read")
 
 
-def test_another_training_is_not_laid_over_the_one_that_is_there(tmp_path: Path) -> None:
-    on_free_ports(tmp_path)
-    assert check(tmp_path).exit_code == 0
-    settings = on_free_ports(tmp_path, privacy={"epsilon": 1.0})
-    assert check(tmp_path).exit_code == 0, "nothing has begun"
-    (StateFolder.of(settings).run / "ledger.sqlite").touch()
-    on_free_ports(tmp_path, privacy={"epsilon": 2.0})
-
-    refused = check(tmp_path)
-
-    assert (refused.exit_code, "another state folder" in refused.stderr) == (2, True)
-
-
 def test_what_expires_soon_is_said_at_the_start_and_in_the_status(tmp_path: Path) -> None:
     settings = on_free_ports(tmp_path)
     roots, key = settings.keys / "roots", settings.keys / "holder.key"
@@ -116,49 +103,6 @@ def test_what_expires_soon_is_said_at_the_start_and_in_the_status(tmp_path: Path
     for told in (checked.stdout, "; ".join(json.loads(status.stdout)["problems"])):
         assert f"the root ({roots}) ends in 5.0 days" in told
         assert "its holders sign the next one: fedboard keys rotate" in told
-
-
-@pytest.mark.parametrize(("lost", "code"), [(0, 0), (1, 0), (2, 6)])
-def test_status_ends_with_the_code_of_a_run_that_lost_too_many_rounds(
-    tmp_path: Path, lost: int, code: int
-) -> None:
-    settings = on_free_ports(tmp_path)
-    assert check(tmp_path).exit_code == 0
-    line = {"epsilon_spent": 4.5, "rounds_planned": 7, "answers": 3, "seconds": 1.0}
-    lines = [{**line, "round": n, "lost": n < lost, "releases": ["x"] * (n >= lost)} for n in range(7)]
-    log = StateFolder.of(settings).run / "rounds.jsonl"
-    log.write_text("".join(json.dumps(one) + "\n" for one in lines))
-
-    told = fedboard("fleet", "status", "--config", tmp_path / "fleet.toml")
-
-    assert told.exit_code == code
-    assert f"{7 - lost} of 7 rounds made" in told.stdout
-    assert ("most_lost is 0.2" in told.stderr) == (code == 6)
-
-
-def test_a_device_that_names_no_server_has_nobody_to_ask(tmp_path: Path) -> None:
-    assert fedboard("ratings", "init", tmp_path, "--epsilon", "3").exit_code == 0
-
-    refused = fedboard("client", "--config", tmp_path / "device.toml")
-
-    assert (refused.exit_code, "no [server] is given" in refused.stderr) == (2, True)
-
-
-def a_device(folder: Path, server: str, policy: str = "") -> Path:
-    assert fedboard("ratings", "init", folder, "--epsilon", "3").exit_code == 0
-    config = folder / "device.toml"
-    config.write_text(config.read_text().replace("[policy]", f"[server]\n{server}\n[policy]\n{policy}"))
-    return config
-
-
-def test_a_device_that_pins_no_key_is_told_what_it_needs(tmp_path: Path) -> None:
-    config = a_device(tmp_path, 'address = "127.0.0.1:1"\nauthority = "authority.pem"\nkey = "device.key"\n')
-
-    refused = fedboard("client", "--config", config)
-
-    assert refused.exit_code == 2
-    assert "names no question_key" in refused.stderr
-    assert "fedboard client join gets it" in refused.stderr
 
 
 SERVER_INSTALL = """

@@ -162,14 +162,3 @@ def test_a_list_of_another_authority_is_not_replaced(devices: Path) -> None:
     refused = signed(devices, "ann", authority="other")
 
     assert (refused.exit_code, "not signed by the authority" in refused.stderr) == (2, True)
-
-
-def test_roots_and_lists_are_not_mixed_up(devices: Path) -> None:
-    key, ann = devices / "authority" / "roster-authority.key", devices / "ann" / "identity.pub"
-    for words, told in (
-        (("2.root.json", ann, "--key", key), "is a root, which names no devices"),
-        (("roster.json", "--key", key), "a list of devices takes DEVICE..., --fleet and one --key"),
-        (("roster.json", ann, "--fleet", "f", "--key", key, "--key", key), "and one --key"),
-    ):
-        refused = fedboard("keys", "sign", *words)
-        assert (refused.exit_code, told in refused.stderr) == (2, True), refused.stderr

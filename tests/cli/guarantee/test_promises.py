@@ -85,14 +85,3 @@ def test_a_record_is_written_to_a_file_or_told(fedboard: Command, tmp_path: Path
     assert (written.exit_code, told.exit_code) == (ExitCode.DONE, ExitCode.DONE)
     assert "say what is marked TO SAY" in written.stdout
     assert told.stdout == place.read_text(encoding="utf-8"), "who checks a record compares it with this"
-
-
-@pytest.mark.parametrize("form", ["label", "registry"])
-def test_a_simulation_gets_neither(fedboard: Command, tmp_path: Path, form: str) -> None:
-    target = file_of(tmp_path / "certificate.json", certificate_of(noise=SeededNoise(1)).to_dict())
-
-    refused = fedboard("certificate", "show", "--as", form, target, "--out", tmp_path / "made")
-
-    assert refused.exit_code == ExitCode.REFUSED
-    assert "is written of a simulation: its noise can be reproduced" in refused.stderr
-    assert not (tmp_path / "made").exists()

@@ -1,6 +1,5 @@
 """A session on devices: each step is answered once, what is given once for ever, and all else with a code alone."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from fedboard.client.participation import rounds as answering
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.steps import Client, respond_step
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
 from fedboard.common.privacy.releases.noise import SecureNoise
@@ -24,6 +22,7 @@ from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.rounds.question import refusal
 from tests.client.asking import signed
 from tests.client.certified_boards import Device, Memory, Ratings, certified_boards
+from tests.client.participation.test_failing_rows import FailsOn
 from tests.client.participation.test_rounds import BOARD, TASK
 from tests.client.participation.test_rounds import Device as OpenDevice
 from tests.client.sessions import Session, a_step, code_of, opened
@@ -237,46 +236,6 @@ def test_honest_devices_that_a_run_counts_on_may_not_be_more_than_she_believes_i
     ]  # the second is let in, and told nothing sensible
 
 
-@pytest.mark.parametrize("named", [None, "ab" * 32])
-def test_two_servers_are_answered_only_where_the_second_one_is_named(
-    boards: list[Any], tmp_path: Path, named: str | None
-) -> None:
-    two = sized_protocol("two-server", clients=4, users=N_USERS)
-    device = Device(tmp_path / "own", Policy(epsilon=100.0, delta=1e-5, helper=named, smallest_catalogue=5))
-    session = Session(
-        board=boards[1],
-        protocol=two,
-        requests=TASK.requests(boards[1]),
-        devices={"a": device.step, "b": device.step},
-    )  # of a helper in this process, which nobody named
-
-    refused = {}
-    while not refused:
-        try:
-            refused = session.take()
-        except Exception:
-            break
-
-    assert set(device.refusals()) == {Refusal.OTHER_HELPER}
-    assert not device.booked()
-
-
-class FailsOn:
-    """A task that cannot compute some rows."""
-
-    def __init__(self, task: Any, fails: Callable[[Cohort], bool]) -> None:
-        self.task, self.fails = task, fails
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.task, name)
-
-    def contribute(self, cohort: Cohort, *asked: Any) -> Contribution:
-        if self.fails(cohort):
-            raise ArithmeticError("SECRET")
-        made: Contribution = self.task.contribute(cohort, *asked)
-        return made
-
-
 @pytest.mark.slow
 def test_rows_that_cannot_be_computed_are_empty_in_the_sum_and_booked(
     boards: list[Any], devices: dict[str, Device], monkeypatch: pytest.MonkeyPatch
@@ -329,20 +288,6 @@ class Forgetful:
         return None
 
     def save(self, content: bytes) -> None: ...
-
-
-@pytest.mark.parametrize("event", ["protocol", "welcome"])
-@pytest.mark.parametrize("error", [RefusedError(Refusal.OVER_LIMIT), OSError("SECRET")], ids=str)
-def test_a_gate_that_fails_is_a_code(event: str, error: Exception) -> None:
-    device = Wayward(broken={event: error})
-    step = a_step(BOARD, PROTOCOL)
-
-    sent = respond_step(
-        signed(step.to_bytes(), None), None, Client(source=device, gate=device, vault=Forgetful())
-    )
-
-    expected = Refusal.OVER_LIMIT if isinstance(error, RefusedError) else Refusal.INTERNAL
-    assert code_of(sent, step) is expected
 
 
 def test_what_cannot_be_booked_is_not_given_and_can_be_asked_again(boards: list[Any]) -> None:

@@ -67,20 +67,3 @@ def test_nobody_else_names_an_algorithm_or_imports_from_one() -> None:
 
     assert {path: lines for path, lines in found.items() if lines} == {}
     assert len(elsewhere) > 300
-
-
-@pytest.mark.parametrize(
-    "planted",
-    [
-        "from fedboard.common.algorithms.residual.config import ResidualConfig",
-        "from fedboard.common.algorithms import langevin",
-        "import fedboard.common.algorithms.adadpals.algorithm as task",
-        "def late():\n    from fedboard.common.algorithms.adadpsgd import task",
-        "if algorithm == 'dpals-tail': pass",
-        "KNOWN = ('residual', 'other')",
-        "help = f'{count} rounds of adadpsgd'",
-        "match name:\n    case 'langevin':\n        pass",
-    ],
-)
-def test_a_planted_one_is_found(planted: str) -> None:
-    assert told(planted)

@@ -10,12 +10,11 @@ from fedboard.common.board import Board
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.queries.collection import Subject
 from fedboard.common.queries.wording import Wording
-from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.preparing import prepare
-from fedboard.server.fleet.queries import PutQuery, put_query
+from fedboard.server.fleet.queries import PutQuery, job_of_query, put_query
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.simulations.flower.in_process import LocalNodes
+from fedboard.simulations.flower.training import LocalNodes
 from tests.server.fleet.deployed import NODES, Fleet
 from tests.server.fleet.local_fleet import answers_of_devices
 
@@ -43,7 +42,7 @@ class Asked:
         self, put: PutQuery, *, nodes: tuple[str, ...] = NODES, seconds: float = 10.0, **changes: Any
     ) -> Board:
         """As its server would, but that nodes are simulated ones."""
-        job = Job.load(put.state.job)
+        job = job_of_query(self.settings, put, put.task().statement)
         pace = msgspec.structs.replace(job.rounds, deadline_seconds=seconds, grace_seconds=0.2)
         here: dict[str, Any] = {"enrolled": None, "users": 160, "rounds": pace}
         job = msgspec.structs.replace(job, **{**here, **changes})

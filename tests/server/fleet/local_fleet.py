@@ -19,16 +19,15 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
 from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.fleet.rounds.nodes import Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
-from fedboard.simulations.flower.in_process import Answer as Answering
+from fedboard.simulations.flower.training import Answer as Answering
 from tests.client.asking import ASKER, SERVER, reply_to, sealed
 from tests.common.algorithms.conftest import N_USERS, a_prepared_board, a_task, population
 
@@ -146,7 +145,9 @@ class Weather:
 
 
 class StormyNodes:
-    """Nodes of this process with weather. It counts the questions that each node was asked."""
+    """Nodes of this process with weather: one answers when it is asked; its reply comes when the weather lets it
+    through. It counts the questions that each node was asked.
+    """
 
     def __init__(
         self,
@@ -157,6 +158,7 @@ class StormyNodes:
     ) -> None:
         self.answer, self.weather, self.asked = answer, weather, [0] * n_nodes
         self.admitted = members
+        self.coming, self.waiting = dict[int, Reply](), set[int]()
 
     def present(self) -> Mapping[str, int]:
         there = self.weather.present
@@ -164,27 +166,15 @@ class StormyNodes:
         admitted = self.admitted()
         return {f"key-{n}": admitted[f"key-{n}"] for n in numbers if f"key-{n}" in admitted}
 
-    def exchange(self, *, largest: int) -> "StormyExchange":
-        return StormyExchange(self)
-
-    def close(self) -> None: ...
-
-
-@dataclass
-class StormyExchange:
-    """A node answers when it is asked; its reply comes when the weather lets it through."""
-
-    nodes: StormyNodes
-    coming: dict[int, Reply] = field(default_factory=dict)
-    waiting: set[int] = field(default_factory=set)
-
-    def send(self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, seconds: float) -> None:
+    def send(
+        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
+    ) -> None:
         for name, frame in frames.items():
             number = int(name.removeprefix("key-"))
-            self.nodes.asked[number] += kind == STEP or question_in(kind, frame, beside) is not None
+            self.asked[number] += kind == STEP or question_in(kind, frame, beside) is not None
             self.waiting.add(number)
             try:
-                content = self.nodes.answer(number, kind, frame, beside)
+                content = self.answer(number, kind, frame, beside)
             except Exception:  # its text goes nowhere
                 self.coming[number] = Reply(name, None, Refusal.UNREACHABLE)
             else:
@@ -192,14 +182,14 @@ class StormyExchange:
                     self.coming[number] = Reply(name, content)
 
     def replies(self, *, wait: float) -> list[Reply]:
-        self.nodes.weather.looked(sorted(self.waiting))
-        there = [number for number in list(self.coming) if not self.nodes.weather.holds(number)]
+        self.weather.looked(sorted(self.waiting))
+        there = [number for number in list(self.coming) if not self.weather.holds(number)]
         self.waiting -= set(there)
         if not there:
             time.sleep(min(wait, 0.002))
         return [self.coming.pop(number) for number in there]
 
-    def close(self) -> None:
+    def end(self) -> None:
         self.coming.clear()
         self.waiting.clear()
 
@@ -332,17 +322,6 @@ def with_rows(change: Callable[[Contribution], Contribution]) -> Tamper:
     """The honest answer with its rows changed."""
 
     def changed(answer: Answer) -> Answer:
-        assert isinstance(answer.message, FactoredMessage)
-        return replace(answer, message=FactoredMessage(change(answer.message.contribution)))
-
-    return rewritten(changed)
-
-
-def with_sums(change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Tamper:
-    """The honest answer with its sums changed."""
-
-    def changed(answer: Answer) -> Answer:
-        assert isinstance(answer.message, DenseMessage)
-        return replace(answer, message=DenseMessage(change(answer.message.sums)))
+        return replace(answer, rows=change(answer.rows))
 
     return rewritten(changed)

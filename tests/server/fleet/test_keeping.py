@@ -24,12 +24,11 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet import backup as backup_module
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.preparing import job_of, prepare
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.server.fleet.state_folder import KeysFolder, StateFolder, close_training, reason_of
+from fedboard.server.fleet.state_folder import KeysFolder, StateFolder, close, reason_of
 from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey
@@ -76,7 +75,7 @@ def go_on(settings: FleetSettings, *, until: int | None = None) -> list[dict[str
             raise Killed
 
     with suppress(Killed):
-        run_job(nodes_of(settings), Job.load(state.job), on_round=finished)
+        run_job(nodes_of(settings), job_of(settings), on_round=finished)
     log = state.run / "rounds.jsonl"
     return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
 
@@ -331,7 +330,7 @@ def test_the_lines_of_the_guide_work_as_they_are_written(
 
 
 def test_a_training_that_was_closed_stays_closed_in_its_backup(lost: FleetSettings, tmp_path: Path) -> None:
-    close_training(StateFolder.of(lost), "nobody could show that nothing was released since")
+    close(StateFolder.of(lost).run, "nobody could show that nothing was released since")
     made = fedboard("fleet", "backup", "--config", config_of(lost), "--to", tmp_path / "one.fedboard")
     assert made.exit_code == 0, made.stderr
 

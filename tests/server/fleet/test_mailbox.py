@@ -179,16 +179,6 @@ def test_threads_that_put_and_take_lose_no_answer_and_no_room() -> None:
     assert mailbox.held == 0
 
 
-def test_present_is_who_is_not_overdue() -> None:
-    now = [1000.0]
-    mailbox = Mailbox(seen=Seen(clock=lambda: now[0]))
-    mailbox.seen.asks(ANN, version="", pause=100.0)
-
-    assert mailbox.present() == [ANN]
-    now[0] += 231.0
-    assert mailbox.present() == []
-
-
 def test_where_the_clock_was_put_back_nobody_is_there_who_has_not_come_since() -> None:
     """Or a round would begin with devices that left days ago, wait for them, and be lost."""
     now = [1_000_000.0]

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.server.fleet.credentials import require_named
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.preparing import prepare, shared_by_jobs, who_takes_part
+from fedboard.server.fleet.credentials import require_credentials
+from fedboard.server.fleet.preparing import job_of, prepare, who_takes_part
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from tests.server.fleet.made import N_ITEMS, a_fleet
 
@@ -19,7 +18,7 @@ def test_features_that_a_fleet_names_are_on_its_first_board_and_with_its_server(
     settings = a_fleet(tmp_path, task=task)
     state, plain = StateFolder.of(settings), prepare(settings)
     assert plain.catalogue.features is None
-    assert Job.load(state.job).features is None
+    assert job_of(settings).features is None
     assert state.members.exists()
 
     settings = a_fleet(tmp_path, task=task, catalogue={"features": "catalogue.csv"})
@@ -32,7 +31,7 @@ def test_features_that_a_fleet_names_are_on_its_first_board_and_with_its_server(
     assert told.catalogue.features is not None
     assert told.catalogue.features.names == ("year", "genres: Comedy", "genres: Drama")
     assert told.digest != plain.digest
-    assert Job.load(state.job).features == str(state.features)
+    assert job_of(settings).features == str(state.features)
     assert np.load(state.features).shape == (N_ITEMS, 3)
 
 
@@ -40,7 +39,6 @@ def test_a_training_may_follow_queries_and_queries_a_training(tmp_path: Path) ->
     queries = {"epsilon": 6.0}
     alone = a_fleet(tmp_path, privacy={"epsilon": None}, queries=queries)
     before = prepare(alone)
-    assert not StateFolder.of(alone).job.exists()
 
     trained = prepare(a_fleet(tmp_path, queries=queries))
     (StateFolder.of(alone).run / "ledger.sqlite").touch()
@@ -62,17 +60,17 @@ def test_the_second_server_is_known_by_files_of_the_keys_folder(tmp_path: Path) 
     settings = a_fleet(tmp_path, protocol={"name": "two-server", "helper": "helper.example:1"})
     keys = KeysFolder.of(settings)
     with pytest.raises(InputError, match="identity of the second server cannot be read there"):
-        shared_by_jobs(settings, StateFolder.of(settings))
+        job_of(settings)
 
     keys.helper_identity.write_text("ab" * 32 + "\n")
-    helper = shared_by_jobs(settings, StateFolder.of(settings))["protocol"].helper
+    helper = job_of(settings).protocol.helper
+    assert helper is not None
     assert (helper.address, helper.identity) == ("helper.example:1", "ab" * 32)
     assert (helper.authority, helper.token) == (keys.helper_authority, None)
     (keys.path / "helper.token").touch()
-    assert (
-        shared_by_jobs(settings, StateFolder.of(settings))["protocol"].helper.token
-        == keys.path / "helper.token"
-    )
+    with_token = job_of(settings).protocol.helper
+    assert with_token is not None
+    assert with_token.token == keys.path / "helper.token"
 
 
 def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> None:
@@ -80,17 +78,15 @@ def test_vouched_devices_stand_in_a_list_of_the_keys_folder(tmp_path: Path) -> N
     plain = a_fleet(tmp_path, protocol={"name": name})
     vouched = a_fleet(tmp_path, protocol={"name": name, "settings": {"vouched_by": "0" * 64}})
 
-    assert shared_by_jobs(plain, StateFolder.of(plain))["protocol"].roster is None
-    assert (
-        shared_by_jobs(vouched, StateFolder.of(vouched))["protocol"].roster == KeysFolder.of(vouched).roster
-    )
+    assert job_of(plain).protocol.roster is None
+    assert job_of(vouched).protocol.roster == KeysFolder.of(vouched).roster
 
 
 def test_devices_are_invited_to_a_name_that_the_certificate_is_for(tmp_path: Path) -> None:
-    require_named(a_fleet(tmp_path))
+    require_credentials(a_fleet(tmp_path))
 
-    with pytest.raises(InputError, match=r"not for films\.example.*keys renew .*--name films\.example"):
-        require_named(a_fleet(tmp_path, network={"address": "films.example:8443"}))
+    with pytest.raises(InputError, match=r"at films\.example.*keys renew .*--name films\.example"):
+        require_credentials(a_fleet(tmp_path, network={"address": "films.example:8443"}))
 
 
 def test_folders_are_their_owners_only_even_if_they_were_there_before(tmp_path: Path) -> None:

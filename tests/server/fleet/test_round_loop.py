@@ -18,7 +18,7 @@ from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
 from fedboard.server.fleet.round_loop import HaltedError, RoundLoop
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
-from fedboard.server.fleet.state_folder import close_training
+from fedboard.server.fleet.state_folder import close
 from tests.commands import until
 from tests.server.fleet.asked_fleet import MEAN, Asked, asked_fleet
 from tests.server.fleet.deployed import Fleet
@@ -109,7 +109,7 @@ def test_a_server_that_is_behind_its_devices_ends(fleet: Fleet, monkeypatch: pyt
 
 
 def test_a_training_that_is_closed_asks_nobody(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    close_training(fleet.state, "its backup was restored")
+    close(fleet.state.run, "its backup was restored")
     jobs_by(monkeypatch, lambda *_: pytest.fail("nobody is asked"))
     told = list[str]()
     with looping(fleet, told) as loop:
@@ -127,13 +127,12 @@ def test_it_is_held_and_stopped_wherever_it_waits(
     def run(nodes: Any, _: Job) -> None:
         begun.append("run")
         entered.release()
-        exchange = nodes.exchange(largest=1)
         while True:
             if how == "no device is there":
                 assert nodes.present() == {}
                 time.sleep(0.01)
             else:
-                exchange.replies(wait=SECONDS)
+                nodes.replies(wait=SECONDS)
 
     jobs_by(monkeypatch, run)
     with looping(fleet, told := list[str]()) as loop:

@@ -9,7 +9,6 @@ import pytest
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.server.fleet.rounds.asking import TOLD, Pace
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from tests.server.fleet.local_fleet import N_NODES, TASK, Fleet, Weather, digests, events
@@ -129,36 +128,6 @@ def test_a_later_round_without_a_quorum_is_not_lost_but_waits(tmp_path: Path) ->
     outcome = Fleet(folder, settings=SHORT).run()
     assert [line["lost"] for line in outcome.rounds] == [False] * N_ROUNDS
     assert [event["name"] for event in events(folder)] == [name for names in PLAN for name in names]
-
-
-def test_a_deadline_follows_what_nodes_took_between_its_bounds(tmp_path: Path) -> None:
-    job = Fleet(tmp_path, settings={"deadline_seconds": 60.0}).job
-    pace = Pace(job=job)
-    assert pace.patience(60.0) == 60.0
-    assert pace.patience(60.0, attempt=2) == 120.0
-
-    pace.took(1.0)
-    assert pace.patience(60.0) == 60.0  # never less than is set
-    pace.took(40.0)
-    assert pace.patience(60.0) == 160.0
-    assert pace.patience(60.0, attempt=2) == 240.0  # never more than the longest
-    assert pace.patience(15.0) == 60.0  # of a step: as much longer as a round may be
-
-    for _ in range(64):
-        pace.took(2.0)
-    assert pace.patience(60.0) == 60.0  # what was slow once is forgotten
-
-
-def test_a_server_that_starts_again_knows_how_slow_the_nodes_were(tmp_path: Path) -> None:
-    job = Fleet(tmp_path, settings={"deadline_seconds": 60.0}).job
-
-    assert Pace.of(job, [{TOLD: 30.0}, {TOLD: None}, {}, {TOLD: 20.0}]).slowest == 30.0
-    assert Pace.of(job, []).slowest == 0.0
-
-
-def test_a_round_that_is_never_asked_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="attempts"):
-        _ = Fleet(tmp_path, settings={"attempts": 0}).job
 
 
 def test_devices_answer_the_second_time_what_they_answered_the_first(tmp_path: Path) -> None:

@@ -1,7 +1,5 @@
 """A job from beginning to end: interrupted anywhere it goes on, and nothing is ever released twice."""
 
-import copy
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -21,11 +19,9 @@ from fedboard.common.errors import (
 )
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.operating.run_fares import Fares
 from fedboard.server.publication import BoardStore
-from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace
 from fedboard.server.training import FinishedRound
 from tests.common.algorithms.conftest import a_task
 from tests.server.fleet.local_fleet import (
@@ -384,119 +380,8 @@ def test_a_board_that_holds_data_is_no_first_board(tmp_path: Path, calm: Path) -
         assert BoardStore(tmp_path / str(version) / "boards").versions() == []
 
 
-JOB: dict[str, Any] = {
-    "format": 4,
-    "folder": "run",
-    "first_board": "first.board",
-    "question_key": "question-signing.key",
-    "privacy": {"epsilon": 5.0, "delta": 1e-5, "noise": "seeded"},
-    "rounds": {"expected_nodes": 4, "quorum": 1, "deadline_seconds": 20.0},
-    "protocol": {},
-    "enrolled": {"devices": 4, "users": 400},
-}
-FIXED = {"kind": "fixed-size", "size": 20}
-
-
-def poisson(probability: float) -> dict[str, Any]:
-    """Who is drawn, with this probability."""
-    return {"kind": "poisson", "probability": probability}
-
-
-def enrolled(devices: int, users: int) -> dict[str, Any]:
-    """For how many a job is sized."""
-    return {"devices": devices, "users": users}
-
-
-WRONG_JOBS: list[tuple[dict[str, Any], str]] = [
-    ({"quorum": 0}, r"quorum must be in \[1, expected_nodes\] = \[1, 4\]"),
-    ({"quorum": 5}, r"quorum must be in \[1, expected_nodes\] = \[1, 4\]"),
-    ({"expected_nodes": 0}, "expected_nodes must be >= 1"),
-    ({"deadline_seconds": 0}, "deadline_seconds must be in"),
-    ({"grace_seconds": 1e9}, "grace_seconds must be in"),
-    ({"attempts": 101}, r"attempts must be in \[1, 100\]"),
-    ({"noise": "none"}, "'secure' or 'seeded'"),
-    ({"epsilon": 0.0}, r"privacy\.epsilon must be a finite number > 0, got 0\.0$"),
-    ({"delta": 1.0}, r"privacy\.delta must be in \(0, 1\), got 1\.0"),
-    ({"adjacency": "replace-labels"}, "adjacency must be add-remove or replace"),
-    ({"seed": -1}, "seed must be a whole number >= 0"),
-    ({"lineage": "a"}, r"give privacy\.population too"),
-    ({"enrolled": enrolled(1, 10)}, "4 nodes are expected but only 1 admitted"),
-    ({"enrolled": enrolled(4, 3)}, "at least one of each device"),
-    ({"enrolled": enrolled(4, (1 << 24) + 1)}, "16777216 in all at most"),
-    ({"nodes": {}}, "nodes"),
-    ({"epsilon": "much"}, r"privacy\.epsilon must be a number"),
-    ({"epsilom": 1.0}, "epsilom"),
-    ({"form": "dense", "participation": FIXED, "adjacency": "replace"}, "'factored'"),
-    ({"participation": FIXED, "adjacency": "add-remove"}, "a user more takes the place of another"),
-    ({"participation": poisson(0.5), "adjacency": "replace"}, "accounted under adjacency 'add-remove' only"),
-    ({"participation": poisson(1.5)}, "probability"),
-    ({"participation": poisson(0.5), "name": "local"}, "protocol 'local' shows none to the aggregator"),
-    ({"helper": {"address": "here", "authority": "a", "identity": "b"}}, "protocol.helper.address"),
-]
-
-
-def changed(**changes: Any) -> dict[str, Any]:
-    """The job with other settings, each in the section that has it."""
-    job = copy.deepcopy(JOB)
-    for section, kind in (("privacy", Promise), ("rounds", RoundPace), ("protocol", ProtocolChoice)):
-        job[section] |= {key: changes.pop(key) for key in kind.__struct_fields__ if key in changes}
-    return job | changes
-
-
-@pytest.mark.parametrize(("wrong", "says"), WRONG_JOBS, ids=lambda value: str(value)[:30])
-def test_a_job_that_cannot_be_is_one_sentence(tmp_path: Path, wrong: dict[str, Any], says: str) -> None:
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps(changed(**wrong)))
-
-    with pytest.raises(InputError, match=says) as error:
-        Job.load(path)
-    assert str(error.value).startswith(f"{path}: ")
-    assert "\n" not in str(error.value)
-
-
-def test_a_job_draws_who_takes_part_in_one_way(tmp_path: Path) -> None:
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps(changed(participation={"kind": "poisson", "probability": 0.5, "size": 3})))
-
-    with pytest.raises(InputError, match="participation 'poisson' has no size"):
-        Job.load(path)
-
-
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        ({"format": 5}, "a job of format 5, and this version of fedboard reads 4;"),
-        ({"format": "4"}, "a job of format '4'"),
-        ({"format": 1}, "a job of format 1"),
-        ({"format": None}, "a job of format None"),
-        ({"epsilom": 1.0}, "unknown key 'epsilom'"),
-    ],
-)
-def test_a_job_of_a_format_that_is_not_known_is_refused(
-    tmp_path: Path, change: dict[str, Any], says: str
-) -> None:
-    """Nothing of it is guessed: what a number means belongs to the format that it was written in."""
-    path = tmp_path / "job.json"
-    path.write_text(json.dumps(changed(**change)))
-
-    with pytest.raises(InputError, match=says):
-        Job.load(path)
-
-
-@pytest.mark.parametrize("content", ["", "{", "[]", "\x00", "{}"])
-def test_a_file_that_is_no_job_is_one_sentence(tmp_path: Path, content: str) -> None:
-    path = tmp_path / "job.json"
-    path.write_text(content)
-
-    with pytest.raises(InputError, match=r"job\.json: "):
-        Job.load(path)
-    with pytest.raises(InputError, match="no job can be read"):
-        Job.load(tmp_path / "none.json")
-
-
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"probability": 1.5}, "probability"),
-    ({"form": "sparse"}, "form"),
     ({"features": "none.npy"}, "no item features can be read there"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 2.0}, "delta"),

@@ -8,11 +8,8 @@ import msgspec
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
-from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.register import Capacity
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.server.run_spec import Promise, RoundPace
+from fedboard.server.run_spec import Promise
 from tests.server.fleet.made import a_fleet, write_fleet
 
 A, B, C = ("0" * 64, "1" * 64, "2" * 64)
@@ -163,31 +160,7 @@ def test_more_than_half_of_the_witnesses_are_needed_where_no_number_is_given(tmp
     asked = a_fleet(tmp_path, boards={"witnesses": [A, B, C], "cosignatures": 3}).boards.cosigners
 
     assert usual is not None
-    assert (len(usual.keys), usual.least) == (3, 2)
+    assert (len(usual.keys), usual.threshold) == (3, 2)
     assert asked is not None
-    assert asked.least == 3
+    assert asked.threshold == 3
     assert a_fleet(tmp_path).boards.cosigners is None
-
-
-def job(**named: Any) -> Job:
-    usual = {"privacy": Promise(epsilon=1.0), "rounds": RoundPace(expected_nodes=1, quorum=1)}
-    return Job(folder="f", first_board="b", question_key="k", **{**usual, **named})
-
-
-@pytest.mark.parametrize("adjacency", list(Adjacency))
-def test_a_job_promises_only_what_covers_all_that_a_user_gives(adjacency: Adjacency) -> None:
-    if adjacency in OF_TRAININGS:
-        assert job(privacy=Promise(epsilon=1.0, adjacency=adjacency)).privacy.adjacency is adjacency
-    else:
-        with pytest.raises(ValueError, match="adjacency must be add-remove or replace"):
-            job(privacy=Promise(epsilon=1.0, adjacency=adjacency))
-
-
-@pytest.mark.parametrize(
-    ("devices", "users", "told"), [(1, 1, "2 nodes are expected"), (3, 2, "at least one of each device")]
-)
-def test_a_job_is_sized_for_those_whom_it_expects(devices: int, users: int, told: str) -> None:
-    enrolled = Capacity(devices=devices, users=users)
-
-    with pytest.raises(ValueError, match=told):
-        job(rounds=RoundPace(expected_nodes=2, quorum=1), enrolled=enrolled)

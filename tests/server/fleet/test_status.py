@@ -24,7 +24,7 @@ from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.status import fleet_families, standing_of, status_of
+from fedboard.server.fleet.status import fleet_families, status_of
 from tests.server.fleet.made import a_fleet
 
 NODES = ("a", "b", "c", "d")
@@ -220,12 +220,6 @@ def test_what_is_spent_is_what_the_ledger_holds_also_where_no_round_is_in_the_lo
         spent = ledger.spent().epsilon
         assert spent > 0
         assert status_of(fleet).fares.spent == spent, "while another process writes"
-
-
-def test_the_live_report_tells_it_to_the_operator(fleet: FleetSettings) -> None:
-    told = standing_of(fleet)
-
-    assert (told["admitted"], told["quorum"], told["open_invitations"]) == (4, 3, 0)
 
 
 def exposition(fleet: FleetSettings) -> str:

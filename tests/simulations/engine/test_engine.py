@@ -23,7 +23,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted, factored_bytes
+from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays

@@ -21,17 +21,18 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.trainer import scales_by_key
-from fedboard.simulations.streams import HeldStream, SpanWork, sums_of_span
 from fedboard.simulations.streams.partial_sums import PartialSums
+from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 from fedboard.simulations.streams.splitting import splitting_of
 from tests.simulations.streams.conftest import some_ratings
 

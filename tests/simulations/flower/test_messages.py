@@ -10,7 +10,7 @@ from flwr.clientapp import ClientApp
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP
-from fedboard.server.fleet.rounds.nodes import Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.simulations.flower.apps import GridNodes
 from tests.simulations.flower.local_grid import LocalGrid
 
@@ -62,11 +62,11 @@ def replies(answer: Callable[[Message], RecordDict], kind: str = ROUND, **send: 
 
     grid = LocalGrid(app, 3, {})
     with grid.running():
-        exchange = GridNodes(grid, 5).exchange(largest=100)
-        exchange.send(dict.fromkeys(NAMES, b"mine"), beside=None, seconds=9.0, kind=kind, **send)
-        found = exchange.replies(wait=60.0)
-        assert exchange.replies(wait=0.0) == []
-        exchange.close()
+        nodes = GridNodes(grid, 5)
+        nodes.send(dict.fromkeys(NAMES, b"mine"), beside=None, seconds=9.0, largest=100, kind=kind, **send)
+        found = nodes.replies(wait=60.0)
+        assert nodes.replies(wait=0.0) == []
+        nodes.end()
     return found
 
 

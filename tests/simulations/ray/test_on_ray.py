@@ -21,15 +21,13 @@ from fedboard.common.contribution_bounding.participation import Attendance, Full
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.runtime import Traffic
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.engine import StreamLayout
 from fedboard.simulations.ray import runtime as runtime_module
-from fedboard.simulations.ray.cluster import Cluster
-from fedboard.simulations.ray.pool import RayPool
-from fedboard.simulations.ray.runtime import OnRay, span_on_worker
-from fedboard.simulations.ray.secrecy import require_encrypted
+from fedboard.simulations.ray.cluster import Cluster, require_encrypted
+from fedboard.simulations.ray.runtime import OnRay, RayPool, span_on_worker
 from fedboard.simulations.runs.calibrated import build_any, load_any
 from fedboard.simulations.simulate import Silent, simulate
 from fedboard.simulations.streams.problem import StreamedProblem
@@ -226,7 +224,7 @@ def test_a_cluster_is_a_pool_and_sums_streams(nodes: Nodes) -> None:
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     done: list[int] = []
-    with Cluster(nodes.address, workers=1, carry_code=False) as cluster:
+    with Cluster(nodes.address, workers=1) as cluster:
         pool = RayPool(cluster)
 
         assert pool.n_workers == 2
@@ -338,7 +336,6 @@ def test_ray_is_started_on_this_machine_where_no_cluster_is_named(
     [
         ({"runtime": "engine", "address": "h:1"}, "run.address names a Ray cluster"),
         ({"runtime": "ray", "protocol": "secure-sum"}, "it needs run.protocol 'trusted', got 'secure-sum'"),
-        ({"runtime": "ray", "wire": "dense"}, "leave out 'dense'"),
         ({"runtime": "ray", "dropout": 0.1}, "needs run.runtime 'engine'"),
     ],
 )

@@ -23,22 +23,24 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import Task
 from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.streams import HeldStream, SpanSums, SpanWork, sums_of_span
-from fedboard.simulations.streams.merging import require_each_once
-from fedboard.simulations.streams.spans import (
+from fedboard.simulations.streams.merging import (
     SpanRead,
+    SpanSums,
     merged_spans,
+    require_each_once,
     require_everybody,
 )
+from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 from fedboard.simulations.streams.splitting import splitting_of
 
 pytestmark = pytest.mark.slow

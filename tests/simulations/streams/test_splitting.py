@@ -10,8 +10,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data import Kind, Ratings, Triples, id_keys
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.problem import problem_of
-from fedboard.simulations.streams import HeldStream
 from fedboard.simulations.streams.problem import streamed_problem
 from fedboard.simulations.streams.splitting import splitting_of
 

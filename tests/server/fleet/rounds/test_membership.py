@@ -16,8 +16,7 @@ from fedboard.common.rounds.question import ROUND
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.register import Capacity, Register
-from fedboard.server.fleet.rounds.asking import Roster
-from fedboard.server.fleet.rounds.nodes import MemberNodes, Reply
+from fedboard.server.fleet.rounds.asking import MemberNodes, Reply, Roster
 from fedboard.server.fleet.running import RoundLog, run_job
 from tests.server.fleet.local_fleet import N_NODES, Fleet, Outcome, Weather, digests, job_with, phone
 from tests.server.fleet.rounds.test_session_rounds import MASKED, SECURE, UNMASK, Nodes, run
@@ -301,8 +300,7 @@ def test_an_answer_wakes_whoever_waits_and_nothing_is_asked_after_the_end(
 ) -> None:
     mailbox = Mailbox()
     nodes = members(tmp_path, mailbox)
-    exchange = nodes.exchange(largest=10)
-    exchange.send({"key-0": b"?"}, beside=b"board", kind=ROUND, seconds=9.0)
+    nodes.send({"key-0": b"?"}, beside=b"board", kind=ROUND, largest=10, seconds=9.0)
     work = mailbox.work_of("key-0")
     assert work is not None
     assert (work.message.kind, work.message.frame, work.message.beside) == (ROUND, b"?", b"board")
@@ -310,10 +308,10 @@ def test_an_answer_wakes_whoever_waits_and_nothing_is_asked_after_the_end(
     thread = Thread(target=lambda: mailbox.put("key-0", work.name, b"!"))
     began = time.monotonic()
     thread.start()
-    assert exchange.replies(wait=60.0) == [Reply("key-0", b"!")]
+    assert nodes.replies(wait=60.0) == [Reply("key-0", b"!")]
     assert time.monotonic() - began < 30
     thread.join()
 
-    exchange.send({"key-0": b"?"}, beside=None, kind=ROUND, seconds=9.0)
+    nodes.send({"key-0": b"?"}, beside=None, kind=ROUND, largest=10, seconds=9.0)
     nodes.close()
     assert mailbox.work_of("key-0") is None

@@ -19,8 +19,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.server.fleet.job import protocol_of
-from fedboard.server.fleet.rounds.asking import Pace
-from fedboard.server.fleet.rounds.nodes import Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from tests.client.asking import ASKER, SERVER
@@ -30,7 +29,6 @@ from tests.server.fleet.local_fleet import (
     AnswerOf,
     Fleet,
     Phone,
-    StormyExchange,
     StormyNodes,
     Weather,
     digests,
@@ -203,13 +201,9 @@ def test_a_reply_that_is_none_is_refused_alone(
 
 
 def test_what_comes_twice_counts_once(tmp_path: Path, of_nodes: Callable[[int], list[str]]) -> None:
-    class TwiceExchange(StormyExchange):
+    class Twice(StormyNodes):
         def replies(self, *, wait: float) -> list[Reply]:
             return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
-
-    class Twice(StormyNodes):
-        def exchange(self, *, largest: int) -> StormyExchange:
-            return TwiceExchange(self)
 
     fleet = Fleet(tmp_path / "run", settings={**SECURE, "deadline_seconds": 20.0})
     run_job(Twice(Nodes().answering(never), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
@@ -355,11 +349,6 @@ def test_a_training_keeps_to_the_protocol_that_it_was_begun_under(tmp_path: Path
 
 
 def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) -> None:
-    with pytest.raises(
-        ValueError, match="participation 'poisson' draws who takes part among rows, and protocol 'secure-sum'"
-    ):
-        _ = Fleet(tmp_path / "run", settings={**SECURE, "probability": 0.5}).job
-
     job = Fleet(tmp_path / "run", settings=SECURE).job
     nodes, protocol = Fleet(tmp_path / "run").nodes(), protocol_of(job)
     runtime = SessionRuntime(
@@ -369,7 +358,6 @@ def test_who_takes_part_cannot_be_drawn_by_whoever_sees_no_rows(tmp_path: Path) 
         run="r",
         protocol=protocol,
         of_round=lambda _: protocol,
-        pace=Pace(job=job),
     )
     board = Board.load(Path(job.first_board))
     coins = PoissonParticipation(0.5)

@@ -13,10 +13,9 @@ import pytest
 from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Question, refusal
-from fedboard.server.fleet.rounds.asking import Pace
-from fedboard.server.fleet.rounds.nodes import Reply
+from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.training import FinishedRound
@@ -26,7 +25,6 @@ from tests.server.fleet.local_fleet import (
     N_NODES,
     TASK,
     Fleet,
-    StormyExchange,
     StormyNodes,
     Weather,
     answers_of,
@@ -100,15 +98,6 @@ def test_why_a_round_fell_below_the_quorum_is_said_by_code(tmp_path: Path) -> No
         Fleet(tmp_path / "run", tampers=tampers, settings={"quorum": 2}).run()
 
 
-def test_devices_of_another_version_are_told_of_in_a_sentence(tmp_path: Path) -> None:
-    tampers = {n: lambda question, honest: refusal(Refusal.WRONG_VERSION) for n in (1, 2, 3)}
-
-    with pytest.raises(
-        TooFewAnswersError, match=r"wrong-version 3; .*install the same version on both sides"
-    ):
-        Fleet(tmp_path / "run", tampers=tampers, settings={"quorum": 2}).run()
-
-
 def test_replies_that_come_with_the_deadline_still_count(
     tmp_path: Path, of_nodes: Callable[[int], list[str]]
 ) -> None:
@@ -129,13 +118,9 @@ def test_a_reply_that_is_delivered_twice_counts_once(
 ) -> None:
     """The port gives each reply once; if it did not, the second would not be taken."""
 
-    class TwiceExchange(StormyExchange):
+    class Twice(StormyNodes):
         def replies(self, *, wait: float) -> list[Reply]:
             return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
-
-    class Twice(StormyNodes):
-        def exchange(self, *, largest: int) -> StormyExchange:
-            return TwiceExchange(self)
 
     fleet = Fleet(tmp_path / "run")
     run_job(Twice(answers_of({}), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
@@ -278,7 +263,6 @@ def test_a_round_that_states_who_takes_part_is_not_gathered_without_a_draw(tmp_p
         key=SERVER,
         run="run-1",
         protocol=Trusted(),
-        pace=Pace(job=fleet.job),
     )
     stated = PoissonParticipation(0.5).event_field("round-0")
     requests = [

@@ -15,8 +15,8 @@ from pyarrow import parquet
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.data import ColumnMapping, load_ratings
+from fedboard.simulations.data.sharding import ShardOptions, shard_ratings
 from fedboard.simulations.data.shards import open_shards
-from fedboard.simulations.streams.shards import ShardOptions, shard_ratings
 
 FIRST, SECOND = "ratings-00000.parquet", "ratings-00001.parquet"
 Change = Callable[[pa.Table], list[pa.Table]]
