@@ -13,7 +13,7 @@ import click
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.documents import STDOUT, file_document, json_or_file
 from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research.configuration import configure, data_options, model_options
+from fedboard.cli.research.configuration import NOISE, configure, data_options, model_options
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
@@ -150,6 +150,7 @@ Examples:
 @click.option("--algorithm", cls=NamedOption, metavar="NAME", names=private_algorithms)
 @click.option("--epsilon", type=float, help="Privacy budget of the run.  [default: 5]")
 @model_options
+@NOISE
 @click.option(
     "--protocol",
     metavar="NAME",

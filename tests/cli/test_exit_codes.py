@@ -110,7 +110,6 @@ ENDLESS = (
     (("sweep", "--jobs", "10000"), "<=256"),
     (("tune", "--data", "synthetic", "--trials", HUGE), "<=10000"),
     (("tune", "--data", "synthetic", "--jobs", "10000"), "<=256"),
-    (("demo", "--workers", "10000"), "<=256"),
     (("audit", "--repeat", HUGE), "<=10000"),
     (("audit", "--canaries", HUGE), "<=1000000"),
     (("audit", "--workers", "10000"), "<=256"),

@@ -26,8 +26,8 @@ def test_a_private_choice_is_made_told_and_verified(
         "adadpals",
         "--epsilon",
         "4",
-        "--noise",
-        "secure",
+        "--set",
+        "privacy.noise=secure",
     )
 
     made = fedboard(*asked, "--candidate", "clip_norm=0.3,shares.counts=0.1", "--out", out)
