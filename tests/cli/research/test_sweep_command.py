@@ -53,15 +53,6 @@ def test_boards_with_secret_noise_about_the_same_people_are_added_up_or_refused(
     account, out = tmp_path / "people.ledger", tmp_path / "sweep"
     axes = ("--set", "privacy.noise=secure", "--algorithms", "item-mean-private")
     axes += ("--epsilon", "1,5", "--seeds", "0,1")
-        "--set",
-        "privacy.noise=secure",
-        "--algorithms",
-        "item-mean-private",
-        "--epsilon",
-        "1,5",
-        "--seeds",
-        "0,1",
-    )
     grid = (*(flag for flag in tiny if flag not in ("--rank", "3", "--rounds", "2")), *axes)
 
     refused = fedboard("sweep", *grid, "--out", out)
