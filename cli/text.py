@@ -1,4 +1,4 @@
-"""Tables and numbers of bytes as plain text."""
+"""Tables as plain text, and how long is left."""
 
 import shutil
 import sys

@@ -1,7 +1,6 @@
 """``fedboard audit``: attack the guarantee of a run, tell how far it is, and say what came of it."""
 
 import json
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ import click
 from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.documents import STDOUT, file_document, json_or_file
 from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research.configuration import configure, data_options, model_options
+from fedboard.cli.research.configuration import NOISE, configure, data_options, model_options
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
@@ -50,15 +49,12 @@ def stepping(games: int = 1) -> Iterator[Callable[[str, int, int], None]]:
             count = f" ({done + 1} of {total})" if total > 1 else ""
             click.echo(f"{told(phase, done, total)}{count}", err=True)
 
-    if not sys.stderr.isatty():  # nothing more is needed for plain lines
-        yield say
-        return
-    from fedboard.simulations.runs.progress import Bars, is_live
+    from fedboard.simulations.runs.progress import is_live, live_bars
 
     if not is_live():
         yield say
         return
-    with Bars(counted=True) as bars:
+    with live_bars(counted=True) as bars:
         bar = bars.add_task("loading data", total=None)
 
         def show(phase: str, done: int, total: int) -> None:
@@ -152,6 +148,7 @@ Examples:
 @click.option("--algorithm", cls=NamedOption, metavar="NAME", names=private_algorithms)
 @click.option("--epsilon", type=float, help="Privacy budget of the run.  [default: 5]")
 @model_options
+@NOISE
 @click.option(
     "--protocol",
     metavar="NAME",

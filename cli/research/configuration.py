@@ -37,6 +37,9 @@ format_option = click.option(
 """Which reader reads the ratings."""
 
 
+NOISE = click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private.")
+"""Where the noise comes from."""
+
 SET = click.option(
     "--set",
     "assignments",
@@ -79,8 +82,6 @@ def model_options(command: Command) -> Command:
             click.option(
                 "--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says."
             ),
-            click.option("--delta", type=float, hidden=True, help="Of the guarantee.  [default: 1e-5]"),
-            click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private."),
             click.option("--rank", type=int, hidden=True, help="Length of the vectors."),
             click.option(
                 "--rounds",

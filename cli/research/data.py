@@ -1,6 +1,5 @@
 """``fedboard data``: what is in a data set, for its owner; its users in cohorts, in shards, or split."""
 
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ import click
 from fedboard.cli.columns import column_mapping
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.groups import Commands
-from fedboard.cli.research.configuration import SET, configure, file_options, parse_range
+from fedboard.cli.research.configuration import SET, configure, file_options, parse_range, table_options
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -26,19 +25,16 @@ _EVERY = 10.0
 @contextmanager
 def telling() -> Iterator[Callable[[str, int, int | None], None]]:
     """What to call with what is being done, how many rows of it are done, and of how many."""
-    if not sys.stderr.isatty():
-        yield _Lines().tell
-        return
-    from fedboard.simulations.runs.progress import Bars, is_live
+    from fedboard.simulations.runs.progress import is_live, live_bars
 
     if not is_live():
         yield _Lines().tell
         return
-    with Bars() as bars:
-        task = bars.add_task("reading", total=None, told="")
+    with live_bars() as bars:
+        task = bars.add_task("reading", total=None)
 
         def tell(what: str, done: int, total: int | None) -> None:
-            bars.update(task, description=what, completed=done, total=total, told=f"{done:,} ratings")
+            bars.update(task, description=f"{what}: {done:,} ratings", completed=done, total=total)
 
         yield tell
 
@@ -226,7 +222,7 @@ def shard(
 @click.option(
     "--config", "config_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Of the run."
 )
-@file_options
+@table_options
 @click.option("--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says.")
 @SET
 @JSON

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.counts import WORKERS
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.text import aligned, folded
 
@@ -27,11 +26,10 @@ _SMALL = {"n_users": 6_000, "n_items": 300, "mean_ratings_per_user": 50}
 
 @click.command(epilog="Examples: fedboard demo --epsilon 2; fedboard demo --small")
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.  [default: runs/demo]")
-@click.option("--workers", type=WORKERS, help="Worker processes.  [default: at most 2]")
 @click.option("--epsilon", type=float, default=5.0, show_default=True, help="Privacy budget.")
 @click.option("--small", is_flag=True, help="6,000 people and 300 films: done in some seconds.")
 @JSON
-def demo(out: Path | None, workers: int | None, epsilon: float, small: bool, as_json: bool) -> None:
+def demo(out: Path | None, epsilon: float, small: bool, as_json: bool) -> None:
     """Learn a board from 20,000 made-up people under a privacy budget, and use it.
 
     Takes half a minute, and once longer because its kernels are compiled. A second demo goes to a directory of its
@@ -43,7 +41,7 @@ def demo(out: Path | None, workers: int | None, epsilon: float, small: bool, as_
     from fedboard.simulations.problem import load_problem
     from fedboard.simulations.runs.directory import RUNS, fresh
 
-    config = _configuration(epsilon, workers or _usual_workers(small=small), small=small)
+    config = _configuration(epsilon, _workers(small=small), small=small)
     place = fresh(out or RUNS / "demo")
     click.echo(
         f"Made-up people rate made-up films; {config.algorithm} learns a board from them,\n"
@@ -63,7 +61,7 @@ def demo(out: Path | None, workers: int | None, epsilon: float, small: bool, as_
         click.echo(f"{folded(shown)}\n\n{told.verdict}".rstrip())
 
 
-def _usual_workers(*, small: bool) -> int:
+def _workers(*, small: bool) -> int:
     """A small demo is over before more processes have started."""
     return 1 if small else min(2, os.cpu_count() or 1)
 

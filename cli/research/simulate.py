@@ -13,7 +13,7 @@ from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.live_page import LIVE
 from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research.configuration import configure, data_options, model_options
+from fedboard.cli.research.configuration import NOISE, configure, data_options, model_options
 from fedboard.cli.text import folded
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
@@ -54,6 +54,8 @@ def _algorithms() -> str:
 @click.option("--algorithm", cls=NamedOption, metavar="NAME", names=_algorithms)
 @click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
 @model_options
+@NOISE
+@click.option("--delta", type=float, hidden=True, help="Of the guarantee.  [default: 1e-5]")
 @click.option(
     "--participation",
     metavar="KIND[:NUMBER]",

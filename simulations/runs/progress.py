@@ -9,25 +9,24 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console, RenderableType
+from rich.console import Console
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
     ProgressColumn,
-    Task,
     TextColumn,
     TimeRemainingColumn,
 )
 from rich.table import Column
-from rich.text import Text
+
+from fedboard.simulations.evaluation.metrics.registry import main_metrics
+from fedboard.simulations.runs.directory import place_of, rounds_told
+from fedboard.simulations.streams.problem import StreamedProblem
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.runs.calibrated import AnyProblem
-    from fedboard.simulations.runs.trainer import Listener
 
 
 _COMPILING = "compiling kernels, once on this machine"
@@ -43,7 +42,6 @@ _PHASES = {
 }
 
 _SECONDS_BETWEEN_LINES = 30.0
-_USERS = "users"
 
 
 class PlainListener:
@@ -52,71 +50,70 @@ class PlainListener:
     def __init__(self, budget: float) -> None:
         """``budget`` is the epsilon of the run."""
         self._budget = budget
-        self._rounds: Sequence[str] = ()
+        self._names: Sequence[str] = ()
         self._pace = Pace()
         self._told = 0.0
 
+    def say(self, line: str) -> None:
+        """Print a line on stderr."""
+        click.echo(line, err=True)
+
     def planned(self, problem: "AnyProblem", rounds: Sequence[str]) -> None:
         """Say what is about to run."""
-        from fedboard.simulations.runs.directory import rounds_told
-
-        self._rounds = rounds
+        self._names = rounds
         told = f"{problem.name}: {sizes_of(problem)}"
-        click.echo(f"{told}; {rounds_told(rounds)} within epsilon {self._budget:g}", err=True)
+        self.say(f"{told}; {rounds_told(rounds)} within epsilon {self._budget:g}")
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """Say what takes long before the first round; rounds are enough where nobody watches."""
         if phase == "compiling" and done == 0:
-            click.echo(f"{_COMPILING}; later runs find what is compiled", err=True)
-        if phase == _USERS:
-            self._users(done, total)
-
-    def _users(self, done: int, total: int) -> None:
+            self.say(f"{_COMPILING}; later runs find what is compiled")
+        if phase != "users":
+            return
         told, now = self._pace.told(done, total), time.monotonic()
         since = max(self._told, self._pace.began)
         if 0 < done < total and now - since >= _SECONDS_BETWEEN_LINES:
             self._told = now
-            click.echo(told, err=True)
+            self.say(told)
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
-        """One line."""
-        from fedboard.simulations.runs.directory import place_of
-
-        place = place_of(line["stage"], self._rounds)
-        click.echo(f"{place}: {line['seconds']:.1f} s, {told_of(line, self._budget)}", err=True)
+        """Say what it cost and gave."""
+        place = place_of(line["stage"], self._names)
+        self.say(f"{place}: {line['seconds']:.1f} s, {told_of(line, self._budget)}")
 
 
-class LiveListener:
-    """Two bars: rounds with the time left, and the phase within a round."""
+class LiveListener(PlainListener):
+    """The same lines, and below them two bars: rounds with the time left, and the phase within a round."""
 
-    def __init__(self, bars: "Progress", budget: float) -> None:
+    def __init__(self, bars: Progress, budget: float) -> None:
         """Draw on ``bars``; ``budget`` is the epsilon of the run."""
-        self._bars, self._budget = bars, budget
-        self._rounds = bars.add_task("loading data", total=None, told="")
-        self._phase = bars.add_task("", total=None, told="", visible=False)
+        super().__init__(budget)
+        self._bars = bars
+        self._rounds = bars.add_task("loading data", total=None)
+        self._phase = bars.add_task("", total=None, visible=False)
         self._name = ""
-        self._names: Sequence[str] = ()
-        self._pace = Pace()
+
+    def say(self, line: str) -> None:
+        """Print a line above the bars."""
+        self._bars.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
     def planned(self, problem: "AnyProblem", rounds: Sequence[str]) -> None:
         """Start counting rounds."""
-        self._names = rounds
-        self._bars.update(self._rounds, description=problem.name, total=len(rounds), told="epsilon 0 spent")
+        super().planned(problem, rounds)
+        self._bars.update(self._rounds, description=problem.name, total=len(rounds))
 
     def progress(self, phase: str, done: int, total: int) -> None:
         """Move the bar of the phase; another phase starts it anew."""
+        super().progress(phase, done, total)
         if phase != self._name:
             self._name = phase
             self._bars.reset(self._phase, description=_PHASES.get(phase, phase), visible=True)
-        told = self._pace.told(done, total) if phase == _USERS else ""
-        self._bars.update(self._phase, completed=done, total=total, told=told)
+        self._bars.update(self._phase, completed=done, total=total)
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One round further."""
-        from fedboard.simulations.runs.directory import place_of
-
-        told = f"{place_of(line['stage'], self._names)}: {told_of(line, self._budget)}"
-        self._bars.update(self._rounds, advance=1, told=told)
+        super().round_finished(line)
+        self._bars.advance(self._rounds)
 
 
 class Pace:
@@ -143,8 +140,6 @@ class Pace:
 
 def sizes_of(problem: "AnyProblem") -> str:
     """How much there is to learn from; of a stream as much as is known before it is read."""
-    from fedboard.simulations.streams.problem import StreamedProblem
-
     if isinstance(problem, StreamedProblem):
         return f"{problem.n_users:,} users, {problem.catalogue.n_items:,} items, streamed"
     train = problem.train
@@ -154,8 +149,6 @@ def sizes_of(problem: "AnyProblem") -> str:
 
 def told_of(line: Mapping[str, Any], budget: float) -> str:
     """Budget spent and the metric that decides, for one record of metrics.jsonl."""
-    from fedboard.simulations.evaluation.metrics.registry import main_metrics
-
     parts = [f"epsilon {line['epsilon_spent']:.3g} of {budget:g} spent"]
     metrics = line.get("metrics", {})
     parts += [f"{name} {metrics[name]:.4f}" for name in main_metrics("validation") if name in metrics]
@@ -163,62 +156,34 @@ def told_of(line: Mapping[str, Any], budget: float) -> str:
 
 
 @contextmanager
-def listening(config: "SimulationConfig") -> Iterator["Listener"]:
+def listening(config: "SimulationConfig") -> Iterator[PlainListener]:
     """The listener that suits stderr."""
     budget = config.privacy.epsilon
-    if not sys.stderr.isatty():  # nothing more is needed for plain lines
-        yield PlainListener(budget)
-        return
-
     if not is_live():
         yield PlainListener(budget)
         return
-    with Bars() as bars:
+    with live_bars() as bars:
         yield LiveListener(bars, budget)
-
-
-_BAR = 20
-_NO_BARS = ("dumb", "unknown")
 
 
 def is_live() -> bool:
     """Whether stderr is a terminal that can draw over its lines; a file or a pipe gets plain lines instead."""
-    return sys.stderr.isatty() and os.environ.get("TERM") not in _NO_BARS
+    return sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
 
 
-class Bars(Progress):
-    """A bar and the time left for each task; what there is to say of it in words is below, on lines of its own."""
+def live_bars(*, counted: bool = False) -> Progress:
+    """Bars on stderr, each with the time left, in whatever width there is.
 
-    def __init__(self, *, counted: bool = False, console: Console | None = None) -> None:
-        """Draw on stderr.
-
-        Args:
-            counted: also how many of how many.
-            console: another place.
-        """
-        plain = True if os.environ.get("CLICOLOR") == "0" else None
-        columns: list[ProgressColumn] = [
-            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
-            BarColumn(bar_width=_BAR, table_column=Column(min_width=4)),
-        ]
-        if counted:
-            columns.append(MofNCompleteColumn(table_column=Column(no_wrap=True)))
-        columns.append(_Left(table_column=Column(no_wrap=True, min_width=12)))
-        super().__init__(
-            *columns, console=console or Console(stderr=True, no_color=plain), transient=True, expand=False
-        )
-
-    def get_renderables(self) -> Iterator[RenderableType]:
-        """The bars, and below them the words."""
-        yield self.make_tasks_table(self.tasks)
-        for task in self.tasks:
-            if task.visible and task.fields.get("told"):
-                yield Text(str(task.fields["told"]), overflow="fold")
-
-
-class _Left(TimeRemainingColumn):
-    """``0:00:12 left``."""
-
-    def render(self, task: Task) -> Text:
-        """The time, said to be what is left; nothing where nobody knows how much there is to do."""
-        return Text("") if task.total is None else super().render(task) + " left"
+    Args:
+        counted: also how many of how many.
+    """
+    plain = True if os.environ.get("CLICOLOR") == "0" else None
+    columns: list[ProgressColumn] = [
+        TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+        BarColumn(bar_width=20, table_column=Column(min_width=4)),
+    ]
+    if counted:
+        columns.append(MofNCompleteColumn(table_column=Column(no_wrap=True)))
+    left = TimeRemainingColumn(table_column=Column(no_wrap=True))
+    console = Console(stderr=True, no_color=plain)
+    return Progress(*columns, left, console=console, transient=True, expand=False)

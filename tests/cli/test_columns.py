@@ -2,18 +2,15 @@
 
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import Result
 
 from fedboard.cli.main import commands
 from fedboard.common.checks import try_columns
+from tests.cli.conftest import Command
 from tests.walk import leaves
-
-Command = Callable[..., Result]
 
 MANY = "userId,movie,stars,when\n" + "".join(
     f"{u},{i},{1 + (u + i) % 5},0\n" for u in range(9) for i in range(6)

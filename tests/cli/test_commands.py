@@ -2,11 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
@@ -15,8 +13,7 @@ from fedboard.common.board import Board
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.evaluation.references import reference_names
 from fedboard.simulations.runs.directory import fresh
-
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 
 @pytest.fixture
@@ -270,8 +267,8 @@ def test_a_cohort_is_not_written_over(fedboard: Command, tmp_path: Path) -> None
 def test_help_shows_what_is_often_needed_and_help_all_the_rest(fedboard: Command, name: str) -> None:
     short, whole = (fedboard(name, flag).stdout for flag in ("--help", "--help-all"))
 
-    assert "--delta" not in short
-    assert "--delta" in whole
+    assert "--rank" not in short
+    assert "--rank" in whole
     assert len(short.splitlines()) <= 75
     assert set(short.split()) <= set(whole.split())
     assert fedboard(name, "--help").stdout == short

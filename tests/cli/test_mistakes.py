@@ -1,18 +1,14 @@
 """Mistakes at the keyboard: one sentence each, with the name that was meant."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import Result
 
 from fedboard.cli.colours import colour_wanted
 from fedboard.simulations.data import load_ratings
-
-Command = Callable[..., Result]
-
+from tests.cli.conftest import Command
 
 FEW = ("--set", "data.synthetic.n_users=50")
 """Some mistakes show when ratings are read."""
@@ -151,17 +147,6 @@ def test_a_mistake_says_what_to_type(
     assert not (folder / "made").exists()
 
 
-@pytest.mark.parametrize("name", ["ids.csv", "semi.csv"])
-def test_tables_of_other_habits_are_the_same_ratings(fedboard: Command, folder: Path, name: str) -> None:
-    usual, other = (load_ratings(Path(one), rating_range=(1, 5)) for one in ("r.csv", name))
-
-    assert usual.users.size == len(TABLE)
-    for column in ("users", "items", "values", "user_ids", "item_ids"):
-        assert np.array_equal(getattr(usual, column), getattr(other, column))
-    blocks = fedboard("data", "shard", name, "--out", "shards", *STARS)
-    assert (blocks.exit_code, "360" in blocks.output) == (0, True), blocks.output
-
-
 def test_a_range_that_is_taken_for_granted_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     users, items, ratings = np.array([[int(cell) for cell in line.split(",")] for line in TABLE]).T
     np.savez("r.npz", user=users, item=items, rating=ratings, item_id=np.arange(9))
@@ -251,10 +236,3 @@ def test_an_error_is_coloured_where_that_is_wanted(
     monkeypatch.setenv(variable, "1")
 
     assert ("\x1b[" in fedboard("zzz").stderr) is coloured
-
-
-def test_the_usual_names_come_before_others(tmp_path: Path) -> None:
-    table = tmp_path / "both.csv"
-    table.write_text("user,item,rating,user_id,item_id\nann,film,4,7,8\n")
-
-    assert load_ratings(table, rating_range=(1.0, 5.0)).item_ids == ("film",)

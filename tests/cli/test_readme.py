@@ -2,16 +2,13 @@
 
 import re
 import shlex
-from collections.abc import Callable
 from pathlib import Path
 
 import click
 import pytest
-from click.testing import Result
 
 from fedboard.cli.main import commands
-
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 README = Path(__file__).parents[2] / "README.md"
 SHOWN = sorted(

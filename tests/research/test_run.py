@@ -7,7 +7,6 @@ import pytest
 from click.testing import Result
 
 from fedboard.simulations.config import DataConfig
-from research.registry import experiments_of
 from research.shared.experiment import Experiment, Outcome, Setting
 from tests.research.conftest import Command
 
@@ -22,15 +21,6 @@ def test_without_a_figure_it_says_what_there_is(run: Command) -> None:
         assert paper in everything.stdout
     assert "krichene" not in one.stdout
     assert "50,000 users" in one.stdout
-
-
-@pytest.mark.parametrize("paper", ["krichene", "population"])
-def test_the_list_says_what_goes_on_where_it_was_interrupted(run: Command, paper: str) -> None:
-    told = " ".join(run(paper).stdout.split())
-
-    kept = [each for each in experiments_of(paper) if each.in_parts]
-    assert kept
-    assert told.count("In parts: --resume.") == len(kept)
 
 
 @pytest.mark.slow
@@ -82,14 +72,6 @@ def test_an_experiment_is_given_ratings_as_simulate_takes_them(
         rating_range=(1.0, 5.0),
         titles=str(titles),
     )
-
-
-def test_what_nobody_asks_for_is_the_figure_s(run: Command, asked: list[Setting], tmp_path: Path) -> None:
-    result = run("krichene", "1", "--out", tmp_path / "out")
-
-    assert result.exit_code == 0, result.output
-    assert asked[0].data is None
-    assert asked[0].epsilons == ()
 
 
 def test_plays_are_for_figures_of_lists(run: Command, asked: list[Setting], tmp_path: Path) -> None:
@@ -173,14 +155,3 @@ def test_what_cannot_be_run_is_said_in_a_sentence(
     assert result.exit_code == 2
     assert said in result.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_a_list_has_no_numbers(run: Command) -> None:
-    listed = run("jain", "--json")
-
-    assert listed.exit_code == 2
-    assert "--json is for the numbers of an experiment" in listed.stderr
-
-
-def test_a_paper_that_was_meant_is_named(run: Command) -> None:
-    assert "did you mean 'jain'?" in run("jane").stderr

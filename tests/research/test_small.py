@@ -50,13 +50,3 @@ def test_an_experiment_runs_small(experiment: Experiment, run: Command, tmp_path
     page = (out / "README.md").read_text()
     assert all(f"({path.name})" in page for path in out.glob("*.svg"))
     assert len(list(out.glob("*.svg"))) == len(list(out.glob("*.png")))
-
-
-@pytest.mark.parametrize("experiment", EVERY, ids=lambda one: f"{one.paper} {one.figure}")
-def test_the_list_says_of_each_what_it_takes(experiment: Experiment) -> None:
-    assert bool(experiment.feedbacks) == (
-        "any ratings" in experiment.data or experiment.paper == "population"
-    )
-    assert not (experiment.feedbacks and experiment.files)
-    module, _, function = experiment.run.partition(":")
-    assert callable(getattr(import_module(f"research.{module}"), function))

@@ -1,14 +1,10 @@
 """Algorithms by name: every preset is valid, and a configuration cannot reach what others decide."""
 
 import math
-import sys
-from pathlib import Path
-from types import FrameType
 
 import numpy as np
 import pytest
 
-from fedboard import common
 from fedboard.common.algorithms.registry import algorithm_names
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.shared.ratings_config import Feedback
@@ -37,52 +33,6 @@ def test_every_preset_is_valid_and_spends_its_budget(
     spent = epsilon_of(1e-6, mu=compose(built.task.settings.shared.noise_multipliers.values()))
     assert 0.999 * epsilon < spent <= epsilon
     assert {r.name for requests in built.task.plan() for r in requests} == set(built.shares)
-
-
-WALK = (
-    "simulations/runs/calibrated.py",
-    "simulations/runs/calibrated.py",
-    "common/algorithms/registry.py",
-    "server/calibrating.py",
-    "common/algorithms/shared/tuned.py",
-    "common/algorithms/shared/ratings_config.py",
-    "common/algorithms/{}/algorithm.py",
-)
-"""From the name of an algorithm to its task."""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["adadpals", "residual", "langevin", "adadpsgd"])
-def test_the_walk_from_a_name_to_its_task_enters_each_file_from_one_other(algorithm: str) -> None:
-    """In this order; what lies below the task (its releases, the accounting) is its own."""
-    config = parse_config({"algorithm": algorithm})
-    root, walk = Path(common.__file__).parents[1], [place.format(algorithm) for place in WALK]
-    entered: dict[str, set[str]] = {}
-
-    def place_of(frame: FrameType | None) -> str:
-        path = "" if frame is None else frame.f_code.co_filename
-        return str(Path(path).relative_to(root)) if Path(path).is_relative_to(root) else ""
-
-    def note(frame: FrameType, event: str, _: object) -> None:
-        place, back = place_of(frame), frame.f_back
-        while back is not None and not place_of(back):
-            back = back.f_back
-        if event == "call" and place in walk and place_of(back) != place:
-            entered.setdefault(place, set()).add(place_of(back))
-
-    build_task(config, rating_range=(1.0, 5.0), backend="numpy")  # what is imported is none of the walk
-    sys.setprofile(note)
-    try:
-        build_task(config, rating_range=(1.0, 5.0), backend="numpy")
-    finally:
-        sys.setprofile(None)
-
-    assert list(entered) == walk
-    settings = entered.pop(
-        "common/algorithms/shared/ratings_config.py"
-    )  # what an algorithm's own settings begin with
-    assert len(settings) <= 3
-    assert {len(by) for by in entered.values()} == {1}
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,14 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
 from fedboard.simulations.config import parse_config
+from tests.cli.conftest import Command
 
-Command = Callable[..., Result]
 pytestmark = pytest.mark.slow
 
 TINY = {

@@ -3,13 +3,12 @@
 import json
 import signal
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from fedboard.server.publication import BoardStore
+from tests.cli.conftest import Command
 from tests.cli.research.killing import killed
 
 with warnings.catch_warnings():  # Flower's own imports use names that Click has deprecated
@@ -19,7 +18,6 @@ with warnings.catch_warnings():  # Flower's own imports use names that Click has
     import flwr.serverapp
     import flwr.supercore.control  # noqa: F401
 
-Command = Callable[..., Result]
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 

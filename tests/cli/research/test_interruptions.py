@@ -4,20 +4,17 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from fedboard.common.errors import WorkerDiedError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.engine.pool import WorkerPool
+from tests.cli.conftest import Command
 from tests.cli.research.killing import killed
-
-Command = Callable[..., Result]
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 

@@ -1,13 +1,11 @@
 """``fedboard tune --private`` on the command line; what it does is tested with ``simulations.tuning``."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
@@ -28,8 +26,8 @@ def test_a_private_choice_is_made_told_and_verified(
         "adadpals",
         "--epsilon",
         "4",
-        "--noise",
-        "secure",
+        "--set",
+        "privacy.noise=secure",
     )
 
     made = fedboard(*asked, "--candidate", "clip_norm=0.3,shares.counts=0.1", "--out", out)

@@ -1,14 +1,11 @@
 """``fedboard protocols``: whom to trust."""
 
 import json
-from collections.abc import Callable
 
 import pytest
-from click.testing import Result
 
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, sized_protocol
-
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 
 def test_the_list_has_a_line_for_each_protocol(fedboard: Command) -> None:

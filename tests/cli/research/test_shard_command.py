@@ -2,17 +2,15 @@
 
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import Result
 
 from fedboard.cli.research import data as shard_progress
 from fedboard.server.publication import BoardStore
+from tests.cli.conftest import Command
 
-Command = Callable[..., Result]
 GENERIC = ("--columns", "user=who,item=what,rating=stars,time=when", "--rating-range", "1,5")
 
 

@@ -2,22 +2,20 @@
 
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from click.testing import Result
 from pyarrow import csv, parquet
 
 import fedboard
 from fedboard.simulations.config import DataConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.data.splits.parts import RatingSplit
 from fedboard.simulations.problem import load_problem
+from tests.cli.conftest import Command
 
-Command = Callable[..., Result]
 COLUMNS = {"user": "who", "item": "what", "rating": "stars"}
 FLAGS = ("--columns", "user=who,item=what,rating=stars", "--rating-range", "1,5")
 QUICK: dict[str, Any] = {

@@ -1,19 +1,16 @@
 """``fedboard sweep`` on the command line; what a sweep does is tested with ``fedboard.simulations.sweeps``."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.sweeps import cells as sweep_cells
 from fedboard.simulations.sweeps import sweep as sweeps
 from fedboard.simulations.sweeps.sweep import SweepRecord, SweepResult
-
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
 
@@ -54,7 +51,8 @@ def test_boards_with_secret_noise_about_the_same_people_are_added_up_or_refused(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
 ) -> None:
     account, out = tmp_path / "people.ledger", tmp_path / "sweep"
-    axes = ("--noise", "secure", "--algorithms", "item-mean-private", "--epsilon", "1,5", "--seeds", "0,1")
+    axes = ("--set", "privacy.noise=secure", "--algorithms", "item-mean-private")
+    axes += ("--epsilon", "1,5", "--seeds", "0,1")
     grid = (*(flag for flag in tiny if flag not in ("--rank", "3", "--rounds", "2")), *axes)
 
     refused = fedboard("sweep", *grid, "--out", out)

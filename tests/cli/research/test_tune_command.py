@@ -1,13 +1,11 @@
 """``fedboard tune`` on the command line; what a search does is tested with ``fedboard.simulations.tuning``."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-Command = Callable[..., Result]
+from tests.cli.conftest import Command
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 

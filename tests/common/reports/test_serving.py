@@ -1,4 +1,4 @@
-"""What a live page answers, to whom, and what comes after an interruption."""
+"""What a live page answers, where it may be served and to whom, and what comes after an interruption."""
 
 import json
 import socket
@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fedboard.common.reports.serving import Answer, PageServer, Place
+from fedboard.common.errors import InputError
+from fedboard.common.reports.serving import Answer, PageServer, Place, is_own_host, place_of, warning_of
 from tests.common.reports.asking import Told, asked, states
 
 HERE = Place(host="127.0.0.1", ports=(0,))
@@ -170,3 +171,43 @@ def test_connections_that_are_slow_to_ask_keep_nobody_from_the_page() -> None:
             stack.enter_context(line).sendall(b"GET / HTTP/1.1\r\n")
 
         assert [asked(server.address)[0] for _ in range(3)] == [200] * 3
+
+
+@pytest.mark.parametrize("given", ["0.0.0.0:8717", "[::]:8717", "10.0.0.7:8717", "lab.example.org:8717"])
+def test_another_address_is_taken_and_warned_about(given: str) -> None:
+    warning = warning_of(place_of(given, port=1))
+
+    assert warning is not None
+    assert "everybody who reaches" in warning
+    assert "SSH tunnel" in warning
+
+
+@pytest.mark.parametrize(
+    "given", ["8717", "config.toml", "http://127.0.0.1:8717", "127.0.0.1:99999", "127.0.0.1"]
+)
+def test_what_is_no_address_is_refused_in_words(given: str) -> None:
+    with pytest.raises(InputError, match=r"address of the live page \(--live\)"):
+        place_of(given, port=1)
+
+
+@pytest.mark.parametrize(
+    ("listening", "host", "own"),
+    [
+        ("10.0.0.7", "10.0.0.7:8717", True),
+        ("10.0.0.7", "10.0.0.8", False),
+        ("10.0.0.7", "evil.example.org", False),
+        ("0.0.0.0", "10.0.0.7", True),
+        ("0.0.0.0", "[fe80::1]", True),
+        ("0.0.0.0", "evil.example.org", False),
+        ("0.0.0.0", "localhost:8717", True),
+        ("0.0.0.0", "localhost.example.org", False),
+        ("10.0.0.7", "localhost", False),
+        ("lab.example.org", "LAB.example.org:8717", True),
+        ("lab.example.org", "evil.example.org", False),
+        ("lab.example.org", "10.0.0.7", False),
+    ],
+)
+def test_beyond_this_machine_only_the_address_that_was_given_counts(
+    listening: str, host: str, own: bool
+) -> None:
+    assert is_own_host([host], listening=listening) is own

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.simulations.data.synthetic.examples import SharedLinear
-from research.jain.fedrep import FedRepBeside, _growth, _privacy_ratios
+from research.jain.fedrep import FedRepBeside, _privacy_ratios
 from research.shared.experiment import Setting
 
 SMALL = FedRepBeside(
@@ -59,18 +59,3 @@ def test_ratios_are_of_what_privacy_adds() -> None:
     assert found["altmin / fedrep"]["1"] == 4.0
     assert found["altmin / fedrep"]["2"] is None  # nothing is added, so there is nothing to divide by
     assert found["as printed / as stated"] == {"1": 3.0, "2": 0.5}
-
-
-def test_growth_is_the_power_of_what_privacy_adds() -> None:
-    values = (10, 20, 40)
-    errors = {
-        "nonprivate": {str(d): 0.25 for d in values},
-        "altmin-as-printed": {str(d): 0.25 + 1e-6 * d**3 for d in values},
-        "fedrep-as-stated": {str(d): 0.25 + 1e-6 * d**1.5 for d in values},
-    }
-    found = _growth(errors)
-
-    assert found["altmin-as-printed"] == pytest.approx(3.0)
-    assert found["fedrep-as-stated"] == pytest.approx(1.5)
-    one = {name: {"10": error["10"]} for name, error in errors.items()}
-    assert set(_growth(one).values()) == {None}

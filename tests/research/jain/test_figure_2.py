@@ -4,8 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data.synthetic.examples import SharedLinear
 from research.jain.figure_2 import Figure2
 from research.shared.experiment import Setting
@@ -33,10 +31,3 @@ def test_the_private_representation_lies_between_no_privacy_and_the_other_baseli
     assert found.settings["adjacency"] == "replace"
     assert steps[-1][0] == steps[-1][1]
     assert "1,200 users" in found.comparison
-
-
-def test_it_takes_no_data(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="its own data"):
-        SMALL.run(
-            Setting(data=DataConfig(source=str(tmp_path)), scratch=tmp_path, on_progress=lambda *_: None)
-        )

@@ -16,7 +16,6 @@ from research.krichene import (
 )
 from research.shared.drawing import house_style
 from research.shared.experiment import Outcome, Setting
-from research.shared.panels import EXPONENTS, as_text
 from research.shared.ratings import data_of
 
 N_USERS, N_ITEMS = 150, 30
@@ -97,7 +96,3 @@ def test_without_data_of_the_user_the_nearest_set_is_taken(
     (tmp_path / "ml-1m").mkdir()
     monkeypatch.setenv("FEDBOARD_DATA", str(tmp_path))
     assert data_of(own).source == str(tmp_path / "ml-1m")
-
-
-def test_exponents_are_told_as_fractions() -> None:
-    assert [as_text(exponent) for exponent in EXPONENTS] == ["0", "1/8", "1/4", "1/3", "1/2", "1"]

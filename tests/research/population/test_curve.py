@@ -10,15 +10,11 @@ import pytest
 from fedboard.common.errors import InputError
 from research.population.curve import (
     JUDGED,
-    LADDER,
     NONE,
     SETTLED,
     UNSETTLED_FROM,
     Gap,
-    Measured,
-    People,
     Plan,
-    ladder_to,
     measured,
     people_needed,
 )
@@ -78,21 +74,6 @@ def test_a_gap_is_closed_from_the_trivial_model_to_the_best() -> None:
     assert not Gap(trivial=0.8, best=0.9).is_one
 
 
-def test_more_people_have_settings_of_a_larger_epsilon() -> None:
-    few, many = (PLAN.private(PLAN.made_up(users), "residual", 1.0, 0).config for users in (10_000, 900_000))
-
-    assert few.settings != many.settings
-    assert few.privacy.epsilon == many.privacy.epsilon == 1.0
-    assert few.privacy.delta * 10**8 < 1
-
-
-def test_the_most_people_have_no_fewer_passes() -> None:
-    def rounds(users: int) -> int:
-        return PLAN.private(PLAN.made_up(users), "residual", 1.0, 0).config.settings["rounds"]
-
-    assert rounds(10**8) == rounds(10**7) == rounds(10**5)
-
-
 class Told(Parts):
     """Parts that were run: the error that stands in a table, by epsilon."""
 
@@ -127,32 +108,9 @@ def test_of_the_most_people_only_that_is_run_which_they_may_help(folder: Path) -
     assert told[-1] == (6, 7)
 
 
-def test_progress_ends_where_it_said_it_would(folder: Path) -> None:
-    plan = replace(PLAN, epsilons=(0.1,), algorithms=("residual", "adadpals"))
-    told: list[tuple[int, int]] = []
-    asked = replace(setting(folder), on_progress=lambda _, done, total: told.append((done, total)))
-
-    measured(plan, Told(folder, {0.1: 0.9, NONE: 0.9}), [plan.made_up(10**7)], asked)
-    measured(plan, Told(folder, {0.1: 0.9, NONE: 0.8}), [plan.made_up(10**8)], asked)
-
-    assert told == [(0, 4), (1, 4), (2, 4), (3, 4), (0, 2), (1, 2)]
-
-
 def test_people_to_whom_nothing_is_fitted_are_refused(folder: Path) -> None:
     with pytest.raises(InputError, match="begin with at most 1,000,000 people"):
         utility_curve(setting(folder), ladder=(10**8,))
-
-
-def test_what_no_run_says_is_not_told(folder: Path) -> None:
-    plan = replace(PLAN, algorithms=("residual",))
-    one = Measured(
-        people=People(label="some", users=10, data=plan.made_up(10).data),
-        private={("residual", 1.0): [], ("residual", NONE): []},
-        references={},
-    )
-
-    assert one.rmse("residual", 1.0) is None
-    assert one.settled("residual", 1.0)
 
 
 @pytest.mark.parametrize("algorithm", ["residual", "bias-private"])
@@ -180,11 +138,6 @@ def test_many_people_are_streamed_and_judged_on_some() -> None:
     assert many.run.judged_users == JUDGED
     assert len(PLAN.seeds_of(PLAN.made_up(10_000))) == 2
     assert len(PLAN.seeds_of(PLAN.made_up(10**6))) == 1
-
-
-def test_the_ladder_ends_where_it_is_asked_to() -> None:
-    assert ladder_to(1e6) == (10_000, 30_000, 100_000, 300_000, 1_000_000)
-    assert ladder_to(1e9) == LADDER
 
 
 @pytest.mark.slow
