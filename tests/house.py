@@ -1,4 +1,4 @@
-"""The product with a folder and a line more, as who extends it has it: the rest are the files of this checkout."""
+"""The product with a file and a line more, as who extends it has it: the rest are the files of this checkout."""
 
 import difflib
 import json

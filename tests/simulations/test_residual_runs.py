@@ -1,4 +1,4 @@
-"""Runs of the residual task: the same board for any number of workers, any wire form and after any interruption."""
+"""Runs of the residual task: the same board for any number of workers and after any interruption."""
 
 from collections.abc import Mapping
 from pathlib import Path

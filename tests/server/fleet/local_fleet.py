@@ -300,10 +300,6 @@ def digests(folder: Path) -> list[str]:
     return [store.load(version).digest for version in store.versions()]
 
 
-def everything_written(folder: Path) -> bytes:
-    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
-
-
 def unsealed(tamper: Callable[[Question, bytes], bytes]) -> Tamper:
     """What it sends goes without an envelope."""
     return lambda question, honest: AsItIs(tamper(question, honest))
