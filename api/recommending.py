@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import open_board
 from fedboard.client.participation.own_ratings import OwnView, open_own
 from fedboard.client.ratings.own_file import own_ratings
 from fedboard.client.recommending import recommend as recommending

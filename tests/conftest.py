@@ -35,7 +35,7 @@ LONGEST = (
     "simulations/audit/test_controls.py",
     "examples/test_fleet.py",
     "cli/research/test_audit.py",
-    "simulations/flower/test_on_ray.py",
+    "simulations/flower/test_over_flower.py",
     "simulations/runs/test_removal.py",
     "docs/test_extending.py",
     "server/fleet/test_killed.py",

@@ -46,8 +46,8 @@ EXTRAS = {
     "api": set(),
 }
 FLOWER = (
-    "client/flower",
-    "server/flower",
+    "client/flower.py",
+    "server/flower.py",
     "simulations/flower",
     "common/rounds/flower_parts.py",
 )
@@ -58,9 +58,9 @@ NEEDED_BY = {
     "common/queries": ("optimization",),
     "common/privacy/accounting": ("pld",),
     "common": ("sim",),
-    "client/flower": ("sim",),
+    "client/flower.py": ("sim",),
     "client": ("server",),
-    "server/flower": ("sim",),
+    "server/flower.py": ("sim",),
     "server": ("server",),
     "simulations": ("sim",),
     "cli": ("sim",),
@@ -379,7 +379,7 @@ MAY_NAME_A_PROTOCOL = {
     ("common/rounds/question.py", "trusted"): ROWS,
     ("client/participation/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
-    ("server/flower", "trusted"): ROWS,
+    ("server/flower.py", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
     ("simulations/streams", "trusted"): ROWS,
@@ -393,7 +393,6 @@ MAY_NAME_A_PROTOCOL = {
     ("server/helper", "two-server"): "it is the second server",
     ("simulations/audit/sessions.py", "secure-sum"): "it writes down what the parties of a session hold",
     ("simulations/audit/sessions.py", "two-server"): "it writes down what the parties of a session hold",
-    ("simulations/flower/on_ray.py", "local"): "Ray's word for a cluster on this machine",
     ("simulations/ray/cluster.py", "local"): "Ray's word for a cluster on this machine",
 }
 """Where a protocol is named, and why. Elsewhere the registry is asked, a card, or a property of the class: a new

@@ -29,7 +29,7 @@ from fedboard.common.messages.enrolment import (
 )
 from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.messages.sealing import Envelope, KeySuite, ReplyKey
+from fedboard.common.messages.sealing import Envelope, ReplyKey
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.protocols.trusted.protocol import Trusted
 from fedboard.common.rounds.question import Answer, Question, refusal
@@ -38,7 +38,7 @@ from fedboard.server.fleet.device_service import RefusedCallError, chunks_of, re
 from fleets.specimens import N_ITEMS, N_USERS, boards, introduction, rows
 
 _KEY, _QUESTIONS, _DEVICE, _IDENTITY = Ed25519PrivateKey.generate(), QuestionKey(), DeviceKey(), IdentityKey()
-_REPLIES = ReplyKey(KeySuite.X25519)
+_REPLIES = ReplyKey()
 _ABOUT, _DIGEST, _LIMIT = b"a question", "ab" * 32, 1 << 22
 _NOW = 1_700_000_000.0
 
@@ -250,7 +250,7 @@ def _questions() -> dict[str, Target]:
         "device/reply-key": Target(
             lambda content: Envelope.to(content, about=_ABOUT).seal(b"a reply"),
             refusals,
-            tuple(ReplyKey(suite).public for suite in KeySuite),
+            (ReplyKey().public,),
             share=0.3,
         ),
         "device/roster": Target(listed, (InputError,), (roster.content,), "headed"),

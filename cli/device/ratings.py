@@ -211,7 +211,7 @@ def _open(device: Path) -> "RatingStore":
 
 def _board(device: Path, place: Path | None) -> "Board | None":
     """The board that is named, or the newest one of the device's cache."""
-    from fedboard.client.boards.open_board import board_file, open_board
+    from fedboard.client.boards.cache import board_file, open_board
 
     if place is None:
         from fedboard.client.participation.config import load_device

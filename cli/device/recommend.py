@@ -205,7 +205,7 @@ def _print_explained(found: "Explanation", board: "Board", *, k: int) -> None:
 
 
 def _show_alike(item: str, board: Path, *, k: int, witnesses: "Witnesses | None", as_json: bool) -> None:
-    from fedboard.client.boards.open_board import open_board
+    from fedboard.client.boards.cache import open_board
     from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
     from fedboard.client.recommending.recommend import nearest_items
 

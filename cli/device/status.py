@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @DEVICE
 def status(as_json: bool, device: Path) -> None:
     """Show what this device gave, to which runs, at which cost, what it refused and why, and its limits."""
-    from fedboard.client.boards.open_board import out_of_date
+    from fedboard.client.boards.cache import out_of_date
     from fedboard.client.participation.config import load_device
     from fedboard.client.participation.status import limits_of, status_of
 

@@ -193,7 +193,7 @@ def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
 def _of_roots(place: Path) -> list[str]:
     from fedboard.cli.fleet.root_keys import said_of
     from fedboard.common.boards.roots import RootError, RootFolder
-    from fedboard.server.operating.drafting import before, standing
+    from fedboard.server.operating.drafting import standing
 
     folder = RootFolder(place)
     chain, draft = folder.chain(), folder.draft
@@ -201,7 +201,7 @@ def _of_roots(place: Path) -> list[str]:
     if draft is not None:
         try:
             content = folder.content(draft)
-            missing = standing(content, before=before(folder, draft))
+            missing = standing(content, before=folder.before(draft))
             lines += ["draft, which does not count yet:", *said_of(content), f"  {'; '.join(missing)}"]
         except RootError as error:
             raise InputError(f"{folder.path(draft)}: {error}") from error

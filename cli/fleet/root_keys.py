@@ -20,7 +20,7 @@ from fedboard.common.boards.roots import (
 )
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
-from fedboard.server.operating.drafting import Terms, before, drafted, role_of, signed_by, standing
+from fedboard.server.operating.drafting import drafted, role_of, signed_by, standing
 
 _ASKED = {
     "holders": (ROOT, "threshold"),
@@ -54,26 +54,26 @@ def rotate_roots(
             "begin anew"
         )
     newest = chain[-1] if chain else None
-    roles = {word: _role(word, terms, newest) for word in _ASKED}
+    asked = {role: _role(word, terms, newest) for word, (role, _) in _ASKED.items()}
+    roles = {role: named for role, named in asked.items() if named is not None}
     if newest is not None:
         if former is not None:
             raise InputError(f"{place}: roots are there already, so --instead-of is of no use; leave it out")
-        said, version = Terms.of(newest).changed(**roles), newest.version + 1
+        roles, version = {**newest.roles, **roles}, newest.version + 1
     else:
-        holders, boards = roles.pop("holders"), roles.pop("boards")
-        if holders is None or boards is None:
+        version = 1
+        if not {ROOT, BOARDS} <= set(roles):
             raise InputError(
                 f"{place}: for a first root give --holder with --threshold, and --board-key: who signs roots, and "
                 "who signs boards"
             )
-        said, version = Terms(holders=holders, boards=boards, **roles), 1
         if former is not None:  # root 1 of those who have pinned one key: it is all there is
             key, signers, version = read_private(former, signed="boards"), (*signers, former), 2
             alone = Role((key.public_key().public_bytes_raw(),), 1)
-            content = drafted(Terms(holders=alone, boards=alone), version=1, days=days)
+            content = drafted({ROOT: alone, BOARDS: alone}, version=1, days=days)
             folder.folder.mkdir(parents=True, exist_ok=True)
             write_atomically(folder.path(1), signed_by(content, [key], before=None))
-    _sign_and_write(folder, version, drafted(said, version=version, days=days), signers)
+    _sign_and_write(folder, version, drafted(roles, version=version, days=days), signers)
 
 
 def _role(word: str, terms: dict[str, Any], newest: Root | None) -> Role | None:
@@ -106,7 +106,7 @@ def sign_root(path: Path, keys: tuple[Path, ...]) -> None:
     if not version.isdigit():
         raise InputError(f"{path}: give the file of a root, such as 2.root.json")
     folder, content = RootFolder(path.parent), RootFolder(path.parent).content(int(version))
-    previous, counting = before(folder, int(version)), folder.chain()
+    previous, counting = folder.before(int(version)), folder.chain()
     counts = [root for root in counting if root.version == int(version)]
     first_witnesses = (  # readers may have pinned others before a root named any
         counts and WITNESSES in counts[0].roles and (previous is None or WITNESSES not in previous.roles)
@@ -120,7 +120,7 @@ def sign_root(path: Path, keys: tuple[Path, ...]) -> None:
 
 def _sign_and_write(folder: RootFolder, version: int, content: bytes, signers: tuple[Path, ...]) -> None:
     try:
-        previous = before(folder, version)
+        previous = folder.before(version)
         keys = [read_private(path, signed="roots") for path in signers]
         signed = signed_by(content, keys, before=previous)
         missing = standing(signed, before=previous)

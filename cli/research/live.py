@@ -13,8 +13,6 @@ from fedboard.cli.live_page import serving
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.reports.place import Place
     from fedboard.server.operating.run_files import RunFiles
     from fedboard.server.operating.run_report import RunReport
     from fedboard.simulations.config import SimulationConfig
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   fedboard live runs/residual-eps5
-  fedboard live fleet/state --key boards.pub
+  fedboard live fleet/state
   fedboard live runs/residual-eps5 --address 127.0.0.1:9000
 """
 
@@ -35,46 +33,30 @@ Examples:
     default="usual",  # common.reports.place.USUAL
     help="Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
 )
-@click.option(
-    "--key",
-    type=click.Path(path_type=Path),
-    help="Of a fleet: the public key that signs its boards (boards.pub), to check the signature.",
-)
-def live(run: Path, address: str, key: Path | None) -> None:
+def live(run: Path, address: str) -> None:
     """Show the report of a run, refreshed while it goes on: budget, rounds, releases, the last board and its seal.
 
     RUN is the folder of a simulation or of a fleet's training, or a fleet's state folder; the run may be finished,
     interrupted, or under way in any process. Its files are read, and nothing is written. The page is for a browser
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
-    everybody there read it, and leaves out what no budget covers.
+    everybody there read it.
     """
     from fedboard.common.reports.place import RUN_PORT, place_of
     from fedboard.server.operating.run_files import run_files
 
     place = place_of(address, port=RUN_PORT)
     files = run_files(run)
-    report = report_of(files, place, simulated=files.is_simulation, key=key)
+    report = report_of(files, simulated=files.is_simulation)
     with suppress(KeyboardInterrupt), serving(place, report):
         Event().wait()
 
 
-def report_of(files: "RunFiles", place: "Place", *, simulated: bool, key: Path | None = None) -> "RunReport":
-    """The report of a run, for whoever reads it at this place."""
+def report_of(files: "RunFiles", *, simulated: bool) -> "RunReport":
+    """The report of a run."""
     from fedboard.server.operating.run_report import RunReport
     from fedboard.simulations.reports import simulation_sections
 
-    return RunReport(
-        files=files,
-        for_operator=place.is_loopback,
-        sections=simulation_sections if simulated else None,
-        key=None if key is None else _pinned(key),
-    )
-
-
-def _pinned(path: Path) -> "PinnedKey":
-    from fedboard.common.boards.board_signature import PinnedKey
-
-    return PinnedKey.read(path)
+    return RunReport(files=files, sections=simulation_sections if simulated else None)
 
 
 @contextmanager
@@ -102,7 +84,7 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
             "ratings; leave it out"
         )
     place, files = place_of(address, port=RUN_PORT), RunFiles(folder=run)
-    with serving(place, report_of(files, place, simulated=True)):
+    with serving(place, report_of(files, simulated=True)):
         yield
     again = f"fedboard live {shlex.quote(str(run))}"
     click.echo(f"the live page ended with the run; to look at it again: {again}", err=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from io import BytesIO
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -15,8 +16,8 @@ from fedboard.client.boards.seen import Trust, continues_ledger, has_ledger
 from fedboard.client.boards.sources import BoardSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.layout import unpack
 from fedboard.common.boards.manifest import Link, Manifest, back_from
-from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.validity import Clock
 from fedboard.common.errors import InputError
@@ -62,23 +63,44 @@ def check_source(
     Raises:
         FeedRefusedError: there is no newest manifest that enough keys signed, or a root does not follow.
     """
-    patiently = _Patiently(patience or Patience())
-    keys = _newest_root(source, key, patiently, clock)
-    latest = patiently(source.manifest)
+    waits = patience or Patience()
+
+    def ask(question: Callable[[], _Got]) -> _Got:
+        """Again where it is busy or away; a source that stays so is no longer waited for."""
+        nonlocal waits
+        try:
+            return waits.ask(question)
+        except FeedRefusedError as error:
+            waits = replace(waits, attempts=1) if error.code in PASSING else waits
+            raise
+
+    trust = Trust(key, clock=clock)
+    try:
+        trust.follow(source, ask)
+    except FeedRefusedError as error:
+        if error.code is not FeedCode.ROOT_EXPIRED:  # which is a finding; the rest is looked at too
+            raise
+    keys, latest = trust.keys, ask(source.manifest)
     newest = Link(latest, keys.open(latest))
     if keys.witnesses is not None:
         names = ", ".join(one.hex()[:16] for one in keys.witnesses.cosigners(latest)) or "nobody"
         detail = f"cosigned by {names}; {keys.witnesses.sentence}"
         yield Found(check="cosignatures", passed=keys.witnesses.suffice(latest), detail=detail)
     later, version = None, -1
-    for link, found in _links(source, newest, keys, patiently, clock):
-        yield found
-        if link is None:
+    links = chain([newest], back_from(newest, lambda digest: ask(partial(source.manifest, digest))))
+    while True:
+        try:
+            link = next(links)
+        except StopIteration:
             return
+        except FeedRefusedError as error:
+            yield Found(check="chain of manifests", passed=_failed(error), detail=str(error))
+            return
+        yield _of_manifest(link, newest, keys, clock)
         if link.manifest.version == version:
             continue  # its board was checked with the newer manifest
         version = link.manifest.version
-        board, found = _board_finding(source, link.manifest, patiently, max_bytes)
+        board, found = _of_board(source, link.manifest, ask, max_bytes)
         yield found
         if later and board and not continues_ledger(later, board):
             detail = str(FeedRefusedError(FeedCode.LEDGER_CHANGED))
@@ -86,54 +108,26 @@ def check_source(
         later = board or later
 
 
-def _links(
-    source: BoardSource, newest: Link, keys: PinnedKey, ask: "_Patiently", clock: Clock
-) -> Iterator[tuple[Link | None, Found]]:
-    """The chain, newest first, with what was found of each manifest; None where it breaks."""
-    yield newest, _dated(_signed(newest), newest.manifest, keys, clock)
-    chain = back_from(newest, lambda digest: ask(partial(source.manifest, digest)))
-    while True:
-        try:
-            link = next(chain)
-        except StopIteration:
-            return
-        except FeedRefusedError as error:
-            yield None, Found(check="chain of manifests", passed=_failed(error), detail=str(error))
-            return
-        found = _signed(link)
-        yield link, replace(found, detail=f"in the chain; {found.detail}")
-
-
-def _signed(link: Link) -> Found:
-    manifest = link.manifest
+def _of_manifest(link: Link, newest: Link, keys: PinnedKey, clock: Clock) -> Found:
+    """What was found of a manifest of the chain; of the newest, whether it or the root has expired."""
+    manifest, root, passed = link.manifest, keys.root, True
+    detail = f"signed {manifest.signed}; {manifest.protection.verdict}"
+    if link is not newest:
+        detail = f"in the chain; {detail}"
+    elif not root.is_current(clock):
+        passed, detail = False, str(FeedRefusedError(FeedCode.ROOT_EXPIRED))
+    elif not manifest.is_current(clock):
+        passed, detail = False, str(FeedRefusedError(FeedCode.OUT_OF_DATE))
+    else:
+        by = f", root {root.version} until {root.expires}" if root.expires else ""
+        detail = f"{detail}; good until {manifest.expires}{by}"
     renewed = f", renewal {manifest.renewal}" if manifest.renewal else ""
     return Found(
         check=f"version {manifest.version}{renewed}",
-        passed=True,
-        detail=f"signed {manifest.signed}; {manifest.protection.verdict}",
+        passed=passed,
+        detail=detail,
         protection=manifest.protection,
     )
-
-
-def _newest_root(source: BoardSource, key: PinnedKey, ask: "_Patiently", clock: Clock) -> PinnedKey:
-    trust = Trust(key, clock=clock)
-    try:
-        return trust.follow(source, ask)
-    except FeedRefusedError as error:
-        if error.code is FeedCode.ROOT_EXPIRED:
-            return trust.keys  # which is a finding; the rest is looked at too
-        raise
-
-
-def _dated(found: Found, newest: Manifest, keys: PinnedKey, clock: Clock) -> Found:
-    """What was found of the newest manifest, with whether it and the root that it is judged by have expired."""
-    root = keys.root
-    if not root.is_current(clock):
-        return replace(found, passed=False, detail=str(FeedRefusedError(FeedCode.ROOT_EXPIRED)))
-    if not newest.is_current(clock):
-        return replace(found, passed=False, detail=str(FeedRefusedError(FeedCode.OUT_OF_DATE)))
-    by = f", root {root.version} until {root.expires}" if root.expires else ""
-    return replace(found, detail=f"{found.detail}; good until {newest.expires}{by}")
 
 
 def protection_of_source(findings: Iterable[Found]) -> Protection:
@@ -149,26 +143,12 @@ def protection_of_source(findings: Iterable[Found]) -> Protection:
     return Protection.UNSTATED
 
 
-class _Patiently:
-    """Asks a source that is busy or away again; one that stays so is no longer waited for."""
-
-    def __init__(self, patience: Patience) -> None:
-        self._patience, self._left = patience, patience.attempts
-
-    def __call__(self, ask: Callable[[], _Got]) -> _Got:
-        try:
-            return self._patience.ask(ask, attempts=self._left)
-        except FeedRefusedError as error:
-            self._left = 1 if error.code in PASSING else self._left
-            raise
-
-
 def _failed(error: FeedRefusedError) -> bool | None:
     return None if error.code in _UNCHECKED else False
 
 
-def _board_finding(
-    source: BoardSource, manifest: Manifest, ask: _Patiently, max_bytes: int
+def _of_board(
+    source: BoardSource, manifest: Manifest, ask: Callable[[Callable[[], Board]], Board], max_bytes: int
 ) -> tuple[Board | None, Found]:
     check, file = f"version {manifest.version}, its board", manifest.file
     if max(file.size, file.board_size) > max_bytes:

@@ -40,12 +40,11 @@ class Patience:
         bound = min(self.longest_seconds, self.first_seconds * 2 ** (failures - 1))
         self.sleep(random.uniform(0.0, bound))
 
-    def ask(self, ask: Callable[[], _Got], *, attempts: int | None = None) -> _Got:
+    def ask(self, ask: Callable[[], _Got]) -> _Got:
         """Ask, and again while the source is busy or away.
 
         Args:
             ask: one question.
-            attempts: at most so many; None: ``self.attempts``.
 
         Raises:
             FeedRefusedError: of another kind, or the last of so many.
@@ -56,6 +55,6 @@ class Patience:
                 return ask()
             except FeedRefusedError as error:
                 failures += 1
-                if error.code not in PASSING or failures >= (attempts or self.attempts):
+                if error.code not in PASSING or failures >= self.attempts:
                     raise
                 self.wait(failures)

@@ -10,15 +10,15 @@ Following the chain of root documents: from what was pinned to who may sign now.
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from fedboard.client.boards.cache import SEEN
 from fedboard.client.boards.sources import BoardSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.layout import MANIFESTS, ROOTS, manifest_name, root_name
+from fedboard.common.boards.layout import MANIFESTS, ROOTS, SEEN, manifest_name, root_name
 from fedboard.common.boards.manifest import Earlier, Link, Manifest, back_from, contradict, require_next
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.roots import MOST_ROOTS, RootError
@@ -106,7 +106,9 @@ class Seen:
 
     def back_from(self, link: Link, earlier: Earlier) -> Iterator[Link]:
         """As ``chain.back_from``; what is kept here is not asked for."""
-        return back_from(link, lambda digest: self._kept(digest) or earlier(digest))
+        return back_from(
+            link, lambda digest: _kept_at(self._folder / manifest_name(digest)) or earlier(digest)
+        )
 
     def remember(self, newest: Link, way: list[Link]) -> None:
         """Keep a manifest that was verified as the newest, and the way to it."""
@@ -123,25 +125,23 @@ class Seen:
         raise FeedRefusedError(FeedCode.SPLIT_VIEW)
 
     def _counting(self, path: Path) -> Link | None:
-        try:
-            signed = SignedManifest.from_bytes(path.read_bytes())
-            link = Link.of(signed)
-        except (OSError, FeedRefusedError):
+        signed, witnesses = _kept_at(path), self._keys.witnesses
+        if signed is None:
             return None
-        witnesses = self._keys.witnesses
-        if witnesses is not None and witnesses.suffice(signed):
-            return link
         try:
-            self._keys.open(signed)
+            link = Link.of(signed)
+            if witnesses is None or not witnesses.suffice(signed):
+                self._keys.open(signed)
         except FeedRefusedError:
             return None
         return link
 
-    def _kept(self, digest: str) -> SignedManifest | None:
-        try:
-            return SignedManifest.from_bytes((self._folder / manifest_name(digest)).read_bytes())
-        except (OSError, FeedRefusedError):
-            return None
+
+def _kept_at(path: Path) -> SignedManifest | None:
+    try:
+        return SignedManifest.from_bytes(path.read_bytes())
+    except (OSError, FeedRefusedError):
+        return None
 
 
 class CosignedBoards:
@@ -160,24 +160,21 @@ class CosignedBoards:
         """The chain from the newest that was seen backwards, as far as it is here; nothing where too few have
         cosigned that one, or two contradict each other.
         """
-        try:
-            newest = Link.of(SignedManifest.from_bytes((self._folder / SEEN).read_bytes()))
-        except (OSError, FeedRefusedError):
-            return
+        signed = _kept_at(self._folder / SEEN)
         split = all((self._folder / name).exists() for name in EVIDENCE)
-        if split or not self.witnesses.suffice(newest.signed):
+        if signed is None or split or not self.witnesses.suffice(signed):
             return
-        yield newest.manifest
-        digest = newest.manifest.previous_manifest
-        while digest is not None:
-            try:
-                link = Link.of(SignedManifest.from_bytes((self._folder / manifest_name(digest)).read_bytes()))
-            except (OSError, FeedRefusedError):
-                return
-            if link.digest != digest:
-                return
-            yield link.manifest
-            digest = link.manifest.previous_manifest
+        with suppress(FeedRefusedError):  # the end of what is here
+            newest = Link.of(signed)
+            yield newest.manifest
+            for link in back_from(newest, self._earlier):
+                yield link.manifest
+
+    def _earlier(self, digest: str) -> SignedManifest:
+        kept = _kept_at(self._folder / manifest_name(digest))
+        if kept is None:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        return kept
 
     def has(self, digest: str) -> bool:
         """Whether an exact board with this digest is one of them."""

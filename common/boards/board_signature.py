@@ -92,12 +92,12 @@ class PinnedKey:
         """
         if self.witnesses is None:
             return PinnedKey(self.root.successor(content))
-        root = self.root.successor(content, witnesses=self.witnesses.role)
+        root = self.root.successor(content, witnesses=self.witnesses)
         named = root.roles.get(WITNESSES)
         if named is None:
             return PinnedKey(root, witnesses=self.witnesses)
         try:
-            return PinnedKey(root, witnesses=Witnesses.of_role(named))
+            return PinnedKey(root, witnesses=Witnesses(named.keys, named.threshold))
         except InputError as error:
             raise RootError(f"version {root.version} of the root: {error}") from error
 

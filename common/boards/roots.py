@@ -274,6 +274,10 @@ class RootFolder:
                 raise InputError(f"{self.path(version)}: {error}") from error
         return found
 
+    def before(self, version: int) -> Root | None:
+        """The root before a version; None for the first, or where it is not at hand."""
+        return next((root for root in self.chain() if root.version == version - 1), None)
+
     @property
     def draft(self) -> int | None:
         """The version of a newest file that does not count yet; None where there is none."""

@@ -23,17 +23,12 @@ MOST_COSIGNATURES = 2 * MOST_KEYS
 
 
 @dataclass(frozen=True, slots=True)
-class Witnesses:
-    """The keys of n witnesses, and how many of them must have cosigned. Public.
+class Witnesses(Role):
+    """The role of those who cosign: the keys of n witnesses, and how many of them must have cosigned. Public.
 
     Guarantee: two manifests of one run that both have enough cosignatures are of one chain, as long as no more than
     ``bears`` of the witnesses lie, whatever the operator and the holders of the root do.
     """
-
-    keys: tuple[bytes, ...]
-    """32 bytes each."""
-    least: int
-    """k."""
 
     def __post_init__(self) -> None:
         """Check that k of n say anything.
@@ -44,10 +39,10 @@ class Witnesses:
         n = len(self.keys)
         if len(set(self.keys)) != n or not 1 <= n <= MOST_KEYS:
             raise InputError(f"witnesses must be 1 to {MOST_KEYS} different keys, got {n}")
-        if not n < 2 * self.least <= 2 * n:
+        if not n < 2 * self.threshold <= 2 * n:
             raise InputError(
-                f"cosignatures must be in [{n // 2 + 1}, {n}] for {n} witnesses, got {self.least}: with fewer than "
-                "more than half of them two chains could be cosigned though nobody lies"
+                f"cosignatures must be in [{n // 2 + 1}, {n}] for {n} witnesses, got {self.threshold}: with fewer "
+                "than more than half of them two chains could be cosigned though nobody lies"
             )
 
     @classmethod
@@ -71,30 +66,16 @@ class Witnesses:
         keys = tuple(_key(one, folder) for one in named)
         return cls(keys, len(keys) // 2 + 1 if least is None else least)
 
-    @classmethod
-    def of_role(cls, role: Role) -> "Witnesses":
-        """As a root names them.
-
-        Raises:
-            InputError: k and n do not fit.
-        """
-        return cls(role.keys, role.threshold)
-
-    @property
-    def role(self) -> Role:
-        """As a root names them."""
-        return Role(self.keys, self.least)
-
     @property
     def bears(self) -> int:
         """How many may lie."""
-        return 2 * self.least - len(self.keys) - 1
+        return 2 * self.threshold - len(self.keys) - 1
 
     @property
     def sentence(self) -> str:
         """For people."""
         lying = f"{self.bears} of them may lie" if self.bears else "none of them may lie"
-        return f"{self.least} of {len(self.keys)} witnesses must cosign; {lying}"
+        return f"{self.threshold} of {len(self.keys)} witnesses must cosign; {lying}"
 
     def cosigners(self, signed: SignedManifest) -> list[bytes]:
         """Whose cosignatures a manifest has; a key counts once."""
@@ -112,7 +93,7 @@ class Witnesses:
 
     def suffice(self, signed: SignedManifest) -> bool:
         """Whether enough of them have cosigned it."""
-        return len(self.cosigners(signed)) >= self.least
+        return len(self.cosigners(signed)) >= self.threshold
 
 
 def message_to_cosign(content: bytes) -> bytes:

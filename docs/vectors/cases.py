@@ -428,7 +428,7 @@ def cases() -> dict[str, Any]:
         }
         for case in found
     ]
-    witnesses = {"keys": [key.hex() for key in WITNESSES.keys], "cosignatures": WITNESSES.least}
+    witnesses = {"keys": [key.hex() for key in WITNESSES.keys], "cosignatures": WITNESSES.threshold}
     return {
         "witnesses": witnesses,
         "cases": told,

@@ -15,7 +15,7 @@ from fedboard.common.messages.enrolment import LARGEST_INTRODUCTION, Introductio
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder
-from fedboard.server.operating.drafting import USUAL_DAYS, Terms, drafted, signed_by
+from fedboard.server.operating.drafting import USUAL_DAYS, drafted, signed_by
 from fedboard.server.publishing.mirror import Mirror, Signer, chain_for
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority, make_server_certificate, require_pair
@@ -49,8 +49,8 @@ def make_keys(folder: Path, *, name: str, hosts: Sequence[str]) -> KeysFolder:
     holder, boards, questions = (Ed25519PrivateKey.generate() for _ in range(3))
     for key, place in ((holder, folder / HOLDER), (boards, keys.boards[0]), (questions, keys.questions)):
         write_pair(key, private=place, public=place.with_suffix(".pub"))
-    terms = Terms(holders=_alone(holder), boards=_alone(boards), questions=_alone(questions))
-    root = signed_by(drafted(terms, version=1, days=USUAL_DAYS), [holder], before=None)
+    roles = {"root": _alone(holder), "boards": _alone(boards), "questions": _alone(questions)}
+    root = signed_by(drafted(roles, version=1, days=USUAL_DAYS), [holder], before=None)
     roots = RootFolder(folder / "roots")
     roots.folder.mkdir()
     write_atomically(roots.path(1), root)

@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
-from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.methods import MAX_REQUEST_BYTES as LARGEST_OF_READERS
-from fedboard.common.boards.roots import RootFolder
 from fedboard.common.errors import FedboardError, StorageError
 from fedboard.common.files import held_alone
 from fedboard.common.messages.devices import LONGEST_SECONDS, MAX_REQUEST_BYTES
@@ -30,10 +28,10 @@ from fedboard.server.fleet.register import Member, Register
 from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
-from fedboard.server.fleet.status import fleet_families, standing_of, status_of
+from fedboard.server.fleet.status import fleet_families, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.ops import service_families, start_ops
-from fedboard.server.operating.run_fares import require_few_lost
+from fedboard.server.operating.run_files import require_few_lost
 from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror import Publisher, publish_into
 from fedboard.server.publishing.mirror_files import Mirror
@@ -230,18 +228,7 @@ class FleetServer:
             families=self._families,
             problems=self._problems,
             most_lost=self._settings.rounds.most_lost,
-            standing=lambda: standing_of(self._settings),
-            mirror=self._state.mirror,
-            key=self._pinned(),
         )
-
-    def _pinned(self) -> PinnedKey:
-        """What readers have pinned: the first root where there are any, which outlives the key."""
-        roots, witnesses = self._keys.roots, self._settings.boards.cosigners
-        chain = [] if roots is None else RootFolder(roots).chain()
-        if chain:
-            return PinnedKey(chain[0], witnesses=witnesses)
-        return SigningKey.read(*self._keys.boards).public
 
     def _problems(self) -> list[str]:
         rounds, found = (

@@ -19,7 +19,7 @@ from fedboard.server.fleet.register import Member, Register
 from fedboard.server.fleet.running import RoundLog
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
-from fedboard.server.operating.run_fares import Fares
+from fedboard.server.operating.run_files import Fares
 from fedboard.server.publishing.expiring import (
     Expiry,
     certificate_expiry,
@@ -263,14 +263,6 @@ def expiries_of(settings: FleetSettings) -> list[Expiry]:
         manifest_expiry(StateFolder.of(settings).mirror, remedy="a running server signs it again by itself"),
     ]
     return [one for one in found if one is not None]
-
-
-def standing_of(settings: FleetSettings) -> dict[str, Any]:
-    """The same for the live report of the operator; JSON-able."""
-    status = status_of(settings)
-    ends = [{"what": one.what, "at": one.at} for one in status.expiries]
-    told = {"quorum": status.quorum, "expires": ends, "problems": status.problems()}
-    return {**asdict(status.devices), **told}
 
 
 def fleet_families(settings: FleetSettings) -> "Iterator[Metric]":

@@ -149,7 +149,6 @@ def round_table(
     lines: Mapping[int, Mapping[str, Any]],
     columns: Sequence[tuple[str, Mapping[int, str]]],
     *,
-    answers: bool,
     seconds: bool,
 ) -> Table | None:
     """Each round with the board it ends with, its state, and what is known of it; None where there is none.
@@ -158,13 +157,11 @@ def round_table(
         rounds: number, names of its releases, state.
         lines: of the log, by number.
         columns: further ones, by number.
-        answers: whether to say how many answered.
         seconds: whether to say how long it took.
     """
     if not rounds:
         return None
     heads = ["Round", "Board", "State", "Epsilon so far"]
-    heads += ["Answers"] if answers else []
     heads += ["Time"] if seconds else []
     rows = []
     for place, (releases, state) in rounds:
@@ -173,7 +170,6 @@ def round_table(
         stage = line.get("stage") or (round_of_release(releases[0]).replace("-", " ") if releases else "")
         row = [str(stage or f"round {place}"), str(place + 1), _WORDS.get(state, state)]
         row.append("–" if epsilon is None else spent(epsilon))
-        row += [number(number_or_none(line.get("answers")))] if answers else []
         row += [duration(number_or_none(line.get("seconds")))] if seconds else []
         rows.append((*row, *(values.get(place, "–") for _, values in columns)))
     return Table(

@@ -1,21 +1,17 @@
 """Making root documents: the first one, the next one, and signatures on them."""
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.boards.roots import (
-    BOARDS,
     MOST_KEYS,
-    QUESTIONS,
     ROOT,
     WITNESSES,
     Role,
     Root,
-    RootFolder,
     SignedRoot,
     root_document,
     root_text,
@@ -25,34 +21,6 @@ from fedboard.common.errors import InputError
 
 USUAL_DAYS: Final = 365.0
 """How long a root is good unless it is said otherwise."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
-    """What a root is to say. Public."""
-
-    holders: Role
-    """Who sign the next root, on machines that no server can reach."""
-    boards: Role
-    questions: Role | None = None
-    """None: devices have pinned the key of their questions by itself."""
-    witnesses: Role | None = None
-    """Who cosigns manifests; None: the root says nothing of them."""
-
-    @classmethod
-    def of(cls, root: Root) -> "Terms":
-        """What a root says."""
-        roles = root.roles
-        return cls(
-            holders=roles[ROOT],
-            boards=roles[BOARDS],
-            questions=roles.get(QUESTIONS),
-            witnesses=roles.get(WITNESSES),
-        )
-
-    def changed(self, **roles: Role | None) -> "Terms":
-        """The same with other roles; None keeps one."""
-        return replace(self, **{name: role for name, role in roles.items() if role is not None})
 
 
 def role_of(keys: Sequence[bytes], threshold: int, *, name: str) -> Role:
@@ -73,25 +41,21 @@ def role_of(keys: Sequence[bytes], threshold: int, *, name: str) -> Role:
     return Role(tuple(keys), threshold)
 
 
-def drafted(terms: Terms, *, version: int, days: float, clock: Clock = time.time) -> bytes:
+def drafted(
+    roles: Mapping[str, Role | None], *, version: int, days: float, clock: Clock = time.time
+) -> bytes:
     """A root document that nobody has signed yet.
 
     Args:
-        terms: what it says.
+        roles: ``root`` (its holders, on machines that no server can reach) and ``boards``; ``questions``, where
+            devices have not pinned the key of their questions by itself; and ``witnesses``, if it names any.
         version: one more than that of the root before.
         days: how long it is good; > 0.
         clock: of this machine.
     """
-    named = {
-        ROOT: terms.holders,
-        BOARDS: terms.boards,
-        QUESTIONS: terms.questions,
-        WITNESSES: terms.witnesses,
-    }
-    roles = {name: role for name, role in named.items() if role is not None}
-    return root_document(
-        root_text(version=version, expires=utc_text(clock() + days * DAY_SECONDS), roles=roles), {}
-    )
+    named = {name: role for name, role in roles.items() if role is not None}
+    expires = utc_text(clock() + days * DAY_SECONDS)
+    return root_document(root_text(version=version, expires=expires, roles=named), {})
 
 
 def signed_by(content: bytes, keys: Sequence[Ed25519PrivateKey], *, before: Root | None) -> bytes:
@@ -148,9 +112,3 @@ def standing(content: bytes, *, before: Root | None) -> list[str]:
         if have < watching.threshold:
             missing.append(f"{have} of {watching.threshold} witnesses of the version before have signed")
     return missing
-
-
-def before(folder: RootFolder, version: int) -> Root | None:
-    """The root before a version; None for the first, or where it is not at hand."""
-    earlier = [root for root in folder.chain() if root.version == version - 1]
-    return earlier[0] if earlier else None

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any
 from fedboard.common.files import stamp_of
 from fedboard.common.reports.place import place_of
 from fedboard.common.reports.serving import Answer, PageServer, Places
-from fedboard.server.operating.run_fares import Fares, lines_of, number_of
-from fedboard.server.operating.run_files import RunFiles
+from fedboard.server.operating.run_files import Fares, RunFiles, lines_of, number_of
 from fedboard.server.operating.run_report import RunReport
 from fedboard.server.publishing.service import ServiceCounters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
-
-    from fedboard.common.boards.board_signature import PinnedKey
 
 
 LOG = "rounds.jsonl"
@@ -155,9 +152,6 @@ def start_ops(
     families: "Callable[[], Iterable[Metric]]" = tuple,
     problems: Callable[[], Sequence[str]] = tuple,
     most_lost: float = 1.0,
-    standing: Callable[[], Mapping[str, Any]] | None = None,
-    mirror: Path | None = None,
-    key: "PinnedKey | None" = None,
 ) -> Iterator[PageServer]:
     """Serve ``/`` (the live report), ``/metrics`` and ``/healthz`` in threads of this process while the block runs.
 
@@ -166,8 +160,7 @@ def start_ops(
 
     Args:
         address: ``HOST:PORT``; port 0 takes a free one (``port`` of what is returned). There is no authentication:
-            keep it on 127.0.0.1 or behind something that has. On another address the report leaves out who is
-            there and who answered.
+            keep it on 127.0.0.1 or behind something that has.
         run: folder of the run, which need not be there yet: its ``rounds.jsonl``, ledger and boards are read.
             None: there is no run, and no report.
         families: metrics of live objects of this process, beside those of the run's log. ``prometheus_client``
@@ -175,17 +168,12 @@ def start_ops(
         problems: what is wrong now, in sentences; ``/healthz`` answers 503 with them where there are any, and
             the metric ``fedboard_problems`` counts them.
         most_lost: share of the run's rounds above which it answers 503, too.
-        standing: who is there: ``admitted``, ``online``, ``invited``, ``open_invitations``, ``quorum``,
-            ``expected`` (devices a round asks), ``versions``, ``expires`` (``what`` and ``at``) and ``problems``.
-            Asked every five seconds while somebody reads the report; what is missing is not shown.
-        mirror: where the boards lie signed, if anywhere.
-        key: by which their signature is checked.
 
     Raises:
         InputError: the address cannot be used.
     """
     place = place_of(address, port=0, name="the address of metrics, health and report")
-    files = None if run is None else RunFiles(folder=run, mirror=mirror)
+    files = None if run is None else RunFiles(folder=run)
 
     def healthy() -> Answer:
         lines = None if files is None else lines_of(files.log)
@@ -193,11 +181,7 @@ def start_ops(
         return Answer(kind="application/json", content=json.dumps(told).encode(), status=status)
 
     others: Places = {"/metrics": _exposition(files, families, problems), "/healthz": healthy}
-    report = (
-        None
-        if files is None
-        else RunReport(files=files, for_operator=place.is_loopback, key=key, standing=standing)
-    )
+    report = None if files is None else RunReport(files=files)
     with PageServer(place, report, others=others, name="metrics, health and report") as server:
         yield server
 

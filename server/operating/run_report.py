@@ -1,21 +1,30 @@
-"""The report of a run, from its files alone: whoever writes them, and whether it is under way or over."""
+"""The report of a run, from its files alone: whoever writes them, and whether it is under way or over.
 
+Templates become text in one environment: everything is escaped, nothing is loaded from outside.
+"""
+
+import hashlib
 import statistics
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import PopulationTotal
-from fedboard.common.reports.json_values import JsonObject, object_or_empty
+from fedboard.common.privacy.shown import shown_number
+from fedboard.common.reports import wording
+from fedboard.common.reports.filling import base_style, source_hash
+from fedboard.common.reports.json_values import JsonObject
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
-from fedboard.common.reports.wording import byte_count, duration
+from fedboard.common.reports.wording import duration
 from fedboard.server.operating.budget import (
     Account,
     Booked,
@@ -26,74 +35,119 @@ from fedboard.server.operating.budget import (
     release_table,
     round_table,
 )
-from fedboard.server.operating.page import LIVE_POLICY, render
-from fedboard.server.operating.run_fares import LOST, PLANNED, lines_of, number_of
-from fedboard.server.operating.run_files import RunFiles
+from fedboard.server.operating.run_files import LOST, PLANNED, RunFiles, lines_of, number_of
 from fedboard.server.operating.seal import FAILED, Sealing
 from fedboard.server.publication import BoardStore
 
 if TYPE_CHECKING:
-    from fedboard.common.boards.board_signature import PinnedKey
+    from jinja2 import Environment
+
+
+_PACKAGE: Final = "fedboard.server.operating"
+
+
+def _read(name: str) -> str:
+    """A file of this package, or of another as ``package:file``."""
+    package, _, file = name.rpartition(":")
+    return resources.files(package or _PACKAGE).joinpath(file).read_text(encoding="utf-8")
+
+
+_STYLE: Final = base_style() + _read("style.css")
+_SCRIPT: Final = _read("live.js")
+_DIGEST: Final = hashlib.sha256((_STYLE + _SCRIPT).encode()).hexdigest()
+LIVE_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        f"script-src '{source_hash(_SCRIPT)}'",
+        f"style-src '{source_hash(_STYLE)}'",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""By which a browser runs the page of a run that goes on."""
+
+
+def render(template: str, *, live: bool, **values: object) -> str:
+    """Fill a template. Values are escaped; only drawn SVG is taken as markup.
+
+    Args:
+        template: a file of this package, or ``package:file``.
+        live: whether it is served and refreshed; else it is a file that runs no script.
+        values: for its slots; what is missing is left out.
+    """
+    return _environment().get_template(template).render(live=live, **values)
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FunctionLoader
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FunctionLoader(_read), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    for name in ("number", "percent", "duration", "setting", "capital", "byte_count", "spent", "left_over"):
+        environment.filters[name] = getattr(wording, name)
+    environment.filters["upward"] = shown_number
+    environment.globals |= {
+        "style": Markup(_STYLE),
+        "script": Markup(_SCRIPT),
+        "digest": _DIGEST,
+        "software": f"fedboard {version('fedboard')}",
+    }
+    return environment
+
 
 Lines = Sequence[Mapping[str, Any]]
 Sections = Callable[[RunFiles, Lines, Statement | None], Mapping[str, Any]]
 """What a simulation adds to the page: values of its own parts of the template, under their label."""
-Standing = Callable[[], Mapping[str, Any]]
-"""Who is there, as ``start_ops`` says."""
 WORDS = {
     "waiting": "Nothing is released yet: data are being loaded, or devices awaited.",
     "running": "The run is under way.",
     "judging": "All rounds are made; what they are worth is being judged.",
     "stopped": "Nobody is working on this run: it was stopped, interrupted or killed, and can go on.",
     "finished": "The run is finished.",
-    "unreadable": "The run's files cannot be read.",
+    "unreadable": "The run's files cannot be read; fedboard certificate verify says why.",
 }
 _MOST_ROUNDS = 400
 """Of a list; a run of more tells its last ones."""
-_STANDING_SECONDS = 5.0
-"""So often it is asked who is there."""
-_COUNTED = ("answers", "rejected_rows", "bytes_up", "bytes_down")
 
 
 @dataclass(slots=True, kw_only=True)
 class RunReport:
     """Reads a run and writes its page, again whenever something has changed.
 
-    Guarantee: what it tells is booked, published, or a public setting; but for who answered and who is there,
-    which it has only ``for_operator``, and what ``sections`` adds, which stands under its label.
+    Guarantee: what it tells is booked, published, or a public setting; but for what ``sections`` adds, which stands
+    under its label.
     """
 
     files: RunFiles
-    for_operator: bool
-    """Whether only this machine reads it."""
     sections: Sections | None = None
     """Of a simulation."""
-    key: "PinnedKey | None" = None
-    standing: Standing | None = None
     policy: str = LIVE_POLICY
     _account: Account = field(default_factory=Account)
     _sealing: Sealing = field(init=False)
     _rounds: Rounds | None = None
     _booked: Booked | None = None
     _ledger_seen: object = None
-    _stood: tuple[float, Mapping[str, Any]] | None = None
 
     def __post_init__(self) -> None:
         """Look at nothing yet."""
-        self._sealing = Sealing(self.files, self.key)
+        self._sealing = Sealing(self.files)
 
     def signature(self) -> object:
-        """Another one means that there may be news: the times of the run's files, and now and then who is there."""
-        return self.files.signature(), self._stands()
+        """Another one means that there may be news."""
+        return self.files.signature()
 
     def page(self) -> str:
         """The page as it is now. Never raises: that files cannot be read is told, too."""
         try:
             return render("report.html", live=True, **self._values(live=True))
-        except (FedboardError, OSError) as error:
-            told = f" {error}" if self.for_operator else ""
-            head = self._head("unreadable") | {"told": f"{WORDS['unreadable']}{told}"}
-            return render("report.html", live=True, **head)
+        except (FedboardError, OSError):
+            return render("report.html", live=True, **self._head("unreadable"))
 
     def finished_page(self, certificate: JsonObject) -> str:
         """The page to be kept: the certificate is verified, and what takes long is computed.
@@ -108,7 +162,7 @@ class RunReport:
         done = _once(lines)
         booked = self._read_ledger()
         rounds = self._all_rounds(lines)
-        seal = self._sealing.told()
+        seal = self._sealing.seal
         stated = certificate or (None if seal is None else dict(seal.board.certificate or {}))
         statement = None if stated is None else read_statement(stated, verified=not live)
         extra = {} if self.sections is None else dict(self.sections(self.files, lines, statement))
@@ -123,8 +177,6 @@ class RunReport:
             "rounds": self._told_rounds(rounds, booked, done, extra.pop("columns", ())),
             **self._releases(booked, rounds, statement, thorough=not live),
             "seal": seal,
-            "answers": self._answers(done),
-            "fleet": self._fleet(),
             **extra,
         }
 
@@ -213,7 +265,6 @@ class RunReport:
         if counted is not None:
             made, lost = counted.made, counted.lost
         planned = self._planned(rounds, done)
-        own = (self.for_operator or self.sections is not None) and bool(done)
         return {
             "planned": planned,
             "made": made,
@@ -222,8 +273,7 @@ class RunReport:
                 list(enumerate(zip(rounds, states, strict=True)))[-_MOST_ROUNDS:],
                 by_number,
                 columns,
-                answers=self.for_operator and self.sections is None,
-                seconds=own,
+                seconds=self.sections is not None and bool(done),
             ),
             "rest": _rest(planned - made - lost, published) if self.files.writer else "",
         }
@@ -255,66 +305,6 @@ class RunReport:
             "booked": len(lines if names is None else names),
             "all_releases": len(lines),
             "budget_charts": epsilon_chart(lines, claim),
-        }
-
-    def _answers(self, done: Lines) -> dict[str, Any] | None:
-        """Who answered a fleet's questions, for its operator: no budget covers it."""
-        if not self.for_operator or self.sections is not None or not done:
-            return None
-        refused: Counter[str] = Counter()
-        for line in done:
-            refused.update(
-                {str(code): int(number_of(n)) for code, n in object_or_empty(line.get("refused")).items()}
-            )
-        sums = {name: int(sum(number_of(line.get(name)) for line in done)) for name in _COUNTED}
-        expected = number_of(self._stands().get("expected")) * len(done)
-        silent = int(max(expected - sums["answers"] - refused.total(), 0))
-        return {
-            "facts": [
-                ("Answers taken", str(sums["answers"])),
-                ("Refused", str(refused.total())),
-                *([("Silent (dropouts)", str(silent))] if expected else []),
-                ("Rows left out", str(sums["rejected_rows"])),
-                ("Bytes of answers", byte_count(sums["bytes_up"])),
-                ("Bytes of questions", byte_count(sums["bytes_down"])),
-                ("Time of all rounds", duration(sum(number_of(line.get("seconds")) for line in done))),
-            ],
-            "refused": sorted(refused.items()),
-        }
-
-    def _stands(self) -> Mapping[str, Any]:
-        if self.standing is None or not self.for_operator:
-            return {}
-        now = time.monotonic()
-        if self._stood is None or now - self._stood[0] >= _STANDING_SECONDS:
-            told = self.standing()
-            if self._stood is not None and told == self._stood[1]:
-                told = self._stood[1]
-            self._stood = (now, told)
-        return self._stood[1]
-
-    def _fleet(self) -> dict[str, Any] | None:
-        """Who is there and what ends soon, for the operator alone."""
-        told = self._stands()
-        if not told:
-            return None
-        online = "unknown" if told.get("online") is None else told["online"]
-        versions = ", ".join(
-            f"{n} of {version or 'unknown'}" for version, n in told.get("versions", {}).items()
-        )
-        facts = {
-            "Online": f"{online} of {told.get('admitted', 'unknown')}",
-            "Quorum": told.get("quorum"),
-            "By invitation": told.get("invited"),
-            "Open invitations": told.get("open_invitations"),
-            "Versions": versions or None,
-        }
-        ends = [
-            (one["what"], time.strftime("until %Y-%m-%d", time.gmtime(one["at"]))) for one in told["expires"]
-        ]
-        return {
-            "facts": [*((name, str(value)) for name, value in facts.items() if value is not None), *ends],
-            "problems": list(told.get("problems", ())),
         }
 
 
@@ -377,4 +367,4 @@ def _rest(rounds: int, published: Sequence[float]) -> str:
     return f"{rounds} to come; a round usually takes {duration(pace)}, so the last may be over at {ends}"
 
 
-__all__ = ["Lines", "RunReport", "Sections", "Standing"]
+__all__ = ["Lines", "RunReport", "Sections"]

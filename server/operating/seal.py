@@ -1,21 +1,14 @@
 """Whether the newest board is what it says, checked by the process that shows it; what is left open is said."""
 
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
 
 from fedboard.common.board import Board
-from fedboard.common.boards.layout import root_name
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import Protection, protection_of
 from fedboard.server.operating.run_files import RunFiles
 from fedboard.server.publication import BoardStore, require_same_history
-
-if TYPE_CHECKING:  # it takes long to import, and most runs are signed by nobody
-    from fedboard.common.boards.board_signature import PinnedKey
-    from fedboard.common.boards.manifest import Link
 
 PASSED, FAILED, OPEN = "passed", "failed", "open"
 _NAMES = {
@@ -24,7 +17,6 @@ _NAMES = {
     "ledger": "The ledger that paid for it",
     "promise": "The promise, recomputed",
     "noise": "The noise",
-    "signature": "Signature",
 }
 _SPOKEN = {PASSED: "passed", FAILED: "failed", OPEN: "not shown"}
 
@@ -77,8 +69,6 @@ class Sealing:
     """Opens and checks each new board."""
 
     files: RunFiles
-    key: "PinnedKey | None" = None
-    """Of who signs the boards, if it is known."""
     seal: Seal | None = None
     """Of the newest board; None where there is none."""
     _digests: dict[int, str] = field(default_factory=dict)
@@ -109,12 +99,6 @@ class Sealing:
             )
             self.seal = Seal(board=board, certificate=certificate, size=size, checks=checks)
 
-    def told(self) -> Seal | None:
-        """With who signed it, which may come later than the board."""
-        if self.seal is None:
-            return None
-        return replace(self.seal, checks=(*self.seal.checks, self._signature(self.seal.board)))
-
     def _chain(self, board: Board) -> Check:
         before = self._digest(board.version - 1)
         if board.version == 0:
@@ -132,17 +116,6 @@ class Sealing:
             except FedboardError:
                 return None
         return self._digests.get(version)
-
-    def _signature(self, board: Board) -> Check:
-        mirror = self.files.mirror
-        link = None if mirror is None else _link_of(mirror, board.version)
-        if mirror is None or link is None:
-            return Check("signature", OPEN, "Nobody has signed it here.")
-        if self.key is None:
-            return Check(
-                "signature", OPEN, "It is signed; without the public key (--key) nobody knows by whom."
-            )
-        return _signed(link, self.key.followed(lambda version: mirror / root_name(version)), board)
 
 
 def _bytes(board: Board, certificate: Certificate) -> Check:
@@ -163,26 +136,6 @@ def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Chec
     releases = len(certificate.releases)
     told = f"The ledger's chain is whole, holds the head that it names and its {releases} releases."
     return Check("ledger", PASSED, told)
-
-
-def _link_of(mirror: Path, version: int) -> "Link | None":
-    """The newest manifest of a version."""
-    from fedboard.server.publishing.mirror_files import Mirror
-
-    try:
-        return Mirror(mirror).of_version(version)
-    except FedboardError:
-        return None
-
-
-def _signed(link: "Link", key: "PinnedKey", board: Board) -> Check:
-    try:
-        found = key.open(link.signed)
-    except (FedboardError, OSError):
-        return Check("signature", FAILED, "What is signed there is not signed by this key.")
-    if (found.board_digest, found.version) != (board.digest, board.version):
-        return Check("signature", FAILED, "Another board is signed under this number.")
-    return Check("signature", PASSED, f"Ed25519, key {key.id[:16]}, signed {found.published}.")
 
 
 def _promise(certificate: Certificate, version: int) -> Check:

@@ -18,9 +18,9 @@ from fedboard.common.boards.layout import (
     WITNESSES,
     file_name,
     manifest_name,
+    unpack,
 )
 from fedboard.common.boards.manifest import Cosignature, Link, require_next
-from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.roots import RootFolder
 from fedboard.common.boards.witnesses import Witnesses, has_cosigned
@@ -199,7 +199,7 @@ class Mirror:
         if witnesses is None:
             path.unlink(missing_ok=True)
         elif witnesses != self.witnesses:
-            wanted = _Wanted([key.hex() for key in witnesses.keys], witnesses.least)
+            wanted = _Wanted([key.hex() for key in witnesses.keys], witnesses.threshold)
             write_atomically(path, msgspec.json.encode(wanted))
 
     def waiting(self) -> str | None:
@@ -209,9 +209,10 @@ class Mirror:
             return None
         versions = sorted({link.manifest.version for link in pending})
         missing = ", ".join(key.hex()[:16] for key in witnesses.missing(pending[-1].signed))
+        have = len(witnesses.cosigners(pending[-1].signed))
         return (
             f"version{'s' if len(versions) > 1 else ''} {', '.join(map(str, versions))} of the board, signed, "
-            f"cosigned by {len(witnesses.cosigners(pending[-1].signed))} of {witnesses.least}; missing: {missing}"
+            f"cosigned by {have} of {witnesses.threshold}; missing: {missing}"
         )
 
     def manifest(self, digest: str) -> Path:

@@ -1,69 +1,95 @@
-"""The two apps of a simulation on Flower: the job over Flower's grid, and a node that hosts a cohort of users.
+"""The rounds of a simulation over Flower's own: the job over Flower's grid, and nodes that host cohorts of users.
 
-All that this simulation needs of Flower is here, by public names, and in the commands that start it.
+All that this simulation needs of Flower is here, by public names.
 """
 
+import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Final
+from functools import partial
+from threading import Event
+from typing import Any, Final
 
 from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
 from fedboard.client.participation.steps import respond_to
-from fedboard.common.files import write_atomically
+from fedboard.common.errors import FedboardError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP, refusal
 from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.running import run_job
-from fedboard.simulations.flower.cohorts import CohortNodes
-from fedboard.simulations.flower.files import read_job
+from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
+from fedboard.simulations.ray.cluster import Cluster
+from fedboard.simulations.runs.trainer import OnRound
 
 _LOOK_SECONDS: Final = 0.05
 """Between two looks for replies: Flower tells nobody that one has come."""
 _PULLED_AT_ONCE: Final = 64
 _SESSION, _FIELD = "fedboard.session", "content"
 
-server_app = ServerApp()
-client_app = ClientApp()
+
+def run_on_flower(files: FleetFiles, on_round: OnRound) -> None:
+    """Run the job on Flower's simulation, which ends with the block or with this process.
+
+    ``RAY_ADDRESS`` in the environment names a Ray cluster to use; without it Ray starts here, on loopback.
+
+    Raises:
+        FedboardError: as of any run, or Ray cannot be started or joined.
+    """
+    from flwr.simulation import run_simulation
+
+    ended, app = Event(), ServerApp()
+
+    @app.main()
+    def main(grid: Grid, context: Context) -> None:
+        run_job(GridNodes(grid, files.job.largest_cohort, ended), files.job, on_round=on_round)
+
+    with _quiet_flower(), Cluster(None, workers=files.workers, carry_code=False):
+        try:
+            resources: Any = {"client_resources": {"num_cpus": 1}}
+            run_simulation(app, client_app_of(files.run_config), files.n_nodes, backend_config=resources)
+        except RuntimeError as error:  # what Flower makes of an error that is not the job's
+            raise FedboardError(f"Flower's simulation failed ({error.__cause__ or error})") from error
+        finally:
+            ended.set()
 
 
-@server_app.main()
-def main(grid: Grid, context: Context) -> None:
-    """Run the job in the file that ``job`` names, and lay down at its end what became of it."""
-    outcome = Path(str(context.run_config["outcome"]))
+@contextmanager
+def _quiet_flower() -> Iterator[None]:
+    """Its logger tells of each message, and that this way to start it is an old one."""
+    logger = logging.getLogger("flwr")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
     try:
-        job = read_job(Path(str(context.run_config["job"])))
-        run_job(GridNodes(grid, job.largest_cohort), job)
-    except Exception as error:
-        write_atomically(outcome, str(error).encode())
-        raise
-    write_atomically(outcome, b"")
+        yield
+    finally:
+        logger.setLevel(before)
 
 
-@client_app.query(ROUND.partition(".")[2])
-def answer_round(message: Message, context: Context) -> Message:
-    """A round that is one question."""
-    return _answered(ROUND, message, context)
+def client_app_of(run_config: Mapping[str, Any]) -> ClientApp:
+    """What the node of each cohort is.
 
+    Args:
+        run_config: as ``FleetFiles`` gives it.
+    """
+    app = ClientApp()
 
-@client_app.query(STEP.partition(".")[2])
-def answer_step(message: Message, context: Context) -> Message:
-    """One step of a session."""
-    return _answered(STEP, message, context)
+    def answered(kind: str, message: Message, context: Context) -> Message:
+        found = frames_of(message.content)
+        if found is None:
+            return Message(record_of(refusal(Refusal.MALFORMED)), reply_to=message)
+        number = int(context.node_config["partition-id"])
+        client = CohortNodes.of(run_config).client(number, _ContextVault(context))
+        return Message(record_of(respond_to(kind, *found, client)), reply_to=message)
 
-
-def _answered(kind: str, message: Message, context: Context) -> Message:
-    found = frames_of(message.content)
-    if found is None:
-        return Message(record_of(refusal(Refusal.MALFORMED)), reply_to=message)
-    number = int(context.node_config["partition-id"])
-    client = CohortNodes.of(context.run_config).client(number, _ContextVault(context))
-    return Message(record_of(respond_to(kind, *found, client)), reply_to=message)
+    for kind in (ROUND, STEP):
+        app.query(kind.partition(".")[2])(partial(answered, kind))
+    return app
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -90,6 +116,8 @@ class GridNodes:
     grid: Grid
     max_users: int
     """That each may host."""
+    ended: Event = field(default_factory=Event)
+    """Set once nobody will answer any more."""
     _largest: int = 0
     _waiting: dict[str, int] = field(default_factory=dict)
     """Message id -> node."""
@@ -118,6 +146,10 @@ class GridNodes:
         """What can be pulled; it is looked again and again."""
         until = time.monotonic() + wait
         while not (found := self._pulled()) and (left := until - time.monotonic()) > 0:
+            if self.ended.is_set():
+                raise FedboardError(
+                    "Flower's simulation was ended in the middle of a round; go on with --resume"
+                )
             time.sleep(min(left, _LOOK_SECONDS))
         return found
 

@@ -1,17 +1,74 @@
-"""The rounds of a fleet in a simulation, over Flower or in this process: a job, with cohorts of users as nodes."""
+"""The rounds of a fleet in a simulation: a job, with cohorts of users as nodes, in this process or over Flower."""
 
 import importlib.util
 import tempfile
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import Final
 
+from fedboard.client.participation.steps import MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from fedboard.common.messages.refusals import Refusal
+from fedboard.server.fleet.rounds.asking import Reply
+from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.training import plan_of
-from fedboard.simulations.flower.files import FleetFiles
+from fedboard.simulations.engine.starting import environment_with
+from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
 from fedboard.simulations.runs.ledger import open_ledger
 from fedboard.simulations.runs.trainer import OnRound, Simulated
+
+Answer = Callable[[str, bytes, bytes | None], bytes]
+"""(kind, message, board beside it) -> what the node sends."""
+
+
+def _answering(cohorts: CohortNodes, number: int) -> Answer:
+    vault: Final = MemoryVault()
+    return lambda kind, frame, board: respond_to(kind, frame, board, cohorts.client(number, vault))
+
+
+class LocalNodes:
+    """Nodes of this process. One answers when its reply is looked for, so that one reply is in memory at a time."""
+
+    def __init__(self, answers: list[Answer], max_users: int) -> None:
+        """Make them.
+
+        Args:
+            answers: of each node.
+            max_users: that each may host.
+        """
+        self._answers = {f"{number:020d}": answer for number, answer in enumerate(answers)}
+        self._max_users = max_users
+        self._asked = deque[Callable[[], Reply]]()
+
+    def present(self) -> Mapping[str, int]:
+        """All of them."""
+        return dict.fromkeys(self._answers, self._max_users)
+
+    admitted = present
+
+    def send(
+        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
+    ) -> None:
+        """Keep what each is asked."""
+
+        def reply(node: str) -> Reply:
+            content = self._answers[node](kind, frames[node], beside)
+            return Reply(node, content) if len(content) <= largest else Reply(node, None, Refusal.TOO_LARGE)
+
+        self._asked.extend(partial(reply, node) for node in frames)
+
+    def replies(self, *, wait: float) -> list[Reply]:
+        """Let the next one answer."""
+        return [self._asked.popleft()()] if self._asked else []
+
+    def end(self) -> None:
+        """Nobody answers any more."""
+        self._asked.clear()
 
 
 def _require_flower(runtime: str) -> None:
@@ -63,10 +120,13 @@ class FleetTrainer:
         if not self._simulated.task.requests(board):
             return
         if self._runtime == "in-process":
-            from fedboard.simulations.flower.in_process import run_in_process
-
-            run_in_process(self._files, on_round)
+            files = self._files
+            cohorts = CohortNodes.of(files.run_config)
+            nodes = LocalNodes(
+                [_answering(cohorts, number) for number in range(files.n_nodes)], files.job.largest_cohort
+            )
+            run_job(nodes, files.job, on_round=on_round)
         else:
-            from fedboard.simulations.flower.on_ray import run_on_ray
-
-            run_on_ray(self._files, on_round)
+            with environment_with({"FLWR_TELEMETRY_ENABLED": "0"}):  # looked at once, as Flower is imported
+                from fedboard.simulations.flower.apps import run_on_flower
+            run_on_flower(self._files, on_round)

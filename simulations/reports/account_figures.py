@@ -12,7 +12,7 @@ from fedboard.common.privacy.accounting.guarantee import composition_of, point_o
 from fedboard.common.privacy.events import Event
 from fedboard.common.reports.charts import Line, Scale, chart
 from fedboard.common.reports.wording import listing, number, setting
-from fedboard.server.operating.page import render
+from fedboard.server.operating.run_report import render
 
 _POWERS = range(-9, -1)
 """Of ten: the deltas that are drawn."""

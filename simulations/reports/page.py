@@ -55,7 +55,7 @@ def write_report(run_dir: Path) -> Path:
     """
     certificate = read_certificate(run_dir)
     require_whole(run_dir / "metrics.jsonl")
-    report = RunReport(files=RunFiles(folder=run_dir), for_operator=True, sections=simulation_sections)
+    report = RunReport(files=RunFiles(folder=run_dir), sections=simulation_sections)
     path = run_dir / "report.html"
     path.write_text(report.finished_page(certificate), encoding="utf-8")
     return path

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.wording import fixed, setting
-from fedboard.server.operating.page import render
+from fedboard.server.operating.run_report import render
 from fedboard.simulations.reports.wording import bucket_names, direction, metric_label
 from fedboard.simulations.sweeps.frontier_data import (
     NOT_PRIVATE,

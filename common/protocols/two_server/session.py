@@ -23,7 +23,7 @@ from fedboard.common.protocols.two_server.rules import NOISE_RATIO
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, Split, digest_of
 
 _ASK, _ROWS = "two-server-ask", "two-server-rows"
-_ASK_BYTES = {"key": KEY_BYTES, "identity": {32}, "signature": {64}}
+_ASK_BYTES = {"key": {KEY_BYTES}, "identity": {32}, "signature": {64}}
 _MOST_BYTES = 1 << 31
 _ROOM = 1 << 13
 _DIGEST_BYTES = 32

@@ -17,7 +17,7 @@ from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.roots import Root, RootError, SignedRoot
 from fedboard.common.boards.validity import CLOCK_SECONDS, DAY_SECONDS, utc_seconds
-from fedboard.server.operating.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import drafted, signed_by
 from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
 from tests.cli.fleet.key_drill import Drill
@@ -151,9 +151,7 @@ def test_a_root_that_too_few_have_signed_does_not_follow(drill: Drill, tmp_path:
     private = {name: read_private(drill.holder(name), signed="roots") for name in names}
     raw = {name: key.public_key().public_bytes_raw() for name, key in private.items()}
     draft = drafted(
-        Terms.of(one).changed(holders=type(one.roles["root"])((raw["carol"], raw["dora"]), 2)),
-        version=2,
-        days=9,
+        {**one.roles, "root": type(one.roles["root"])((raw["carol"], raw["dora"]), 2)}, version=2, days=9
     )
     plain = json.loads(signed_by(draft, [private["alice"], private["carol"]], before=one))
     own = plain["signatures"][raw["alice"].hex()]
@@ -186,9 +184,7 @@ def test_the_holder_of_a_board_key_makes_no_root(drill: Drill) -> None:
 
     one, thief = Root.from_bytes(drill.pinned.read_bytes()), read_private(drill.key("first"), signed="boards")
     alone = type(one.roles["root"])((thief.public_key().public_bytes_raw(),), 1)
-    taken_over = signed_by(
-        drafted(Terms(holders=alone, boards=alone), version=2, days=9), [thief], before=one
-    )
+    taken_over = signed_by(drafted({"root": alone, "boards": alone}, version=2, days=9), [thief], before=one)
 
     with pytest.raises(RootError, match="not signed by 2 of the root keys of version 1"):
         one.successor(taken_over)
@@ -330,7 +326,7 @@ def test_what_expires_is_shown_and_a_timer_can_watch_it(drill: Drill, tmp_path: 
     past.mkdir()
     root = Root.from_bytes(drill.pinned.read_bytes())
     keys = [read_private(drill.holder(name), signed="roots") for name in ("alice", "bob")]
-    draft = drafted(Terms.of(root), version=1, days=1, clock=lambda: time.time() - 2 * DAY_SECONDS)
+    draft = drafted(root.roles, version=1, days=1, clock=lambda: time.time() - 2 * DAY_SECONDS)
     (past / "1.root.json").write_bytes(signed_by(draft, keys, before=None))
     gone = fedboard("keys", "show", past)
     assert gone.exit_code == ExitCode.FAILED

@@ -28,7 +28,7 @@ from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.server.operating.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import drafted, signed_by
 from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey
 from tests.client.boards.two_faced import AT_ONCE, TASK, Face, Network, World, certificate_of
@@ -347,7 +347,7 @@ def test_a_root_that_changes_witnesses_counts_only_if_enough_of_the_pinned_ones_
     holder = Ed25519PrivateKey.generate()
     roots = a_root(tmp_path / "roots", holder, [world.key])
     old, new = Network(tmp_path / "old", n=4, least=3), Network(tmp_path / "new", n=3, least=2)
-    next_root(roots, holder, [world.key], witnesses=new.witnesses.role, also=old.keys[:signers])
+    next_root(roots, holder, [world.key], witnesses=new.witnesses, also=old.keys[:signers])
     face = Face(tmp_path / "face", new, world.key, roots=roots)
     face.folder.mkdir()
     face.show(world.common, asked=(0, 1))
@@ -457,9 +457,10 @@ def _root(
     witnesses: Role | None = None,
     also: list[Ed25519PrivateKey] | None = None,
 ) -> bytes:
-    terms = Terms(
-        holders=Role((holder.public_key().public_bytes_raw(),), 1),
-        boards=Role(tuple(key.public.raw for key in boards), 1),
-        witnesses=witnesses,
-    )
-    return signed_by(drafted(terms, version=version, days=100.0), [holder, *(also or [])], before=None)
+    roles = {
+        "root": Role((holder.public_key().public_bytes_raw(),), 1),
+        "boards": Role(tuple(key.public.raw for key in boards), 1),
+        "witnesses": witnesses,
+    }
+    draft = drafted(roles, version=version, days=100.0)
+    return signed_by(draft, [holder, *(also or [])], before=None)

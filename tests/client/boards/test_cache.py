@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.boards.cache import BoardCache
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import BoardCache, open_board
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 

@@ -10,16 +10,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.cache import BoardCache, open_board, out_of_date
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.boards.mirror_check import check_source
-from fedboard.client.boards.open_board import open_board, out_of_date
 from fedboard.client.boards.sources import FolderSource
 from fedboard.client.page.boards import held_board
 from fedboard.common.board import Board
+from fedboard.common.boards.layout import pack
 from fedboard.common.boards.manifest import Manifest
-from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.validity import CLOCK_SECONDS, utc_seconds
 from fedboard.common.errors import InputError

@@ -26,9 +26,9 @@ from fedboard.client.boards.mirror_check import check_source, protection_of_sour
 from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.sources import FolderSource, HttpSource, open_source
 from fedboard.common.board import Board
+from fedboard.common.boards.layout import pack
 from fedboard.common.boards.manifest import Link
 from fedboard.common.boards.methods import CHUNK_BYTES
-from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise

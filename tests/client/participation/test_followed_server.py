@@ -22,7 +22,7 @@ from fedboard.common.boards.validity import DAY_SECONDS
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PinnedServer, QuestionKey
-from fedboard.server.operating.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import drafted, signed_by
 
 HOLDER = Ed25519PrivateKey.generate()
 FIRST, SECOND, THIRD = QuestionKey(), QuestionKey(), QuestionKey()
@@ -32,8 +32,8 @@ QUESTION = b"a question"
 def root(version: int, key: QuestionKey | None, *, days: float = 30) -> bytes:
     holder = Role((HOLDER.public_key().public_bytes_raw(),), 1)
     questions = None if key is None else Role((bytes.fromhex(key.public.hex),), 1)
-    terms = Terms(holders=holder, boards=holder, questions=questions)
-    return signed_by(drafted(terms, version=version, days=days), [HOLDER], before=None)
+    draft = drafted({"root": holder, "boards": holder, "questions": questions}, version=version, days=days)
+    return signed_by(draft, [HOLDER], before=None)
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_a_root_that_asks_for_two_signatures_on_a_question_gets_no_answer(tmp_pa
     """A question has one."""
     holder = Role((HOLDER.public_key().public_bytes_raw(),), 1)
     two = Role(tuple(bytes.fromhex(key.public.hex) for key in (FIRST, SECOND)), 2)
-    draft = drafted(Terms(holders=holder, boards=holder, questions=two), version=1, days=30)
+    draft = drafted({"root": holder, "boards": holder, "questions": two}, version=1, days=30)
     pinned = PinnedKey(Root.from_bytes(signed_by(draft, [HOLDER], before=None)))
 
     with pytest.raises(RefusedError):

@@ -26,7 +26,7 @@ from fedboard.common.messages.enrolment import Introduction, Invitation, ask_to_
 from fedboard.common.messages.signing import PinnedServer, QuestionKey
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.server.fleet.register import Register
-from fedboard.server.operating.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import drafted, signed_by
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.commands import fedboard
 from tests.server.fleet.open_devices import OpenDevices, open_devices, status_of
@@ -141,12 +141,9 @@ def test_a_device_of_a_fleet_with_roots_pins_the_root_and_follows_it(tmp_path: P
     folder = keys(tmp_path / "fleet")
     board, holder = DeviceKey(), Ed25519PrivateKey.generate()
     asking = bytes.fromhex(QuestionKey.read(folder / "question-signing.key").public.hex)
-    terms = Terms(
-        holders=Role((holder.public_key().public_bytes_raw(),), 1),
-        boards=Role((board.public,), 1),
-        questions=Role((asking,), 1),
-    )
-    root = signed_by(drafted(terms, version=1, days=30), [holder], before=None).decode()
+    of = {"root": holder.public_key().public_bytes_raw(), "boards": board.public, "questions": asking}
+    draft = drafted({name: Role((key,), 1) for name, key in of.items()}, version=1, days=30)
+    root = signed_by(draft, [holder], before=None).decode()
     served = introduction(folder, board_key=board.public.hex(), root=root)
     with open_devices(folder, introduction=served) as fleet:
         member = join(invited(fleet, "ann"), tmp_path / "ann", epsilon=3.0)

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import open_board
 from fedboard.client.recommending import recommend as device
 from fedboard.client.recommending.catalogue_search import ItemIndex, describe
 from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
@@ -209,7 +209,7 @@ MEASURED = """
 import json, sys
 from pathlib import Path
 import numpy as np
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import open_board
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.cohort import Cohort
 def peak():  # of this program; what getrusage says begins with what its parent held

@@ -12,7 +12,7 @@ from fedboard.common.boards.ed25519_keys import has_signed
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.roots import BOARDS, QUESTIONS, Role, Root, RootError, root_document
 from fedboard.common.boards.validity import is_utc_text
-from fedboard.server.operating.drafting import Terms, drafted, signed_by
+from fedboard.server.operating.drafting import drafted, signed_by
 from tests.common.boards.boards import signed_by_hand
 
 A, B, C = (Ed25519PrivateKey.from_private_bytes(bytes([number]) * 32) for number in (1, 2, 3))
@@ -25,8 +25,8 @@ def raw(key: Ed25519PrivateKey) -> bytes:
 def document(version: int = 1, *, questions: bool = True) -> bytes:
     """Two of A and B, C signs boards and questions."""
     role = Role((raw(C),), 1)
-    terms = Terms(holders=Role((raw(A), raw(B)), 2), boards=role, questions=role if questions else None)
-    return signed_by(drafted(terms, version=version, days=30), [A, B], before=None)
+    roles = {"root": Role((raw(A), raw(B)), 2), "boards": role, "questions": role if questions else None}
+    return signed_by(drafted(roles, version=version, days=30), [A, B], before=None)
 
 
 def test_what_is_signed_is_the_text_behind_the_name_of_the_format() -> None:

@@ -1,4 +1,4 @@
-"""The generated messages are those of the .proto file."""
+"""The generated messages are those of the .proto files."""
 
 import importlib.util
 import subprocess
@@ -7,21 +7,23 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[3] / "common" / "boards"
+COMMON = Path(__file__).parents[3] / "common"
 
 
 @pytest.mark.skipif(
     importlib.util.find_spec("grpc_tools") is None,
     reason="needs the generator: pip install 'grpcio-tools<1.82'",
 )
-def test_generating_the_messages_again_gives_the_files_that_are_there(tmp_path):
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{FOLDER}"]
-    command += [f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", "boards.proto"]
+@pytest.mark.parametrize("place", ["boards/boards", "messages/devices"])
+def test_generating_the_messages_again_gives_the_files_that_are_there(tmp_path, place):
+    folder, name = COMMON / Path(place).parent, Path(place).name
+    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{folder}"]
+    command += [f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", f"{name}.proto"]
 
     subprocess.run(command, check=True, timeout=60)
 
-    for name in ("boards_pb2.py", "boards_pb2.pyi"):
-        assert (tmp_path / name).read_text() == (FOLDER / name).read_text(), f"{name}: generate it again"
+    for file in (f"{name}_pb2.py", f"{name}_pb2.pyi"):
+        assert (tmp_path / file).read_text() == (folder / file).read_text(), f"{file}: generate it again"
 
 
 def test_the_methods_are_those_of_the_proto_file():

@@ -1,9 +1,6 @@
 """What a device's call says of itself: read in one way only, and signed just now by whom it names."""
 
 import hashlib
-import importlib.util
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from fedboard.common.messages import devices as wire
 from fedboard.common.messages.devices import DeviceKey, Method, Signed
 from tests.thorough import examples
 
-FOLDER = Path(__file__).parents[3] / "common" / "wire"
+FOLDER = Path(__file__).parents[3] / "common" / "messages"
 KEY = DeviceKey()
 KEYS = {KEY.public.hex(): Ed25519PublicKey.from_public_bytes(KEY.public)}
 DIGEST = hashlib.sha256(b"").hexdigest()
@@ -93,17 +90,3 @@ def test_the_methods_are_those_of_the_proto_file() -> None:
     assert [method.name for method in service.methods] == list(Method)
     streamed = [(method.client_streaming, method.server_streaming) for method in service.methods]
     assert streamed == [(False, False), (False, False), (False, True), (True, False)]
-
-
-@pytest.mark.skipif(
-    importlib.util.find_spec("grpc_tools") is None,
-    reason="needs the generator: pip install 'grpcio-tools<1.82'",
-)
-def test_generating_the_messages_again_gives_the_files_that_are_there(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "grpc_tools.protoc", f"-I{FOLDER}"]
-    command += [f"--python_out={tmp_path}", f"--pyi_out={tmp_path}", "devices.proto"]
-
-    subprocess.run(command, check=True, timeout=60)
-
-    for name in ("devices_pb2.py", "devices_pb2.pyi"):
-        assert (tmp_path / name).read_text() == (FOLDER / name).read_text(), f"{name}: generate it again"

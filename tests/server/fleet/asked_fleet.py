@@ -14,7 +14,7 @@ from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import PutQuery, job_of_query, put_query
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.simulations.flower.in_process import LocalNodes
+from fedboard.simulations.flower.training import LocalNodes
 from tests.server.fleet.deployed import NODES, Fleet
 from tests.server.fleet.local_fleet import answers_of_devices
 

@@ -28,7 +28,7 @@ from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
-from fedboard.simulations.flower.in_process import Answer as Answering
+from fedboard.simulations.flower.training import Answer as Answering
 from tests.client.asking import ASKER, SERVER, reply_to, sealed
 from tests.common.algorithms.conftest import N_USERS, a_prepared_board, a_task, population
 

@@ -19,7 +19,7 @@ from fedboard.common.messages.signing import PUBLIC_NAME
 from fedboard.server.calibrating import ExampleTraining, calibrated_example_task
 from fedboard.server.run_spec import Promise
 from fedboard.simulations.data.synthetic.examples import SharedLinear
-from fedboard.simulations.flower.in_process import LocalNodes
+from fedboard.simulations.flower.training import LocalNodes
 from tests.client.asking import SERVER
 from tests.client.ratings.written import write_examples
 from tests.server.fleet.local_fleet import Fleet, answers_of_devices, run_job

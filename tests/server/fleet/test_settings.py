@@ -160,7 +160,7 @@ def test_more_than_half_of_the_witnesses_are_needed_where_no_number_is_given(tmp
     asked = a_fleet(tmp_path, boards={"witnesses": [A, B, C], "cosignatures": 3}).boards.cosigners
 
     assert usual is not None
-    assert (len(usual.keys), usual.least) == (3, 2)
+    assert (len(usual.keys), usual.threshold) == (3, 2)
     assert asked is not None
-    assert asked.least == 3
+    assert asked.threshold == 3
     assert a_fleet(tmp_path).boards.cosigners is None

@@ -15,7 +15,7 @@ from fedboard.common.messages.refusals import Refusal
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
-from fedboard.flower import BillboardStrategy, answer, evaluate
+from fedboard.flower import BillboardStrategy, answer
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.local_grid import LocalGrid
 from tests.simulations.flower.own_apps import NODES, a_strategy, app_of, everybody, started
@@ -80,7 +80,6 @@ def test_a_node_that_fails_is_left_out_and_too_few_release_nothing(tmp_path: Pat
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"judged": True, "noise": "secure"}, "judged=True .* needs noise='seeded'"),
         ({"quorum": 4}, r"quorum must be in \[1, 3\]"),
         ({"nodes": 0}, "nodes"),
         ({"users_per_node": 0}, "users_per_node"),
@@ -155,37 +154,6 @@ def test_a_node_answers_the_server_that_asked_first_and_no_other(tmp_path: Path)
 
     assert len(replies) == 1
     assert Refusal.BAD_SIGNATURE.value.encode() in replies[0]
-
-
-def test_errors_on_held_out_ratings_are_weighed_by_their_number(tmp_path: Path) -> None:
-    app = ClientApp()
-    parts = [(EVERYBODY[:50], EVERYBODY[50:100]), (EVERYBODY[50:150], EVERYBODY[:100])]
-    single: list[dict[str, float]] = []
-
-    @app.train()
-    def train(message: Message, context: Context) -> Message:
-        return answer(message, context, parts[int(context.node_config["partition-id"])][0])  # type: ignore[arg-type]
-
-    @app.evaluate()
-    def judge(message: Message, context: Context) -> Message:
-        known, held_out = parts[int(context.node_config["partition-id"])]  # type: ignore[arg-type]
-        told = evaluate(message, context, known, held_out)
-        single.append(dict(told.content.metric_records["metrics"]))  # type: ignore[arg-type]
-        return told
-
-    strategy = a_strategy(tmp_path, nodes=2, users_per_node=100, judged=True)
-    metrics = started(strategy, app, nodes=2).evaluate_metrics_clientapp
-
-    last = metrics[max(metrics)]
-    first, second = single[-2:]
-    n_ratings = first["num-examples"] + second["num-examples"]
-    square = sum(one["num-examples"] * one["rmse"] ** 2 for one in (first, second)) / n_ratings
-    assert 1 not in metrics, "the first round prepares, and nothing can be predicted from it"
-    assert (
-        last["num-examples"] == n_ratings == sum(map(len, EVERYBODY[50:100])) + sum(map(len, EVERYBODY[:100]))
-    )
-    assert last["rmse"] == pytest.approx(math.sqrt(square))
-    assert 0.3 < last["rmse"] < 2.5
 
 
 def test_what_is_no_question_is_answered_by_a_code(tmp_path: Path) -> None:

@@ -10,11 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from flwr.app import ConfigRecord, Context, Message, MetricRecord, RecordDict
+from flwr.app import ConfigRecord, Context, Message
 
 from fedboard.client.participation.rounds import Asker, OpenGate, respond
 from fedboard.client.recommending.recommend import rating_range_of
-from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.messages.refusals import Refusal
@@ -53,33 +52,6 @@ def answer(message: Message, context: Context, people: People, *, kernels: str =
     gate = _PartitionGate(Asker(server=server, largest=Question.MAX_BYTES, largest_answer=Question.MAX_BYTES))
     sent = respond(question, source=source, gate=gate, backend=kernels)
     return Message(record_of(sent), reply_to=message)
-
-
-def evaluate(
-    message: Message, context: Context, people: People, held_out: People, *, kernels: str = "numpy"
-) -> Message:
-    """Judge a board on ratings that its users kept back. Not private: for simulations alone.
-
-    Args:
-        message: of type ``evaluate``, from a strategy with ``judged=True``.
-        context: of the node.
-        people: what each user's own vector is solved on. Private.
-        held_out: of the same users, in the same order. Private.
-        kernels: which kernels compute.
-
-    Returns:
-        ``rmse`` over the held-out ratings of items that the board lists, and ``num-examples``, their number.
-    """
-    content = frame_of(message.content)
-    if content is None:
-        return Message(RecordDict({"metrics": MetricRecord({"num-examples": 0})}), reply_to=message)
-    board = Board.from_bytes(np.frombuffer(content, dtype=np.uint8))
-    known, wanted = (_cohort(rows, board, 0) for rows in (people, held_out))
-    task = rebuild_task(board, backend=kernels)
-    predicted = task.predict(task.fit_local(known, board), board, wanted.user_of_entry(), wanted.items)
-    square = float(np.mean((predicted - wanted.ratings) ** 2)) if wanted.n_ratings else 0.0
-    metrics = MetricRecord({"rmse": math.sqrt(square), "num-examples": wanted.n_ratings})
-    return Message(RecordDict({"metrics": metrics}), reply_to=message)
 
 
 def _pinned(message: Message, context: Context) -> PinnedServer | None:

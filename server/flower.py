@@ -1,6 +1,5 @@
 """The server's side where a Flower user expects it: a ``Strategy`` for a ServerApp of one's own."""
 
-import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -165,9 +164,6 @@ class BillboardStrategy(Strategy):
     """Fewest nodes whose answers make a round; None: all of ``nodes``."""
     dataset: str = "the ratings on the nodes of a Flower federation"
     """Public description, for the certificate."""
-    judged: bool = False
-    """Whether nodes are asked for errors on held-out ratings after each round. These are not private, so it needs
-    seeded noise."""
     kernels: str = "numpy"
     wait_seconds: float = 600.0
     """How long nodes are waited for."""
@@ -190,11 +186,6 @@ class BillboardStrategy(Strategy):
         require_whole("users_per_node", self.users_per_node)
         if not 1 <= self._quorum <= self.nodes:
             raise InputError(f"quorum must be in [1, {self.nodes}] (the nodes), got {self.quorum}")
-        if self.judged and self.noise != "seeded":
-            raise InputError(
-                "judged=True has nodes send errors on held-out ratings without noise: it is for simulations and "
-                "needs noise='seeded'. Leave it out, and judge on a data set of your own with evaluate_fn"
-            )
         trained = Trained(
             algorithm=variant_of(self.algorithm or usual(self.feedback)),
             feedback=self.feedback,
@@ -258,7 +249,10 @@ class BillboardStrategy(Strategy):
             raise InputError("the ledger is not open: begin with strategy.start(grid)")
         content = record_of(self._runtime.ask(self.board, seconds=self._seconds))
         content[SERVER] = ConfigRecord({"key": self._key.public.hex})
-        return self._to_all(content, grid, "train")
+        group = str(self.board.version)
+        return [
+            Message(content, node, "train", ttl=self._seconds, group_id=group) for node in self._present(grid)
+        ]
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -281,19 +275,12 @@ class BillboardStrategy(Strategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """The board to every node, where errors may be asked for; else nothing."""
-        if not self.judged or self.board.version < 2:  # round 0 prepares: nothing can be predicted yet
-            return []
-        return self._to_all(record_of(self.board.to_bytes()), grid, "evaluate")
+        """Nothing: errors on people's ratings are not private. Judge on data of your own (``evaluate_fn``)."""
+        return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """RMSE over all held-out ratings. Not private."""
-        parts = [_judgement(reply) for reply in replies]
-        n_ratings = sum(number for _, number in parts)
-        if not n_ratings:
-            return None
-        square = sum(number * rmse**2 for rmse, number in parts) / n_ratings
-        return MetricRecord({"rmse": math.sqrt(square), "num-examples": n_ratings})
+        """Nobody was asked."""
+        return None
 
     def summary(self) -> None:
         """Say what is promised, where Flower prints what a strategy is."""
@@ -341,12 +328,6 @@ class BillboardStrategy(Strategy):
         self.board = self._training.start(self._first)
         self._rounds = self._training.rounds(self.board)
 
-    def _to_all(self, content: Any, grid: Grid, kind: str) -> list[Message]:
-        group = str(self.board.version)
-        return [
-            Message(content, node, kind, ttl=self._seconds, group_id=group) for node in self._present(grid)
-        ]
-
     def _present(self, grid: Grid) -> list[int]:
         """The nodes, once as many are there as are expected: Flower starts an app while they are still coming."""
         until = time.monotonic() + self.wait_seconds
@@ -360,13 +341,6 @@ class BillboardStrategy(Strategy):
                 )
             time.sleep(_LOOK_SECONDS)
         return found
-
-
-def _judgement(reply: Message) -> tuple[float, int]:
-    """Error and number of held-out ratings of a node; none where it gave none."""
-    metrics = None if reply.has_error() else reply.content.metric_records.get("metrics")
-    rmse, number = (None, 0) if metrics is None else (metrics.get("rmse"), metrics.get("num-examples"))
-    return (float(rmse), number) if isinstance(rmse, int | float) and isinstance(number, int) else (0.0, 0)
 
 
 def arrays_of(board: Board) -> ArrayRecord:
