@@ -26,7 +26,6 @@ from fedboard.common.reports.json_values import JsonObject
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
 from fedboard.common.reports.wording import duration
 from fedboard.server.operating.budget import (
-    Account,
     Booked,
     Rounds,
     Spending,
@@ -128,7 +127,6 @@ class RunReport:
     sections: Sections | None = None
     """Of a simulation."""
     policy: str = LIVE_POLICY
-    _account: Account = field(default_factory=Account)
     _sealing: Sealing = field(init=False)
     _rounds: Rounds | None = None
     _booked: Booked | None = None
@@ -173,7 +171,7 @@ class RunReport:
             and not statement.private
             and (bool(statement.releases) or not live),
             "broken": [] if seal is None else [one for one in seal.checks if _is_broken(one.kind, one.state)],
-            "spendings": self._spendings(booked, rounds, done),
+            "spendings": self._spendings(booked, done),
             "rounds": self._told_rounds(rounds, booked, done, extra.pop("columns", ())),
             **self._releases(booked, rounds, statement, thorough=not live),
             "seal": seal,
@@ -234,10 +232,13 @@ class RunReport:
             return held.certificate.rounds.planned
         return max([len(rounds), *(int(number_of(line.get(PLANNED))) for line in lines)])
 
-    def _spendings(self, booked: Booked | None, rounds: Rounds, done: Lines) -> list[Spending]:
+    def _spendings(self, booked: Booked | None, done: Lines) -> list[Spending]:
         """Of the run by its ledger; of the accounts of its users as the newest board's certificate states them."""
         logged = number_of(done[-1].get("epsilon_spent")) if done else 0.0
-        found = [] if booked is None else [self._account.spending(booked, rounds, logged)]
+        found = list[Spending]()
+        if booked is not None:
+            spent = logged if booked.spent is None else booked.spent
+            found.append(Spending(name="this run", epsilon=booked.epsilon, delta=booked.delta, spent=spent))
         held = self._sealing.seal
         return found if held is None else [*found, *_limits(held.certificate.population)]
 
@@ -291,17 +292,12 @@ class RunReport:
         if booked is None:
             assert statement is not None
             lines, claim, names = statement.releases, statement.epsilon, None
-            costs: list[tuple[float, bool] | None] = [None for _ in lines]
         else:
             events = booked.in_order(rounds)
             lines = release_lines(events, booked.delta, planned=True, sampled=thorough)
             claim, names = booked.epsilon, booked.names
-            costs = [
-                self._account.alone(event, booked.delta, planned=str(event["name"]) not in names)
-                for event in events
-            ]
         return {
-            "releases": release_table(lines, costs, names, most=_MOST_ROUNDS) if lines else None,
+            "releases": release_table(lines, names, most=_MOST_ROUNDS) if lines else None,
             "booked": len(lines if names is None else names),
             "all_releases": len(lines),
             "budget_charts": epsilon_chart(lines, claim),

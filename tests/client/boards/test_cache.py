@@ -47,18 +47,6 @@ def test_a_board_that_is_not_the_one_announced_is_not_kept(cache: BoardCache, bo
     assert list(cache.folder.iterdir()) == []
 
 
-def test_a_download_is_moved_in_where_it_is_whole(cache: BoardCache, board: Board) -> None:
-    arrived = cache.folder / "download.part"
-    arrived.write_bytes(board.to_bytes())
-
-    place = cache.adopt(arrived, digest=board.digest)
-    assert [path.name for path in cache.folder.iterdir()] == [place.name]
-    arrived.write_bytes(board.to_bytes()[:-7])
-    with pytest.raises(InputError):
-        cache.adopt(arrived, digest=board.digest)
-    assert [path.name for path in cache.folder.iterdir()] == [place.name]
-
-
 @pytest.mark.parametrize("at", [-1, -200, 5, 30])
 def test_a_board_that_was_damaged_on_disk_is_never_used(cache: BoardCache, board: Board, at: int) -> None:
     put(cache, board)
@@ -96,14 +84,6 @@ def test_the_oldest_go_where_room_is_short_and_the_newest_stays(tmp_path: Path, 
     tiny = BoardCache(tmp_path / "small", max_bytes=1)
     put(tiny, later(boards[-1]))
     assert [kept.version for kept in tiny.boards()] == [6]
-
-
-def test_other_files_in_the_folder_are_left_alone(cache: BoardCache, board: Board) -> None:
-    note = cache.folder / "board-notes.txt"
-    note.write_text("mine")
-    put(cache, board)
-    assert [kept.version for kept in cache.boards()] == [3]
-    assert note.exists()
 
 
 def test_a_board_of_a_run_is_held_against_its_certificate(tmp_path: Path, board: Board) -> None:

@@ -17,7 +17,6 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror
 from fedboard.server.publishing.shelf import Shelf
-from fedboard.server.tls import make_authority
 from tests.common.boards.boards import (
     RUN,
     SECRET,
@@ -29,7 +28,6 @@ from tests.common.boards.boards import (
     write_boards,
 )
 from tests.server.publishing.running import Signing
-from tests.server.vouched import vouched_pair
 
 
 class Client:
@@ -202,60 +200,9 @@ def test_the_rate_limit_sends_away_and_says_when_to_come_back(mirror, serve):
     assert service.counters.requests["Latest", "rate-limited"] == len(refused)
 
 
-def test_no_more_downloads_and_watchers_than_allowed_are_taken(mirror, serve):
-    service = serve(mirror.folder, limits=Limits(watchers=1, streams=0))
-    with Client(service) as client:
-        first = client.watch()
-        next(first)
-        assert status_of(lambda: next(client.watch()))[1] == "rate-limited"
-        assert status_of(lambda: client.get(file=True))[1] == "rate-limited"
-        first.cancel()
-
-
-@pytest.mark.slow
-def test_a_reader_who_does_not_read_is_cut_off(tmp_path, key, serve):
-    mirror = signed_file(tmp_path, bytes(64 << 20), key=key)  # gRPC and the sockets may hold 24
-    service = serve(mirror.folder, limits=Limits(stream_seconds=0.3))
-    with Client(service) as client:
-        call = client.channel.unary_stream(method(GET))
-        stream = call(GetRequest(file=True).SerializeToString(), timeout=120)
-        next(stream)
-        deadline = time.monotonic() + 60
-        while not service.counters.requests["Get", "timeout"] and time.monotonic() < deadline:
-            time.sleep(0.02)
-        with pytest.raises(grpc.RpcError) as cut:
-            for _ in stream:
-                pass
-    assert cut.value.details() == "timeout"
-    assert service.counters.requests["Get", "timeout"] == 1
-
-
 def test_health_is_what_grpc_probes_ask_for(mirror, serve):
     with Client(serve(mirror.folder)) as client:
         assert client.channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=10) == b"\x08\x01"
-
-
-def test_over_tls_only_the_right_authority_is_believed(tmp_path, mirror, key, serve):
-    make_authority(tmp_path / "theirs.pem", tmp_path / "theirs.key", name="theirs")
-    vouched_pair(tmp_path, authority="ours")
-    service = serve(mirror.folder, certificate=tmp_path / "server.pem", private_key=tmp_path / "server.key")
-
-    def secure(authority):
-        roots = grpc.ssl_channel_credentials((tmp_path / f"{authority}.pem").read_bytes())
-        return grpc.secure_channel(f"localhost:{service.port}", roots)
-
-    with Client(service, channel=secure("ours")) as client:
-        assert opened(client.latest(), key).version == 4
-    for channel in (secure("theirs"), None):
-        with Client(service, channel=channel) as client:
-            assert status_of(client.latest)[0] is grpc.StatusCode.UNAVAILABLE
-
-
-def test_a_port_in_use_is_told(mirror, serve):
-    service = serve(mirror.folder)
-
-    with pytest.raises(InputError, match="cannot listen on"):
-        serve(mirror.folder, address=f"127.0.0.1:{service.port}")
 
 
 def test_a_board_that_cannot_be_signed_is_told_and_the_others_go_on_being_served(tmp_path, key, serve):
