@@ -36,7 +36,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, index_by_item
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.streams.spans import SpanWork

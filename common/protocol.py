@@ -232,7 +232,7 @@ class AggregationProtocol(Protocol):
 class ProtocolClass(Protocol):
     """How a protocol is made.
 
-    What else is so of it, it may state by class variables (``fedboard.common.protocols.shared.properties``).
+    What else is so of it, it may state by class variables (``fedboard.common.protocols.properties``).
     """
 
     def sized(

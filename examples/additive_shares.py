@@ -19,7 +19,8 @@ from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.properties import Card, SumsLeft
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
@@ -113,3 +114,23 @@ class TwoSums:
         """The two totals together, on the grid of the releases: residues until they have their noise."""
         sums = self.packing.unflatten(self.totals["first"] + self.totals["second"])
         return DenseSums(sums=sums, residue_bits=self.packing.residue_bits)
+
+
+def _left(protocol: AdditiveShares) -> SumsLeft:
+    """What is left of it in large simulations, where nobody carries messages."""
+
+    def packing(requests: Sequence[Request]) -> Packing:
+        return Packing.of(requests, most_users=protocol.most_users)
+
+    return SumsLeft(packing=packing, fewest=1, gives_at_once=True)
+
+
+CARD = Card(
+    protocol=AdditiveShares,
+    trusted="two servers that do not collude",
+    server_sees="half of a user's sums",
+    bytes_by="items x rank, twice",
+    steps="1",
+    meanings={"most_users": "Users whose contributions the sums have room for."},
+    without_messages=_left,
+)

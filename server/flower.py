@@ -28,7 +28,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
 from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums

@@ -9,14 +9,13 @@ from typing import Any, Literal
 
 import msgspec
 
-from fedboard.common.contribution_bounding.participation import Participation
-from fedboard.common.contribution_bounding.sampling import participation_with
+from fedboard.common.contribution_bounding.participation import Participation, participation_with
 from fedboard.common.errors import SettingError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 
 LONGER = 4.0
 """The longest deadline is so many times the usual one."""
@@ -183,8 +182,6 @@ class RoundPace(Section, frozen=True, kw_only=True):
     grace_seconds: float = 30.0
     """How long a round that has its quorum waits for expected nodes that are not there, and one that has all that
     are expected for others that are; > 0."""
-    form: str = "factored"
-    """Of the answers under ``trusted``, or ``dense``, which is smaller for cohorts of many users."""
 
     @property
     def longest_seconds(self) -> float:
@@ -192,13 +189,12 @@ class RoundPace(Section, frozen=True, kw_only=True):
         return LONGER * self.deadline_seconds
 
 
-def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> None:
+def require_rows(promise: Promise, protocol: ProtocolChoice) -> None:
     """Who is drawn is drawn among rows, so somebody must see them.
 
     Args:
         promise: says who takes part.
         protocol: that sums.
-        form: of the answers; only ``factored`` ones have rows.
 
     Raises:
         SettingError: nobody would.
@@ -206,13 +202,8 @@ def require_rows(promise: Promise, protocol: ProtocolChoice, *, form: str) -> No
     kind = promise.participation.kind
     if kind == "full":
         return
-    draws = f"participation {kind!r} draws who takes part among rows, and"
     require(
         says(protocol.name, shows_rows),
-        f"{draws} protocol {protocol.name!r} shows none to the aggregator; take protocol "
-        f"'{names_where(shows_rows)}', or let everybody take part",
-    )
-    require(
-        form == "factored",
-        f"{draws} answers in form {form!r} have none; take wire 'factored', or let everybody take part",
+        f"participation {kind!r} draws who takes part among rows, and protocol {protocol.name!r} shows none to the "
+        f"aggregator; take protocol '{names_where(shows_rows)}', or let everybody take part",
     )

@@ -20,9 +20,8 @@ BESIDE = ALGORITHM.replace("    task=_task,\n", "    task=_task,\n    folder=fil
 )
 """With tuned defaults beside it."""
 PROTOCOL_REGISTRY = "common/protocols/registry.py"
-PROTOCOL_LINE = '    "toy": "AdditiveShares",\n'
+PROTOCOL_LINE = '    "toy": "toy:AdditiveShares",\n'
 PROTOCOL = (ROOT / "examples" / "additive_shares.py").read_text(encoding="utf-8")
-CARD = Path(__file__).parent / "common" / "protocols" / "toy"
 SAYS = "Each server sees one uniformly random half of a client's sums, and both halves of the total."
 
 
@@ -40,8 +39,7 @@ def house_with_the_algorithm(root: Path) -> House:
 
 def house_with_the_protocol(root: Path) -> House:
     """The product with the protocol in it."""
-    folder = {f"toy/{path.name}": path.read_text(encoding="utf-8") for path in sorted(CARD.glob("*.py"))}
-    folder["toy/protocol.py"] = PROTOCOL.replace('"additive-shares"', '"toy"')
+    folder = {"toy.py": PROTOCOL.replace('"additive-shares"', '"toy"')}
     after = "_CLASSES: Mapping[str, str] = {\n"
     return House(root, registry=PROTOCOL_REGISTRY, after=after, line=PROTOCOL_LINE, folder=folder)
 

@@ -31,7 +31,7 @@ from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope, ReplyKey
 from fedboard.common.messages.signing import QuestionKey
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Answer, Question, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame, reply_of
 from fedboard.server.fleet.device_service import RefusedCallError, chunks_of, read_message
@@ -267,9 +267,8 @@ def _answers() -> dict[str, Target]:
             board_digest=boards()[0].digest,
             n_users=N_USERS,
             first_row=0,
-            message=Trusted(form=form).encode(contribution, rows()[1]),
+            rows=Trusted().encode(contribution, rows()[1]),
         ).to_bytes(n_items=N_ITEMS)
-        for form in ("factored", "dense")
     ]
 
     def inside(content: bytes) -> object:

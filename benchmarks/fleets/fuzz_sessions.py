@@ -10,9 +10,8 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
-from fedboard.common.protocols.two_server.helper import LocalHelper
+from fedboard.common.protocols.two_server.helper import LocalHelper, TwoServerRules
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.server.helper.messages import Begin, Key, Share, Take, Total, read
 from fleets.fuzz_port import Target
 from fleets.specimens import N_ITEMS, N_USERS, boards, rows

@@ -20,7 +20,7 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.round import run_round
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import SyntheticConfig, Triples, synthetic_ratings

@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # what only a device that answers needs is imported when it i
     from fedboard.client.ratings.cohort_file import CohortFile
     from fedboard.client.ratings.examples_file import ExamplesFile
     from fedboard.common.boards.witnesses import Witnesses
-    from fedboard.common.protocols.shared.sessions import Voucher
+    from fedboard.common.protocols.sessions import Voucher
 
 
 class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"}):
@@ -127,7 +127,7 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
             return None
         from fedboard.client.participation.records import NewestRoster
         from fedboard.common.boards.roster import IdentityKey
-        from fedboard.common.protocols.shared.sessions import Voucher
+        from fedboard.common.protocols.sessions import Voucher
 
         if self.server.identity_key is None:
             raise InputError(

@@ -38,7 +38,7 @@ from fedboard.common.errors import BudgetExceededError, FedboardError, InputErro
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 from fedboard.common.queries.names import of_question
 from fedboard.common.rounds.question import BookedRound, Question
 from fedboard.common.rounds.step import StepMessage

@@ -19,12 +19,12 @@ from fedboard.common.privacy.accounting.budget import planned_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE, is_amplified
 from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.properties import can_be_vouched
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.protocols.shared.properties import can_be_vouched
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion, rebuilt_question
 
 if TYPE_CHECKING:
-    from fedboard.common.protocols.shared.sessions import Voucher
+    from fedboard.common.protocols.sessions import Voucher
 
 
 def catalogue_digest(catalogue: Catalogue) -> str:

@@ -14,7 +14,7 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import FedboardError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import FORM, Trusted
 from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from fedboard.common.rounds.step import reply_frame
 from fedboard.common.task import ClientTask
@@ -202,19 +202,17 @@ def _held(booked: BookedRound, signed: bytes, gate: Gate, refused: Refused) -> b
 
 
 def _reply(question: Question, source: RatingSource, gate: Gate, backend: str) -> bytes:
-    if question.protocol != Trusted.NAME or question.form not in Trusted.FORMS:
+    if question.protocol != Trusted.NAME or question.form != FORM:
         raise RefusedError(Refusal.WRONG_FORM)
     task, requests = asked_of(question, backend)
-    if question.form == "dense":
-        gate.asker.require_affordable(requests)
     kept = gate.recall(question, requests)
     if kept is not None:
         return kept
     scale = gate.admit(question, question.board, requests)
     work = Work(task, question.board, requests)
     work.require_sound()
-    protocol = Trusted(form=question.form, backend=backend)
-    cohort, message = made_from_rows(
+    protocol = Trusted(backend=backend)
+    cohort, given = made_from_rows(
         work, source, scale, lambda rows: protocol.encode(rows, work.requests), gate.failed
     )
     answer = Answer(
@@ -223,7 +221,7 @@ def _reply(question: Question, source: RatingSource, gate: Gate, backend: str) -
         board_digest=question.board.digest,
         n_users=cohort.n_users,
         first_row=cohort.first_row,
-        message=message,
+        rows=given,
     ).to_bytes(n_items=cohort.n_items)
     gate.commit(question, requests, scale, answer)
     return answer

@@ -23,7 +23,7 @@ from fedboard.common.privacy.events import RELATIVE_TOLERANCE, canonical_json
 from fedboard.common.privacy.ledger.chain import peek
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.ledger.membership import Seat
+from fedboard.common.privacy.ledger.membership import missing_from
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import Protection, protection_of
 
@@ -364,7 +364,7 @@ def _account_findings(
     findings: list[Finding] = []
     try:
         with Population.open(path, read_only=True) as population:
-            missing = Seat(population=population, run=run).missing_from(events)
+            missing = missing_from(population, run, events)
             detail = f"all {len(events)} releases are in the account {population.id}"
             if missing:
                 detail += (

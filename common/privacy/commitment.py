@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.budget import (
@@ -258,6 +258,3 @@ def sound_plan(plan: Mapping[str, Any], budget: Budget) -> list[dict[str, Any]]:
     if problems:
         raise PrivacyError(f"the plan is not sound: {'; '.join(problems)}")
     return events
-
-
-_Numbers: TypeAlias = Composition | Implied | CurvePoint

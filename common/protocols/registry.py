@@ -1,4 +1,4 @@
-"""The aggregation protocols by name: one line each, whose folder says all the rest."""
+"""The aggregation protocols by name: one line each, whose module says all the rest."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -8,16 +8,16 @@ from fedboard.common.checks import require_one_of
 
 if TYPE_CHECKING:
     from fedboard.common.protocol import AggregationProtocol, ProtocolClass
-    from fedboard.common.protocols.shared.card import Card
+    from fedboard.common.protocols.properties import Card
 
 _CLASSES: Mapping[str, str] = {
-    "trusted": "Trusted",
-    "secure-sum": "SecureSum",
-    "distributed-dp": "DistributedDp",
-    "two-server": "TwoServer",
-    "local": "Local",
+    "trusted": "trusted:Trusted",
+    "secure-sum": "secure_sum.protocol:SecureSum",
+    "distributed-dp": "distributed_dp:DistributedDp",
+    "two-server": "two_server.protocol:TwoServer",
+    "local": "local:Local",
 }
-"""Name to the class in ``protocol.py`` of the folder of that name, ``_`` for ``-``; its ``card.py`` has ``CARD``.
+"""Name to module and class; beside the class the module has ``CARD``.
 
 Each is imported when it is asked for, so that a client loads what it uses.
 """
@@ -33,7 +33,7 @@ def protocol_class(name: str) -> "ProtocolClass":
     Raises:
         InputError: there is none.
     """
-    return getattr(_part_of(name, "protocol"), _CLASSES[name])  # type: ignore[no-any-return]
+    return getattr(_module_of(name), _CLASSES[name].partition(":")[2])  # type: ignore[no-any-return]
 
 
 def card_of(name: str) -> "Card":
@@ -42,12 +42,12 @@ def card_of(name: str) -> "Card":
     Raises:
         InputError: there is none.
     """
-    return _part_of(name, "card").CARD  # type: ignore[no-any-return]
+    return _module_of(name).CARD  # type: ignore[no-any-return]
 
 
-def _part_of(name: str, part: str) -> Any:
+def _module_of(name: str) -> Any:
     require_one_of("protocol", name, PROTOCOL_NAMES)
-    return import_module(f"fedboard.common.protocols.{name.replace('-', '_')}.{part}")
+    return import_module(f"fedboard.common.protocols.{_CLASSES[name].partition(':')[0]}")
 
 
 def says(name: str, holds: Callable[[object], bool]) -> bool:
@@ -55,7 +55,7 @@ def says(name: str, holds: Callable[[object], bool]) -> bool:
 
     Args:
         name: a registered one; of any other, such as a class of one's own in a file, nothing is so.
-        holds: of ``fedboard.common.protocols.shared.properties``.
+        holds: of ``fedboard.common.protocols.properties``.
     """
     return name in _CLASSES and holds(protocol_class(name))
 

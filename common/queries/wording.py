@@ -6,15 +6,14 @@ For a runtime it is a task: clients answer with their rows; there is no model.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import require
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.queries.collection import Subject
@@ -189,28 +188,9 @@ class QuestionTask:
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Each user's row; private."""
         rows = self.question.rows(cohort)
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
-            totals={request.name: rows for request in requests},
-        )
-
-    def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
-        """There is nothing to fit."""
-        self._refuse()
+        totals = {request.name: rows for request in requests}
+        return of_totals(totals, n_items=cohort.n_items, n_users=cohort.n_users)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """There is no next board."""
-        self._refuse()
-
-    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
-        """There is nothing to rank by."""
-        self._refuse()
-
-    def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
-        """There is nothing to predict from."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
         raise InputError("a question has an answer and no model")

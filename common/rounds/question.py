@@ -23,10 +23,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.board import Board
+from fedboard.common.contribution import Contribution
 from fedboard.common.errors import InputError
 from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.trusted.protocol import TrustedMessage, arrays_of, message_of
+from fedboard.common.protocols.trusted import FORM, arrays_of, rows_of
 
 ROUND: Final = "query.round"
 """A round that is one question."""
@@ -161,15 +162,15 @@ class Answer:
     """Number of rows behind it."""
     first_row: int
     """Number of the first row in a simulated population; 0 on a device."""
-    message: TrustedMessage
+    rows: Contribution
+    """Private."""
 
     def to_bytes(self, *, n_items: int) -> bytes:
         """The message as it travels."""
-        form, arrays = arrays_of(self.message)
-        given = {"form": form, "n_items": n_items}
+        given = {"form": FORM, "n_items": n_items}
         names = _AnswerFields.__struct_fields__
         fields = {name: given[name] if name in given else getattr(self, name) for name in names}
-        return pack_frame(self.KIND, fields, arrays)
+        return pack_frame(self.KIND, fields, arrays_of(self.rows))
 
     @classmethod
     def from_bytes(cls, content: bytes, *, limit: int) -> "Answer":
@@ -188,14 +189,14 @@ class Answer:
         fields = frame.read(_AnswerFields)
         if not 0 <= fields.first_row < 2**62 or fields.n_users < 0:
             raise RefusedError(Refusal.MALFORMED)
-        message = message_of(fields.form, frame.arrays, n_users=fields.n_users, n_items=fields.n_items)
+        rows = rows_of(fields.form, frame.arrays, n_users=fields.n_users, n_items=fields.n_items)
         return cls(
             run=fields.run,
             round=fields.round,
             board_digest=fields.board_digest,
             n_users=fields.n_users,
             first_row=fields.first_row,
-            message=message,
+            rows=rows,
         )
 
 

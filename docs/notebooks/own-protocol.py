@@ -15,7 +15,7 @@ import numpy as np
 import fedboard
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import NoiseAt, Trust
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums

@@ -23,7 +23,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server.publication import BoardStore
 from fedboard.server.round import run_round

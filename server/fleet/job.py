@@ -10,13 +10,12 @@ from fedboard.common.boards.roster import Roster
 from fedboard.common.errors import InputError, SettingError, TooFewAnswersError
 from fedboard.common.files import write_atomically
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.registry import says, sized_protocol
-from fedboard.common.protocols.shared.properties import (
+from fedboard.common.protocols.properties import (
     authority_of,
     can_be_vouched,
     has_second_server,
-    shows_rows,
 )
+from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.task import ClientTask
 from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace, Section
@@ -95,14 +94,11 @@ def protocol_of(job: Job) -> AggregationProtocol:
     Raises:
         InputError: there is none of this name, a setting is out of range, or it cannot serve such a fleet.
     """
-    settings = dict(job.protocol.settings)
-    if says(job.protocol.name, shows_rows):
-        settings = {"form": job.rounds.form, **settings}
     return sized_protocol(
         job.protocol.name,
         clients=job.rounds.expected_nodes,
         users=job.n_users,
-        settings=settings,
+        settings=job.protocol.settings,
         backend=job.backend,
     )
 

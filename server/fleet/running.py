@@ -18,7 +18,7 @@ from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.server.fleet.job import (
     Job,

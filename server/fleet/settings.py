@@ -14,8 +14,8 @@ from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError
 from fedboard.common.messages.addresses import Address, parse_address
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.protocols.properties import has_second_server
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import has_second_server
 from fedboard.server.fleet.job import MOST_USERS
 from fedboard.server.fleet.register import Capacity
 from fedboard.server.run_spec import Promise, RoundPace, Section, require

@@ -13,8 +13,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import parse_address
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey
-from fedboard.common.protocols.two_server.rules import TwoServerRules
+from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey, TwoServerRules
 from fedboard.server.helper import messages
 from fedboard.server.helper.messages import MOST_BYTES, TOKEN_HEADER, Begin, Message, Take, Total, read_token
 

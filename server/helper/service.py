@@ -11,7 +11,7 @@ import grpc
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.messages.addresses import parse_address
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.two_server.rules import TwoServerRules
+from fedboard.common.protocols.two_server.helper import TwoServerRules
 from fedboard.server.helper import messages
 from fedboard.server.helper.messages import (
     TOKEN_HEADER,

@@ -22,7 +22,6 @@ from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums, whole_sums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, row_range, rows_to_sum
-from fedboard.common.protocols.trusted.protocol import FactoredMessage
 from fedboard.common.task import ItemBlockSolver, ReleasedSums, RoundTask
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.audit.sessions import Held, Sessions
@@ -260,7 +259,7 @@ class _Watched:
             known = self._known.gather(board, requests).sums
         self._honest = whole_sums(known, requests)
         added = None if self._planted is None else self._planted(board, requests)
-        mine = protocol.combine([] if added is None else [FactoredMessage(added)], requests)
+        mine = protocol.combine([] if added is None else [added], requests)
         self._compare(members[0], mine, requests)
         if added is not None and not self._in_file:
             members.append(mine)
@@ -284,10 +283,10 @@ class _Watched:
             own = rows_to_sum(added, requests)  # a client of an honest device sends nothing else
             self._rejected = added.n_users - (0 if own is None else own.n_users)
         combine = self._subject.protocol.combine
-        exact = combine([FactoredMessage(honest)], requests)
+        exact = combine([honest], requests)
         self._honest = whole_sums(exact, requests)
-        inside = combine([FactoredMessage(everybody)], requests)
-        self._compare(inside, combine([] if own is None else [FactoredMessage(own)], requests), requests)
+        inside = combine([everybody], requests)
+        self._compare(inside, combine([] if own is None else [own], requests), requests)
         if own is not None and not self._in_file:
             rows.append(own)
         self._held = Held()

@@ -14,10 +14,9 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, ServerSession
+from fedboard.common.protocols.properties import Card, SumsLeft, with_second_server
 from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.properties import SumsLeft, with_second_server
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.row_bounds import joined, row_range

@@ -17,9 +17,9 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
-from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums, RoundTask, Task
 from fedboard.server.round import RoundResult, run_round
 from fedboard.server.runtime import Runtime
@@ -159,7 +159,7 @@ def subject_of(config: SimulationConfig, problem: Problem, *, noise: str = "seed
     build = partial(build_task, config, rating_range=problem.rating_range, backend=backend)
     return Subject(
         task=build(features=features).task,
-        protocol=Trusted(form=config.run.wire, backend=backend),
+        protocol=Trusted(backend=backend),
         budget=config.promise.budget,
         catalogue=problem.catalogue,
         noise=sources[noise],

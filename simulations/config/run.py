@@ -6,8 +6,8 @@ import msgspec
 
 from fedboard.common.checks import MOST_WORKERS
 from fedboard.common.errors import SettingError
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.run_spec import Section
 
 _MOST = {
@@ -39,7 +39,6 @@ class RunConfig(Section, frozen=True, kw_only=True):
     ``ray``."""
     nodes: int = 4
     """Nodes of a Flower runtime, each with a cohort of users; many nodes are slow (one queue for all of them)."""
-    wire: Literal["factored", "dense"] = "factored"
     protocol: str = USUAL
     """How contributions become sums: a registered protocol, or on the engine ``package.module:Class`` or
     ``path/to/file.py:Class``."""
@@ -118,8 +117,4 @@ class RunConfig(Section, frozen=True, kw_only=True):
                 f"run.runtime 'ray' sums rows where they are computed: it needs run.protocol "
                 f"'{names_where(shows_rows)}', got {self.protocol!r}; take run.runtime 'engine', or 'flower' for a "
                 "cluster whose nodes are the protocol's clients"
-            )
-        if self.wire != "factored":
-            raise SettingError(
-                f"run.wire is for messages, and run.runtime 'ray' sends none; leave out {self.wire!r}"
             )

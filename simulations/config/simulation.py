@@ -233,9 +233,8 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         if not self.algorithm:
             msgspec.structs.force_setattr(self, "algorithm", usual(self.feedback))
         if learns_from_examples(self.algorithm):
-            self._take_examples()
-        over_flower = self.run.runtime in ("in-process", "flower")
-        require_rows(self.promise, self.protocol, form=self.run.wire if over_flower else "factored")
+            self.require_examples()
+        require_rows(self.promise, self.protocol)
         if ":" in self.algorithm and self.run.runtime != "engine":
             raise SettingError(
                 f"an algorithm of your own needs run.runtime 'engine', got {self.run.runtime!r}: clients of a grid "
@@ -260,20 +259,8 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
         if self.run.masks == "cancelled" and self.privacy.noise == "secure":
             raise UnsafeSettingError("masks 'cancelled' is for simulations: it needs privacy.noise 'seeded'")
 
-    def taking_examples(self) -> "SimulationConfig":
-        """The same for an algorithm of one's own on examples, which the name alone does not tell.
-
-        Raises:
-            SettingError: something is asked of examples that only ratings have; names the key.
-        """
-        taking = msgspec.structs.replace(self)
-        taking._take_examples()
-        return taking
-
-    def _take_examples(self) -> None:
-        """See that nothing is asked of examples that only ratings have; a cohort then sends its sums.
-
-        Rows of examples are as wide as the sums, so the other form would hold as many sums as there are users.
+    def require_examples(self) -> None:
+        """See that nothing is asked of examples that only ratings have; an own algorithm's name does not tell.
 
         Raises:
             SettingError: names the key.
@@ -298,7 +285,6 @@ class SimulationConfig(Section, frozen=True, kw_only=True):
             raise SettingError(
                 f"{self.algorithm} learns from examples, features with a label: leave out {', '.join(asked)}"
             )
-        msgspec.structs.force_setattr(self, "run", msgspec.structs.replace(self.run, wire="dense"))
 
     @property
     def promise(self) -> Promise:

@@ -23,7 +23,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks, noised_block
 from fedboard.simulations.engine.pool import Job, OnPool, OnProgress, WorkerPool
@@ -138,7 +138,7 @@ class Engine(OnPool):
             splitting=splitting or Everything(),
             requests=(),
             backend=protocol.backend,
-            protocol=replace(protocol, form="factored"),
+            protocol=protocol,
             block_ratings=self._layout.block_ratings,
             scales_of=scales_of,
         )

@@ -26,7 +26,7 @@ import numpy as np
 IMPORTED = (
     "fedboard.simulations.engine.forks",
     "fedboard.simulations.streams.spans",
-    "fedboard.common.protocols.trusted.protocol",
+    "fedboard.common.protocols.trusted",
 )
 """What nearly every worker imports, after what makes that quick; if one cannot be imported, workers do without."""
 COMPILED = ("fedboard.common.kernels.compiled.noise",)

@@ -18,7 +18,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
 from fedboard.server.round import run_round

@@ -22,8 +22,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PinnedServer, QuestionKey
 from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.properties import fits_any_fleet
 from fedboard.common.protocols.registry import says
-from fedboard.common.protocols.shared.properties import fits_any_fleet
 from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job, protocol_of
@@ -224,7 +224,6 @@ def _job(simulated: Simulated, first: Path, features: Path | None, key: Path) ->
             expected_nodes=n_nodes,
             quorum=n_nodes,
             deadline_seconds=_PATIENCE_SECONDS,
-            form=config.run.wire,
         ),
         dataset=simulated.problem.statement,
         assumptions=tuple(simulated.assumptions),

@@ -15,7 +15,7 @@ from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.queries.collection import Answer, Mechanism
 from fedboard.common.queries.statement import StatedQuestion
 from fedboard.common.queries.wording import Question, QuestionTask, Wording

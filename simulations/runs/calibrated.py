@@ -68,8 +68,9 @@ def completed(config: SimulationConfig) -> SimulationConfig:
     Raises:
         SettingError: something is asked of examples that only ratings have.
     """
-    own = is_own(config.algorithm) and chosen_on_examples(config.algorithm) is not None
-    return config.taking_examples() if own else config
+    if is_own(config.algorithm) and chosen_on_examples(config.algorithm) is not None:
+        config.require_examples()
+    return config
 
 
 def load_any(config: SimulationConfig) -> AnyProblem:

@@ -15,7 +15,7 @@ _BARE = frozenset({"boards", "config.json.part"})
 """What a run that was killed while it made its directory leaves behind."""
 
 
-_DECISIVE = ("kernels", "wire", "protocol", "protocol_settings", "clients", "dropout", "masks")
+_DECISIVE = ("kernels", "protocol", "protocol_settings", "clients", "dropout", "masks")
 """Keys of the ``run`` section that show in the board or its certificate: a resumed run keeps them."""
 
 

@@ -10,7 +10,7 @@ from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Runtime
 from fedboard.server.training import FinishedRound, Training, plan_of

@@ -6,9 +6,8 @@ from typing import Any, cast
 
 from fedboard.common.errors import InputError
 from fedboard.common.protocol import AggregationProtocol, ProtocolClass
+from fedboard.common.protocols.properties import Card, SumsLeft, has_second_server
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, card_of, protocol_class
-from fedboard.common.protocols.shared.card import Card
-from fedboard.common.protocols.shared.properties import SumsLeft, has_second_server
 from fedboard.simulations.own_code import is_own, own_object
 
 _NEEDED = ("sized", "from_parameters", "open", "join", "resume")

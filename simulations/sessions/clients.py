@@ -20,8 +20,8 @@ from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.shared.properties import authority_of, can_be_vouched
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.properties import authority_of, can_be_vouched
+from fedboard.common.protocols.sessions import Voucher
 
 _SEED_BYTES = 8
 

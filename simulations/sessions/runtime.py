@@ -18,14 +18,14 @@ from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums
-from fedboard.common.protocols.registry import names_where, says
-from fedboard.common.protocols.shared.properties import (
+from fedboard.common.protocols.properties import (
     SumsLeft,
     fits_any_fleet,
     shows_rows,
     with_second_server,
 )
-from fedboard.common.protocols.shared.sessions import SessionLoop
+from fedboard.common.protocols.registry import names_where, says
+from fedboard.common.protocols.sessions import SessionLoop
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.row_bounds import only_rows
@@ -286,12 +286,8 @@ def recipe_of(run: RunConfig, *, backend: str, n_users: int) -> ProtocolRecipe:
     """
     clients = Clients.of(n_users, run.clients).n_clients
     settings = with_simulated_authority(run.protocol_settings)
-    if says(run.protocol, shows_rows):
-        if run.clients is not None:
-            raise InputError(
-                f"clients are for protocols other than '{names_where(shows_rows)}'; leave them out"
-            )
-        settings = {"form": run.wire, **settings}
+    if says(run.protocol, shows_rows) and run.clients is not None:
+        raise InputError(f"clients are for protocols other than '{names_where(shows_rows)}'; leave them out")
     protocol = chosen_class(run.protocol).sized(
         clients=clients, users=n_users, settings=settings, backend=backend
     )

@@ -18,7 +18,7 @@ from fedboard.common.contribution import Contribution, Request, numbers_of
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ClientSession, ExactSums, Given, ServerSession
-from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
+from fedboard.common.protocols.sessions import OpenStep, SessionLoop
 from fedboard.common.protocols.sums.row_bounds import row_range
 from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.engine.runtime import RoundOfRows

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import names_where, says
-from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.server.catalogue.features import ItemFeatures
 from fedboard.simulations.config import DataConfig, SimulationConfig
 from fedboard.simulations.data import find_data

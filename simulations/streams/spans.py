@@ -17,7 +17,7 @@ from fedboard.common.contribution_bounding.personal import require_personal_boun
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
 from fedboard.common.protocols.sums.row_bounds import asked_rows
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted, factored_bytes
+from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.data.id_keys import Kind, id_keys
@@ -107,10 +107,7 @@ class SpanWork:
             present=None if self.present is None else self.present.rows(first, last),
             scales=None if self.scales_of is None else self.scales_of(cohort.keys),
         )
-        message = (self.protocol or Trusted(backend=self.backend)).encode(given, self.requests)
-        if not isinstance(message, FactoredMessage):
-            raise InputError("rows are summed here: the trusted protocol needs its factored form")
-        return message.contribution
+        return (self.protocol or Trusted(backend=self.backend)).encode(given, self.requests)
 
 
 def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSums:

@@ -11,8 +11,8 @@ import msgspec
 from fedboard.common.algorithms.registry import algorithm_names, floor_names, named
 from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
-from fedboard.common.protocols.shared.properties import shows_rows
 from fedboard.common.reports.json_values import numbers, numeric_entries
 from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.data.splits.coins import Fold

@@ -21,7 +21,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Answer, Question
 from fedboard.server.publication import certificate_for
 from tests.client.asking import ASKER, asking, opened, signed

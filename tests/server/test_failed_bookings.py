@@ -13,7 +13,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import PrivacyError, StorageError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import NoiseStream, SeededNoise
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.queries.collection import Mechanism, Subject
 from fedboard.common.queries.mean import MeanQuestion
 from fedboard.common.queries.wording import QuestionTask

@@ -18,7 +18,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease, GaussianRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server import runtime as runtime_module
 from fedboard.server.runtime import Gathered, NoisedSums

@@ -14,9 +14,10 @@ from fedboard.common.algorithms.shared.ratings_config import with_noise
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
-from fedboard.common.contribution_bounding.participation import Attendance, Participation
-from fedboard.common.contribution_bounding.sampling import (
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
     FixedSizeCohort,
+    Participation,
     PoissonParticipation,
     ShuffledCohorts,
 )
@@ -28,7 +29,7 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import kept_rows
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.round import RoundResult, lost_round, run_round

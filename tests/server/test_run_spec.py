@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from fedboard.common.checks import sentence_of
-from fedboard.common.contribution_bounding.participation import FullParticipation
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
-from fedboard.common.errors import InputError, SettingError
+from fedboard.common.contribution_bounding.participation import FullParticipation, PoissonParticipation
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
@@ -76,26 +75,15 @@ def test_who_is_drawn_is_drawn_where_somebody_sees_rows(privacy: dict[str, Any],
     promise = msgspec.convert({"epsilon": 5.0, **privacy}, Promise)
 
     with pytest.raises(InputError, match=re.escape(says)):
-        require_rows(promise, ProtocolChoice(name=protocol), form="factored")
+        require_rows(promise, ProtocolChoice(name=protocol))
     with pytest.raises(InputError, match=re.escape(says)):
         parse_config({"privacy": privacy, "run": {"protocol": protocol}})
-    require_rows(promise, ProtocolChoice(), form="factored")
-
-
-@pytest.mark.parametrize("privacy", DRAWN, ids=lambda privacy: privacy["participation"]["kind"])
-def test_dense_answers_have_no_rows_to_draw_among(privacy: dict[str, Any]) -> None:
-    promise = msgspec.convert({"epsilon": 5.0, **privacy}, Promise)
-
-    with pytest.raises(SettingError, match="take wire 'factored'"):
-        require_rows(promise, ProtocolChoice(), form="dense")
-    with pytest.raises(InputError, match="take wire 'factored'"):
-        parse_config({"privacy": privacy, "run": {"wire": "dense", "runtime": "in-process"}})
-    parse_config({"privacy": privacy, "run": {"wire": "dense"}})  # the engine sends no answers
+    require_rows(promise, ProtocolChoice())
 
 
 def test_a_simulation_promises_what_its_sections_say() -> None:
     privacy = {"epsilon": 2.0, "participation": {"kind": "poisson", "probability": 0.25}, "population": "p"}
-    config = parse_config({"seed": 4, "privacy": {**privacy, "lineage": "l"}, "run": {"wire": "dense"}})
+    config = parse_config({"seed": 4, "privacy": {**privacy, "lineage": "l"}})
 
     promise = config.promise
 

@@ -45,10 +45,10 @@ def last_board(run: Path) -> Board:
 
 
 @pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_a_run_is_the_same_for_any_number_of_workers_and_any_wire_form(tmp_path: Path, feedback: str) -> None:
+def test_a_run_is_the_same_for_any_number_of_workers(tmp_path: Path, feedback: str) -> None:
     settings = {"steps_per_solve": 2, "momentum": 0.3}
     one = a_config(feedback=feedback, settings=settings)
-    two = a_config(feedback=feedback, settings=settings, run={"workers": 2, "wire": "dense"})
+    two = a_config(feedback=feedback, settings=settings, run={"workers": 2})
 
     simulate(one, tmp_path / "one")
     simulate(two, tmp_path / "two")

@@ -24,7 +24,7 @@ def prepare(_: Any, job: Job) -> Any:
 def fit(_: Any, job: Job, cohort: Any) -> tuple[Arrays, Told]:
     from fedboard.common.privacy.ledger.ledger import Ledger
     from fedboard.common.privacy.releases.noise import SecureNoise
-    from fedboard.common.protocols.trusted.protocol import Trusted
+    from fedboard.common.protocols.trusted import Trusted
     from fedboard.server.round import run_round
     from fedboard.simulations.engine import Engine, WorkerPool
 

@@ -7,9 +7,6 @@ epsilon divided by the number of her ratings is therefore promised by nothing he
   between neighbours. Under ``add-remove`` it is a removal and an addition; a sum then moves by at most
   ``norm(x - x')``, which is twice the bound, or sqrt 2 times where inner products are non-negative.
 * k users together are k steps: k mu where all is mu-GDP.
-* Only where a contribution is a sum of terms, one a rating, each with at most a fixed share of the bound whatever
-  the other ratings are, one term's presence costs that share of mu: ``mu / sqrt(tau)`` after trimming to tau
-  ratings with the constant weight ``1 / sqrt(tau)``.
 
 Reference: Dong, Roth and Su (2022), arXiv:1905.02383, theorem 2.14 (groups); Vadhan (2017), doi:10.1007/978-3-319-
 57048-8_7, lemma 2.2 (groups in terms of epsilon and delta).
@@ -99,49 +96,6 @@ def group_epsilon(events: Sequence[Event], delta: float, *, n_users: int) -> flo
         return bound
     steps = [(epsilon_of_events(events, delta * part), delta * part) for part in _SMALLER_DELTAS]
     return min([bound] + [n_users * e for e, small in steps if _group_delta(e, small, n_users) <= delta])
-
-
-def rating_mu(mu: float, *, largest_share: float) -> float:
-    """Return mu for the presence of one rating's own term: ``largest_share * mu``, exactly.
-
-    Holds where a user's contribution is a sum of terms, one a rating, and each term has a norm of at most
-    ``largest_share`` times the bound whatever her other ratings are. Not for what this package's tasks release
-    from users' own models, nor for weights that are normalised by a user's own number of ratings: there a
-    single rating may carry the whole bound, and the share is 1.
-
-    Args:
-        mu: of the releases for a user, under ``add-remove``; >= 0. Public.
-        largest_share: in (0, 1]; public, so it cannot be read off the weights that users happen to have.
-
-    Returns:
-        mu under adding or removing one rating. Exchanging its value costs up to twice that.
-
-    Raises:
-        PrivacyError: an argument is out of range.
-    """
-    if not 0 <= mu < math.inf:
-        raise PrivacyError(f"mu must be a finite number >= 0, got {mu}")
-    if not 0 < largest_share <= 1:
-        raise PrivacyError(f"the largest share of a rating must be in (0, 1], got {largest_share}")
-    return largest_share * mu
-
-
-def trimmed_share(ratings_per_user: int) -> float:
-    """Share of the L2 bound of one of at most tau ratings with constant weights: ``1 / sqrt(tau)``.
-
-    So for Gaussian noise trimming buys ``mu / sqrt(tau)`` and no more. ``epsilon / tau`` holds for pure
-    differential privacy with an L1 bound of which each rating has the constant share ``1 / tau``, and for it
-    alone.
-
-    Args:
-        ratings_per_user: tau >= 1. Public.
-
-    Raises:
-        PrivacyError: tau is not a whole number >= 1.
-    """
-    if isinstance(ratings_per_user, bool) or not isinstance(ratings_per_user, int) or ratings_per_user < 1:
-        raise PrivacyError(f"ratings per user must be a whole number >= 1, got {ratings_per_user}")
-    return 1.0 / math.sqrt(ratings_per_user)
 
 
 def implied_sentences(implied: Implied, adjacency: str) -> tuple[str, ...]:

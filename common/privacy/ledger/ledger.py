@@ -13,9 +13,8 @@ from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event, canonical_json, digest, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile
-from fedboard.common.privacy.ledger.chain_rows import Row
-from fedboard.common.privacy.ledger.durable import lock_writer
-from fedboard.common.privacy.ledger.membership import Seat, take_seat
+from fedboard.common.privacy.ledger.chain_rows import Row, lock_writer
+from fedboard.common.privacy.ledger.membership import missing_from, take_place
 from fedboard.common.privacy.ledger.population import Population, PopulationTotal
 
 
@@ -52,11 +51,13 @@ class Ledger:
     Not guaranteed: protection from an owner who rewrites the whole file; publish ``head`` to be bound to it.
     """
 
-    def __init__(self, chain: ChainFile, *, run: str, lock: IO[bytes] | None, seat: Seat | None) -> None:
+    def __init__(
+        self, chain: ChainFile, *, run: str, lock: IO[bytes] | None, population: Population | None
+    ) -> None:
         """Use ``Ledger.create`` or ``Ledger.open``."""
         self._chain = chain
         self._lock_file = lock
-        self._seat = seat
+        self._population = population
         self._spent: tuple[str, float] | None = None
         self.budget = Budget(**chain.header["budget"])
         """What all of it may cost; fixed when the ledger was created."""
@@ -112,7 +113,8 @@ class Ledger:
             chain = ChainFile.create(path, header, check=_check)
             on_failure.callback(Path(path).unlink)  # it is empty
             on_failure.callback(chain.close)
-            ledger = cls(chain, run=run, lock=lock, seat=take_seat(chain, population))
+            take_place(chain, population)
+            ledger = cls(chain, run=run, lock=lock, population=population)
             on_failure.pop_all()
             return ledger
 
@@ -154,8 +156,9 @@ class Ledger:
                     f"{path}: its plan is that of run {chain.header['run']!r}, and that plan is claimed once; "
                     f"leave out run={run!r}, or start a ledger of its own"
                 )
-            seat = None if read_only else take_seat(chain, population)
-            ledger = cls(chain, run=run, lock=lock, seat=seat)
+            if not read_only:
+                take_place(chain, population)
+            ledger = cls(chain, run=run, lock=lock, population=None if read_only else population)
             ledger._catch_up()
             on_failure.pop_all()
             return ledger
@@ -206,8 +209,8 @@ class Ledger:
             }
             if new:
                 self._require_affordable(new)
-                if self._seat is not None:
-                    self._seat.book(new)
+                if self._population is not None:
+                    self._population.book(self.id, new)
                 booked |= {str(event["name"]): _receipt(add(self.run, event["name"], event)) for event in new}
         return tuple(booked[name] for name in asked)
 
@@ -298,17 +301,17 @@ class Ledger:
                 only against a published head.
         """
         self._chain.verify(published_head=published_head)
-        if self._seat is not None and published_total is not None:
-            self._seat.population.verify(published_head=published_total.head)
+        if self._population is not None and published_total is not None:
+            self._population.verify(published_head=published_total.head)
 
     def population_total(self) -> PopulationTotal | None:
         """What all runs on the same users cost by now, or None where no account is kept."""
-        return None if self._seat is None else self._seat.total()
+        return None if self._population is None else self._population.total(self.id)
 
     def finish(self) -> None:
         """End the run: give back to the population what was reserved and not used."""
-        if self._seat is not None:
-            self._seat.give_back()
+        if self._population is not None:
+            self._population.give_back(self.id)
 
     def close(self) -> None:
         """Close the file and let another writer in. Closing twice is allowed."""
@@ -368,9 +371,9 @@ class Ledger:
 
     def _catch_up(self) -> None:
         """Hold this ledger against its population; take over what a crash kept from being written here too."""
-        if self._seat is None:
+        if self._population is None:
             return
-        missing = self._seat.missing_from(self.events())
+        missing = missing_from(self._population, self.id, self.events())
         if missing:
             for event in missing:
                 self._require_bookable(event)

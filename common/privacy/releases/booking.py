@@ -96,11 +96,8 @@ class BookedOnce(Generic[Stated]):
 _NUMBERS_PER_CHUNK = 1 << 16  # stays in cache
 _NEAR, _ULP = 1e-9, 2.0**-52
 """Relative distance from the bound beyond which float64 is sure: for width w it is off by less than w ulp."""
-_LIMB_BITS = 16
-_LIMBS = 4
 _TOO_LARGE = 1 << 63
 """For a sum of squares in 64 bits."""
-_COLUMNS_AT_ONCE = 1 << 30  # so that sums of products of limbs stay below 2^63
 
 
 def keeps_l2_bound(rows: IntArray, bound: int) -> BoolArray:
@@ -128,24 +125,7 @@ def keeps_l2_bound(rows: IntArray, bound: int) -> BoolArray:
 def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[Any]]":
     """Sums of squares, shape (n,): in 64 bits where none can exceed them, else as Python's whole numbers."""
     largest = max(int(rows.max()), -int(rows.min()))
-    if largest * largest * rows.shape[1] < _TOO_LARGE:
-        whole = rows.astype(np.int64)
-        return np.asarray(np.einsum("jw,jw->j", whole, whole))
-    return _sums_of_limbs(rows)
-
-
-def _sums_of_limbs(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[np.object_]]":
-    """Sums of squares as Python's whole numbers, shape (n,): products of 16-bit limbs, each summed in 64 bits."""
-    magnitudes = np.abs(rows.astype(np.int64)).view(np.uint64)  # right for the smallest int64 too
-    limbs = [
-        ((magnitudes >> np.uint64(_LIMB_BITS * k)) & np.uint64((1 << _LIMB_BITS) - 1)).astype(np.int64)
-        for k in range(_LIMBS)
-    ]
-    total = np.zeros(rows.shape[0], dtype=np.object_)
-    for start in range(0, rows.shape[1], _COLUMNS_AT_ONCE):
-        for low, left in enumerate(limbs):
-            for high, right in enumerate(limbs):
-                columns = slice(start, start + _COLUMNS_AT_ONCE)
-                sums = np.einsum("jw,jw->j", left[:, columns], right[:, columns])
-                total += sums.astype(np.object_) * (1 << _LIMB_BITS * (low + high))
-    return total
+    whole: np.ndarray[Any, Any] = rows.astype(
+        np.int64 if largest * largest * rows.shape[1] < _TOO_LARGE else np.object_
+    )
+    return np.asarray((whole * whole).sum(axis=1))

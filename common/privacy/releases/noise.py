@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -264,7 +264,9 @@ class AbsentStream(NoiseStream):
         Raises:
             PrivacyError: always.
         """
-        _refuse_to_draw()
+        raise PrivacyError(
+            "the noise of this release comes in shares from its clients; none of it is drawn here"
+        )
 
     @classmethod
     def of(cls, *, private: bool) -> "AbsentStream":
@@ -275,10 +277,6 @@ class AbsentStream(NoiseStream):
 class _SecretShares(AbsentStream):
     __slots__ = ()
     private: ClassVar[bool] = True
-
-
-def _refuse_to_draw() -> NoReturn:
-    raise PrivacyError("the noise of this release comes in shares from its clients; none of it is drawn here")
 
 
 def least_shares(event: Mapping[str, Any]) -> int:

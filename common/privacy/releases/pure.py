@@ -12,7 +12,7 @@ Exponential-mechanism releases: one object states how far a user moves a score, 
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -109,7 +109,43 @@ def _words_of(stream: NoiseStream) -> Iterator[int]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LaplaceRelease:
+class _PureRelease:
+    """What releases with delta 0 state, and how they are paid for."""
+
+    MECHANISM: ClassVar[str]
+    DERIVED: ClassVar[tuple[str, ...]]
+    """Numbers that follow from the fields, and are stated beside them."""
+
+    name: str
+    """Unique in its ledger."""
+    adjacency: Adjacency
+    """What neighbouring means for this release."""
+    noise_multiplier: float
+    """z; epsilon is 1 / z; > 0."""
+    covers: str
+    """One phrase that says what is summed or chosen, for ledger and certificate."""
+
+    def __post_init__(self) -> None:
+        """Refuse what would be no privacy at all.
+
+        Raises:
+            PrivacyError: a field is missing, not finite or out of range.
+        """
+        object.__setattr__(self, "adjacency", parse_adjacency(self.adjacency))
+        require_sound(self.event())
+
+    def event(self) -> dict[str, Any]:
+        """The JSON record of this release, for ledger and certificate."""
+        stated = {name: getattr(self, name) for name in (*(f.name for f in fields(self)), *self.DERIVED)}
+        return {"mechanism": self.MECHANISM, **stated, "adjacency": str(self.adjacency)}
+
+    def _paid(self, ledger: "Ledger", noise: NoiseSource) -> dict[str, Any]:
+        event = {**self.event(), **noise.describe()}
+        return {"event": event, "receipt": ledger.book(event), "stream": noise.stream(self.name)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaplaceRelease(_PureRelease):
     """A sum over users, to be published with Laplace noise. Every field is public.
 
     One user gives ``width`` integers on a grid with absolute values of sum at most ``l1_bound``. With sensitivity D
@@ -121,33 +157,18 @@ class LaplaceRelease:
     Reference: Dwork, McSherry, Nissim and Smith (2006), doi:10.1007/11681878_14.
     """
 
+    MECHANISM: ClassVar[str] = "laplace"
+    DERIVED: ClassVar[tuple[str, ...]] = ("l1_sensitivity", "noise_scale")
     rows: ClassVar[int] = 1
     participation: ClassVar[None] = None
     same_sign: ClassVar[bool] = False
 
-    name: str
-    """Unique in its ledger."""
     width: int
     """Numbers that are published; > 0."""
     grid_step: float
     """Real value of one grid unit; > 0."""
     l1_bound: int
     """Largest sum of absolute values in one user's contribution, grid units."""
-    adjacency: Adjacency
-    """What neighbouring means for this release."""
-    noise_multiplier: float
-    """z = noise scale / sensitivity under this release's own adjacency; > 0. Epsilon is 1 / z."""
-    covers: str
-    """One phrase that says what is summed, for ledger and certificate."""
-
-    def __post_init__(self) -> None:
-        """Refuse what would be no privacy at all.
-
-        Raises:
-            PrivacyError: a field is missing, not finite or out of range.
-        """
-        object.__setattr__(self, "adjacency", parse_adjacency(self.adjacency))
-        require_sound(self.event())
 
     @property
     def l1_sensitivity(self) -> float:
@@ -163,21 +184,6 @@ class LaplaceRelease:
         """Which users' rows keep the bound, in exact integers; bool, shape (n_users,)."""
         return keeps_l1_bound(rows, self.l1_bound)
 
-    def event(self) -> dict[str, Any]:
-        """The JSON record of this release, for ledger and certificate."""
-        return {
-            "mechanism": "laplace",
-            "name": self.name,
-            "width": self.width,
-            "grid_step": self.grid_step,
-            "l1_bound": self.l1_bound,
-            "adjacency": str(self.adjacency),
-            "noise_multiplier": self.noise_multiplier,
-            "covers": self.covers,
-            "l1_sensitivity": self.l1_sensitivity,
-            "noise_scale": self.noise_scale,
-        }
-
     def book(self, ledger: "Ledger", noise: NoiseSource) -> "BookedLaplace":
         """Pay for this release; the only way to its noise.
 
@@ -185,9 +191,7 @@ class LaplaceRelease:
             BudgetExceededError: the budget does not cover it; nothing was written.
             PrivacyError: the name is taken, or the adjacency is not the budget's.
         """
-        event = {**self.event(), **noise.describe()}
-        receipt = ledger.book(event)
-        return BookedLaplace(release=self, event=event, receipt=receipt, stream=noise.stream(self.name))
+        return BookedLaplace(release=self, **self._paid(ledger, noise))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -226,7 +230,7 @@ def keeps_l1_bound(rows: IntArray, bound: int) -> BoolArray:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExponentialRelease:
+class ExponentialRelease(_PureRelease):
     """A choice among public candidates, likelier where a whole-number penalty is small. Every field is public.
 
     ``P(k) ~ base_k exp(-penalty_k / scale)`` with ``scale = 2 z D``, where no penalty changes by more than D
@@ -240,45 +244,18 @@ class ExponentialRelease:
     arXiv:1909.13830 (bounded range).
     """
 
-    name: str
-    """Unique in its ledger."""
+    MECHANISM: ClassVar[str] = "exponential"
+    DERIVED: ClassVar[tuple[str, ...]] = ("score_scale",)
+
     candidates: int
     """Number of candidates; > 0."""
     score_sensitivity: int
     """D: largest change of any candidate's penalty between neighbours under this release's own adjacency; > 0."""
-    adjacency: Adjacency
-    """What neighbouring means for this release."""
-    noise_multiplier: float
-    """z; epsilon is 1 / z; > 0."""
-    covers: str
-    """One phrase that says what is chosen, for ledger and certificate."""
-
-    def __post_init__(self) -> None:
-        """Refuse what would be no privacy at all.
-
-        Raises:
-            PrivacyError: a field is missing, not finite or out of range.
-        """
-        object.__setattr__(self, "adjacency", parse_adjacency(self.adjacency))
-        require_sound(self.event())
 
     @property
     def score_scale(self) -> float:
         """Penalty that makes a candidate e times less likely."""
         return 2.0 * self.noise_multiplier * self.score_sensitivity
-
-    def event(self) -> dict[str, Any]:
-        """The JSON record of this release, for ledger and certificate."""
-        return {
-            "mechanism": "exponential",
-            "name": self.name,
-            "candidates": self.candidates,
-            "score_sensitivity": self.score_sensitivity,
-            "adjacency": str(self.adjacency),
-            "noise_multiplier": self.noise_multiplier,
-            "covers": self.covers,
-            "score_scale": self.score_scale,
-        }
 
     def book(self, ledger: "Ledger", noise: NoiseSource) -> "BookedChoice":
         """Pay for this release; the only way to its draw.
@@ -287,9 +264,7 @@ class ExponentialRelease:
             BudgetExceededError: the budget does not cover it; nothing was written.
             PrivacyError: the name is taken, or the adjacency is not the budget's.
         """
-        event = {**self.event(), **noise.describe()}
-        receipt = ledger.book(event)
-        return BookedChoice(release=self, event=event, receipt=receipt, stream=noise.stream(self.name))
+        return BookedChoice(release=self, **self._paid(ledger, noise))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

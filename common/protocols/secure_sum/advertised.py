@@ -29,7 +29,7 @@ from fedboard.common.protocols.secure_sum.masking import (
     derive_key,
     require_usable,
 )
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 
 ADVERTISED_BYTES = 2 * PUBLIC_BYTES + KEY_BYTES
 

@@ -47,7 +47,7 @@ from fedboard.common.protocols.secure_sum.messages import (
 )
 from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood
 from fedboard.common.protocols.secure_sum.rules import Answered, Carried, Memory, SumRules
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 
 
 @dataclass(slots=True, kw_only=True, repr=False)

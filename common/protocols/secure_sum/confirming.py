@@ -26,7 +26,7 @@ from fedboard.common.protocols.secure_sum.advertised import (
 from fedboard.common.protocols.secure_sum.messages import table
 from fedboard.common.protocols.secure_sum.neighbours import neighbours, ring
 from fedboard.common.protocols.secure_sum.rules import SumRules
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

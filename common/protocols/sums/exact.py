@@ -248,9 +248,8 @@ _MOST_ENTRIES = 1 << 26
 class RunningSums:
     """The sums of all messages so far.
 
-    Sums of cohorts are added at once. Rows are held, about 8 bytes per rating and 2 rank bytes per user, because
-    their sums are formed block by block of items; beyond 67 million ratings (about 0.6 GB) they are summed and
-    forgotten.
+    Rows are held, about 8 bytes per rating and 2 rank bytes per user, because their sums are formed block by block
+    of items; beyond 67 million ratings (about 0.6 GB) they are summed and forgotten.
     """
 
     requests: tuple[Request, ...]
@@ -259,15 +258,6 @@ class RunningSums:
     _dense: DenseSums | None = None
     _rows: list[Contribution] = field(default_factory=list)
     _entries: int = 0
-
-    def add_sums(self, sums: Mapping[str, IntArray]) -> None:
-        """Add the sums of a cohort.
-
-        Raises:
-            InputError: they do not have the shapes that were asked for.
-        """
-        before = () if self._dense is None else (self._dense.sums,)
-        self._dense = DenseSums.total((*before, sums), self.requests)
 
     def add_rows(self, contribution: Contribution) -> None:
         """Add the rows that keep their bounds; count the others."""

@@ -1,22 +1,148 @@
-"""The second of two servers: adds up its shares, adds noise of its own, and hands out one total of a round."""
+"""The second of two servers: adds up its shares, adds noise of its own, and hands out one total of a round.
 
-from collections.abc import Sequence
+Before it the public numbers, alike for leader, helper and clients: sizes, and what shares are bound to. Each server
+adds all of the noise, on the lattice that their shares lie on.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from math import sqrt
+from typing import Any, Final, Protocol, Self
 
+import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import ResidueArray
+from fedboard.common.arrays import IntArray, ResidueArray
 from fedboard.common.boards.ed25519_keys import has_signed
+from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
+from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
-from fedboard.common.privacy.releases.noise import NoiseSource
+from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.releases.noise_shares import lattice_draws
+from fedboard.common.protocols.sums.residues import Packing, own_stddevs
 from fedboard.common.protocols.two_server.bins import SEED_BYTES
-from fedboard.common.protocols.two_server.rules import TwoServerRules, helper_noise
-from fedboard.common.protocols.two_server.shares import ShareSums, digest_of
+from fedboard.common.protocols.two_server.shares import Layout, ShareSums, digest_of
+
+NOISE_RATIO: Final = sqrt(2.0)
+"""Both servers add all of the noise, and only one of them is counted."""
+
+
+def lattice_noise(release: GaussianRelease, stream: NoiseStream, *, shift: int) -> IntArray:
+    """The whole noise of a release on a lattice: ``rint(s_c / 2^shift N)``, s_c the deviation of column c.
+
+    The sums lie on the lattice, so rounding commutes with adding them: a function of the Gaussian mechanism's
+    output, whatever the deviation.
+
+    Args:
+        release: public.
+        stream: draw number k is number k of the result, row by row. Secret.
+        shift: the lattice is 2^shift grid units. Public.
+
+    Returns:
+        int64, shape (rows, width), lattice units.
+
+    Raises:
+        InputError: the noise does not fit 62 bits.
+    """
+    deviations = release.column_stddev() * 2.0**-shift
+    if not deviations.max() < 2.0**58:
+        raise InputError(f"release {release.name!r} has more noise than 64-bit integers hold")
+    return lattice_draws(release, stream, deviations)
+
+
+def helper_noise(packing: Packing, noise: NoiseSource) -> dict[str, IntArray]:
+    """All of the helper's noise of a round, from streams of its own.
+
+    Args:
+        packing: of the round. Public.
+        noise: of the helper; seeded, it gives other numbers than the leader's streams of the same seed. Secret.
+
+    Returns:
+        By release name: int64, shape (rows, width), units of 2^shift.
+    """
+    return {
+        request.name: lattice_noise(
+            request.release, noise.stream(f"helper {request.name}"), shift=packing.shifts[request.name]
+        )
+        for request in packing.requests
+    }
+
+
+_MOST_USERS, _MOST_ITEMS = 1 << 24, 1 << 16
+
+
+class TwoServerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all sides compute alike. Every field is public."""
+
+    most_users: int
+    """Users whose contributions the sums have room for."""
+    most_items: int
+    """Items that a user sends, whatever she has rated: padded to it, or cut to those of largest weight."""
+    survivors: int
+    """Fewest clients that make a sum."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a number out of range.
+        """
+        ranges = {"most_users": _MOST_USERS, "most_items": _MOST_ITEMS, "survivors": self.most_users}
+        for name, most in ranges.items():
+            require_whole(f"two-server's {name}", getattr(self, name), most=most)
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Public: sizes, and the fewest clients."""
+        return msgspec.structs.asdict(self)
+
+    @classmethod
+    def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
+        """What a server states.
+
+        Raises:
+            InputError: not the parameters of this protocol.
+        """
+        try:
+            return msgspec.convert(dict(parameters), cls)
+        except msgspec.ValidationError as error:
+            raise InputError(
+                f"two-server has the settings most_users, most_items, survivors: {error}"
+            ) from error
+
+    def packing(self, requests: Sequence[Request]) -> Packing:
+        """The round's numbers modulo 2^32, with room for the noise of both servers.
+
+        Raises:
+            InputError: no room.
+        """
+        noise = own_stddevs(requests, times=NOISE_RATIO)
+        return Packing.of(requests, most_users=self.most_users, noise_stddevs=noise)
+
+    def layout(self, about: bytes, requests: Sequence[Request]) -> Layout:
+        """Where the round's numbers are.
+
+        Raises:
+            InputError: the protocol cannot carry these requests.
+        """
+        return Layout(about=about, packing=self.packing(requests), most_items=self.most_items)
+
+    def bound(self, about: bytes) -> bytes:
+        """What the helper's key and shares are bound to: the round and all parameters.
+
+        A leader that tells the helper other parameters than clients, and so another scale of its noise, gets shares
+        that the helper cannot open.
+        """
+        stated = json.dumps(dict(self.parameters), sort_keys=True).encode()
+        return b"two-server\n" + hashlib.sha256(stated).hexdigest().encode() + b"\n" + about
+
 
 _SIGNED = b"fedboard helper round key 2\n"
 

@@ -18,8 +18,7 @@ from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import own_stddevs
 from fedboard.common.protocols.two_server.bins import SEED_BYTES
-from fedboard.common.protocols.two_server.helper import Helper, HelperPart, RoundKey
-from fedboard.common.protocols.two_server.rules import NOISE_RATIO
+from fedboard.common.protocols.two_server.helper import NOISE_RATIO, Helper, HelperPart, RoundKey
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, Split, digest_of
 
 _ASK, _ROWS = "two-server-ask", "two-server-rows"
@@ -64,13 +63,13 @@ class LeaderSession:
             raise RefusedError(Refusal.UNKNOWN_NODE)
         if client in self._taken:
             raise RefusedError(Refusal.DUPLICATE)
-        read = _read_rows(reply, self.layout)
-        if sum(self._taken.values()) + read.keys.shape[0] > self.layout.packing.most_users:
+        keys, seed, others, sealed = _read_rows(reply, self.layout)
+        if sum(self._taken.values()) + keys.shape[0] > self.layout.packing.most_users:
             raise RefusedError(Refusal.TOO_MANY_USERS)
-        corrections = self._share.read(read.keys)
-        self.helper.take(self.about, client, HelperPart(keys=read.keys, sealed=read.sealed))
-        self._share.add(corrections, read.seed, read.others)
-        self._taken[client] = read.keys.shape[0]
+        corrections = self._share.read(keys)
+        self.helper.take(self.about, client, HelperPart(keys=keys, sealed=sealed))
+        self._share.add(corrections, seed, others)
+        self._taken[client] = keys.shape[0]
 
     def proceed(self) -> bool:
         """Have the helper's total; there is no other step.
@@ -150,16 +149,6 @@ def asking(key: RoundKey) -> bytes:
     return pack_frame(_ASK, {}, arrays)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class _Rows:
-    """A client's reply as the leader reads it."""
-
-    keys: NDArray[np.uint8]
-    seed: bytes
-    others: ResidueArray
-    sealed: bytes
-
-
 def _rows(shared: Split, envelope: Envelope) -> bytes:
     sealed = envelope.seal(shared.seeds[1] + digest_of(shared.keys))
     arrays: dict[str, NDArray[Any]] = {
@@ -171,7 +160,8 @@ def _rows(shared: Split, envelope: Envelope) -> bytes:
     return pack_frame(_ROWS, {}, arrays)
 
 
-def _read_rows(reply: bytes, layout: Layout) -> _Rows:
+def _read_rows(reply: bytes, layout: Layout) -> tuple[NDArray[np.uint8], bytes, ResidueArray, bytes]:
+    """A client's reply as the leader reads it: keys, the leader's seed and share, and the helper's sealed part."""
     most = _ROOM + layout.packing.most_users * layout.most_bytes + 4 * layout.n_others
     arrays = _arrays(reply, _ROWS, limit=min(most, _MOST_BYTES))
     found = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
@@ -180,12 +170,7 @@ def _read_rows(reply: bytes, layout: Layout) -> _Rows:
         raise RefusedError(Refusal.MALFORMED)
     if arrays["seed"].size != SEED_BYTES or arrays["others"].size != layout.n_others:
         raise RefusedError(Refusal.MALFORMED)
-    return _Rows(
-        keys=arrays["keys"],
-        seed=arrays["seed"].tobytes(),
-        others=arrays["others"],
-        sealed=arrays["sealed"].tobytes(),
-    )
+    return arrays["keys"], arrays["seed"].tobytes(), arrays["others"], arrays["sealed"].tobytes()
 
 
 def _read_key(message: bytes) -> RoundKey:

@@ -7,23 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, IntArray
+from fedboard.common.arrays import IntArray
 from fedboard.common.board import Board
-from fedboard.common.contribution import Request, numbers_of
+from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.participation import Attendance
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, only_rows
-from fedboard.common.protocols.trusted.protocol import (
-    DenseMessage,
-    FactoredMessage,
-    Trusted,
-    TrustedMessage,
-    factored_bytes,
-)
+from fedboard.common.protocols.trusted import FORM, Trusted, factored_bytes
 from fedboard.common.rounds.question import Answer, Question
 from fedboard.server.runtime import Traffic
 
@@ -40,7 +34,7 @@ def fresh_question(
     question = Question(
         run=run,
         protocol=Trusted.NAME,
-        form=protocol.form,
+        form=FORM,
         board=board,
         private_noise=private_noise,
         reply_key=key.public,
@@ -101,38 +95,16 @@ class Admission:
 
     def _fitting(self, answer: Answer) -> Answer:
         """The answer with what was asked for and nothing else, in the shapes that were asked for."""
-        message = answer.message
-        if isinstance(message, FactoredMessage) != (self.question.form == "factored"):
-            raise RefusedError(Refusal.WRONG_FORM)
-        if isinstance(message, DenseMessage):
-            self._require_plausible(message, answer.n_users)
-            return answer
-        if message.contribution.n_items != self.question.board.catalogue.n_items:
+        if answer.rows.n_items != self.question.board.catalogue.n_items:
             raise RefusedError(Refusal.WRONG_BOARD)
         try:
-            rows = asked_rows(message.contribution, self.requests)
+            return replace(answer, rows=asked_rows(answer.rows, self.requests))
         except InputError:
             raise RefusedError(Refusal.MALFORMED) from None
-        return replace(answer, message=FactoredMessage(rows))
-
-    def _require_plausible(self, message: DenseMessage, n_users: int) -> None:
-        """No sum of so many rows within their bounds is larger than this; more cannot be told of a sum."""
-        if set(message.sums) != {request.name for request in self.requests}:
-            raise RefusedError(Refusal.MALFORMED)
-        for request in self.requests:
-            sums, release = message.sums[request.name], request.release
-            if sums.shape != (release.rows, release.width):
-                raise RefusedError(Refusal.MALFORMED)
-            limit = n_users * release.l2_bound
-            if sums.size and not -limit <= int(sums.min()) <= int(sums.max()) <= limit:
-                raise RefusedError(Refusal.OUT_OF_BOUNDS)
 
     def largest(self, max_users: int) -> int:
         """Most bytes of an answer of so many users who rated every item."""
         n_items = self.question.board.catalogue.n_items
-        numbers = numbers_of(self.requests)
-        if self.question.form == "dense":
-            return 8 * numbers + _SLACK_BYTES
         per_row = (
             16 * n_items + 8 * sum(r.release.width for r in self.requests if not r.source.per_item) + 2048
         )
@@ -162,48 +134,28 @@ class Intake:
         """
         self.n_users += answer.n_users
         self.bytes_up += n_bytes
-        self._sizes.append(_sizes(answer, n_bytes))
+        self._sizes.append(factored_bytes(answer.rows))
         drawn = self.attendance  # who is left out is known to the aggregator alone, once all have answered
         if drawn is None or drawn.participation.event_field(drawn.name) is None:
-            self._sum(answer.message)
+            self.running.add_rows(answer.rows)
         else:
             self._held.append((answer.first_row, node, answer))
 
     def sums(self) -> ExactSums:
-        """The sums of everybody who takes part.
-
-        Raises:
-            PrivacyError: it is drawn who takes part, but a cohort sent sums.
-        """
+        """The sums of everybody who takes part."""
         if self._held and self.attendance is not None:
             ordered = [answer for _, _, answer in sorted(self._held, key=lambda held: held[:2])]
             present = self.attendance.draw(self.n_users)
             first = 0
             for answer in ordered:
                 keep = slice(first, first + answer.n_users)
-                self._sum(answer.message if present is None else _kept(answer.message, present[keep]))
+                self.running.add_rows(
+                    answer.rows if present is None else only_rows(answer.rows, present[keep])
+                )
                 first += answer.n_users
             self._held.clear()
         return self.running.sums()
 
     def traffic(self, bytes_down: int) -> Traffic | None:
-        """What users sent and got; a user of a cohort that sent sums has her part of them."""
+        """What users sent and got."""
         return Traffic.of(np.concatenate([np.zeros(0, dtype=np.int64), *self._sizes]), bytes_down)
-
-    def _sum(self, message: TrustedMessage) -> None:
-        if isinstance(message, DenseMessage):
-            self.running.add_sums(message.sums)
-        else:
-            self.running.add_rows(message.contribution)
-
-
-def _kept(message: TrustedMessage, present: BoolArray) -> TrustedMessage:
-    if isinstance(message, DenseMessage):
-        raise PrivacyError("who takes part can only be drawn among rows; ask for the factored form")
-    return FactoredMessage(only_rows(message.contribution, present))
-
-
-def _sizes(answer: Answer, n_bytes: int) -> IntArray:
-    if isinstance(answer.message, FactoredMessage):
-        return factored_bytes(answer.message.contribution)
-    return np.full(answer.n_users, n_bytes // max(answer.n_users, 1), dtype=np.int64)

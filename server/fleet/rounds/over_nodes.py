@@ -22,7 +22,7 @@ from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import ROUND, BookedRound, Question
 from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums

@@ -25,9 +25,9 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.messages.signing import ENVELOPE_BYTES
 from fedboard.common.protocol import ServerSession
+from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import names_where
-from fedboard.common.protocols.shared.properties import shows_rows
-from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
+from fedboard.common.protocols.sessions import OpenStep, SessionLoop
 from fedboard.common.rounds.question import STEP
 from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.server.fleet.job import ProtocolOf

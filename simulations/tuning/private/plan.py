@@ -127,10 +127,10 @@ def require_supported(config: SimulationConfig) -> None:
             "tune --private compares errors of predicted ratings, and implicit feedback has none: tune without "
             "--private, on made-up or public data"
         )
-    if run.runtime != "engine" or run.protocol != USUAL or run.wire != "factored":
+    if run.runtime != "engine" or run.protocol != USUAL:
         raise InputError(
-            f"tune --private runs on the engine under protocol '{USUAL}': leave run.runtime, run.protocol and "
-            "run.wire as they are"
+            f"tune --private runs on the engine under protocol '{USUAL}': leave run.runtime and run.protocol as "
+            "they are"
         )
     if config.split.by_time:
         raise InputError(

@@ -204,7 +204,7 @@ def test_no_file_at_all(tmp_path: Path) -> None:
 def test_a_device_answers_from_its_store(device: Path, boards: list[Board]) -> None:
     answer = Answer.from_bytes(ask(device, boards[1]), limit=NO_LIMIT)
 
-    assert answer.message.contribution.items.tolist() == list(range(0, N_ITEMS, 3))
+    assert answer.rows.items.tolist() == list(range(0, N_ITEMS, 3))
     assert stat.S_IMODE((device.parent / "state").stat().st_mode) == 0o700
 
 

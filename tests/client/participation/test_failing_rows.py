@@ -15,9 +15,7 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.row_bounds import only_rows
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
 from tests.client.asking import signed
 from tests.client.certified_boards import Device as CertifiedDevice
 from tests.client.certified_boards import Ratings, certified_boards, refused
@@ -123,34 +121,19 @@ def test_at_a_gateway_only_the_failing_row_is_empty_and_all_others_are_what_they
 
 
 @pytest.mark.usefixtures("trigger_fails")
-@pytest.mark.parametrize(("task", "board"), ASKED, ids=NAMES)
-def test_sums_without_the_failing_row_are_those_of_the_others(task: Any, board: Board) -> None:
-    device, empty = Device(ratings=with_rating(TRIGGER)), Device(ratings=emptied(population()))
-
-    sums = answered(respond_of(device, a_question(board, form="dense"))).message
-
-    factored = FactoredMessage(rows_of(respond_of(empty, a_question(board))))
-    requests = task.requests(board)
-    assert isinstance(sums, DenseMessage)
-    for name, values in whole_sums(Trusted().combine([factored], requests), requests).items():
-        np.testing.assert_array_equal(sums.sums[name], values)
-
-
-@pytest.mark.usefixtures("trigger_fails")
-@pytest.mark.parametrize("form", ["factored", "dense"])
-def test_one_user_whose_rating_fails_answers_as_one_without_ratings_and_it_is_booked(form: str) -> None:
+def test_one_user_whose_rating_fails_answers_as_one_without_ratings_and_it_is_booked() -> None:
     own = [with_rating(rating).rows(UNLUCKY, UNLUCKY + 1) for rating in (TRIGGER, 3.0)]
     failing, sound = (Device(ratings=rows) for rows in own)
     nothing = Device(ratings=emptied(population()).rows(UNLUCKY, UNLUCKY + 1))
 
-    said = [respond_of(one, a_question(form=form)) for one in (failing, sound, nothing)]
+    said = [respond_of(one, a_question()) for one in (failing, sound, nothing)]
 
     assert said[0] == said[2] != said[1]
     assert failing.events == sound.events == ["recall", "admit", "cohort", "commit"]
     assert [str(error) for error in failing.failures] == [SECRET]
     assert failing.noted == sound.noted == []
     assert SECRET.encode() not in said[0]
-    assert respond_of(failing, a_question(form=form)) == said[0]  # kept, and sent again
+    assert respond_of(failing, a_question()) == said[0]  # kept, and sent again
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), RefusedError(Refusal.NO_RATINGS), MemoryError()])

@@ -160,7 +160,7 @@ def test_ratings_that_cannot_be_read_are_answered_as_none_and_no_text_of_the_fai
     answer = device.ask(boards[0])
 
     assert refused(answer) is None
-    assert Answer.from_bytes(answer, limit=NO_LIMIT).message.contribution.items.size == 0
+    assert Answer.from_bytes(answer, limit=NO_LIMIT).rows.items.size == 0
     assert SECRET.encode() not in answer
     assert len(device.booked()) == len(TASK.requests(boards[0]))
     assert device.refusals() == {Refusal.INTERNAL: 1}

@@ -26,7 +26,7 @@ from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from tests.common.algorithms.conftest import a_prepared_board, a_task, population
 
 DELTA = 1e-5

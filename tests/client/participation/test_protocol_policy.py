@@ -9,9 +9,9 @@ from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import relied_on
 from fedboard.common.boards.roster import IdentityKey
 from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.protocols.properties import can_be_vouched, has_second_server
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, protocol_class, says, sized_protocol
-from fedboard.common.protocols.shared.properties import can_be_vouched, has_second_server
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 
 CLIENTS = 20
 HELPER = "ab" * 32

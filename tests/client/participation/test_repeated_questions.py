@@ -278,20 +278,8 @@ def test_a_contribution_in_a_session_is_not_given_again_against_the_policy(
 
 
 def test_sums_that_are_larger_than_the_device_makes_are_refused_before_any_is_made(
-    device: Callable[..., Device], boards: list[Board]
+    tmp_path: Path, boards: list[Board]
 ) -> None:
-    """A question of many items and a high rank is small beside the sums that it asks for."""
-    mine = device()
-    numbers = sum(r.release.rows * r.release.width for r in TASK.requests(boards[0]))
-    mine.asker = replace(ASKER, largest_answer=8 * numbers - 1)
-
-    assert mine.code(boards[0], form="dense") is Refusal.TOO_LARGE
-    assert mine.booked() == []
-    mine.asker = replace(ASKER, largest_answer=8 * numbers)
-    assert mine.code(boards[0], form="dense") is None
-
-
-def test_so_are_those_of_a_session(tmp_path: Path, boards: list[Board]) -> None:
     rules = sized_protocol("secure-sum", clients=4, users=N_USERS, settings={"survivors": 3})
     devices = {name: Device(tmp_path / name, a_policy(epsilon=100.0)) for name in ("a", "b", "c", "d")}
     devices["d"].asker = replace(ASKER, largest_answer=8)

@@ -14,13 +14,12 @@ from fedboard.client.participation.status import REASONS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.participation import PoissonParticipation
 from fedboard.common.contribution_bounding.personal import require_personal_bounds, scale_contribution
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.messages.frame import pack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
-from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.algorithms.conftest import (
@@ -102,9 +101,7 @@ def answered(content: bytes) -> Answer:
 
 
 def rows_of(content: bytes) -> Contribution:
-    message = answered(content).message
-    assert isinstance(message, FactoredMessage)
-    return message.contribution
+    return answered(content).rows
 
 
 def code_of(content: bytes) -> Refusal:
@@ -151,19 +148,6 @@ def test_an_answer_holds_what_the_task_contributes(task: Any, board: Board) -> N
     assert (read.run, read.round, read.board_digest) == ("run-1", board.version, board.digest)
     assert (read.n_users, read.first_row) == (N_USERS, 0)
     assert_same_rows(task.contribute(population(), board, task.requests(board)), rows_of(answer))
-
-
-@pytest.mark.parametrize(("task", "board"), ASKED, ids=NAMES)
-def test_a_dense_answer_holds_the_sums(task: Any, board: Board) -> None:
-    requests = task.requests(board)
-    factored = rows_of(respond_of(Device(), a_question(board)))
-
-    message = answered(respond_of(Device(), a_question(board, form="dense"))).message
-
-    assert isinstance(message, DenseMessage)
-    sums = whole_sums(Trusted().combine([FactoredMessage(factored)], requests), requests)
-    for name, values in sums.items():
-        np.testing.assert_array_equal(message.sums[name], values)
 
 
 def test_it_is_recalled_admitted_worked_out_and_committed_in_this_order() -> None:
@@ -317,7 +301,7 @@ def test_ratings_that_no_file_would_hold_are_answered_within_the_bounds(
 
     outcome = outcome_of(content)
     assert isinstance(outcome, Answer)  # whatever the ratings are
-    assert Trusted().combine([outcome.message], task.requests(board)).rejected_rows == 0
+    assert Trusted().combine([outcome.rows], task.requests(board)).rejected_rows == 0
 
 
 @pytest.mark.parametrize(
@@ -381,7 +365,7 @@ def test_numbers_on_a_board_that_mean_harm_give_a_code_or_keep_the_bounds(arrays
 
     outcome = outcome_of(content)
     if isinstance(outcome, Answer):
-        assert Trusted().combine([outcome.message], TASK.requests(board)).rejected_rows == 0
+        assert Trusted().combine([outcome.rows], TASK.requests(board)).rejected_rows == 0
     else:
         assert outcome is Refusal.BAD_BOARD
 

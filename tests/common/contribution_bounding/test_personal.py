@@ -26,7 +26,7 @@ from fedboard.common.contribution_bounding.weights import WeightScheme
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from tests.common.algorithms.conftest import a_prepared_board, a_task, population, presence
 
 DELTA = 1e-5

@@ -16,7 +16,7 @@ from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
-from fedboard.common.protocols.trusted.protocol import Trusted, rows_within_bounds
+from fedboard.common.protocols.trusted import Trusted, rows_within_bounds
 
 CLIP = AdaptiveClip(target=0.5, initial=1.0, lower=1e-3, upper=1e3)
 N_USERS = 20_000

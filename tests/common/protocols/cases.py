@@ -10,7 +10,6 @@ from tests.common.protocols.meetings import BOARDS, SPLIT, Case, example, regist
 
 CASES = {
     "trusted": Case(make=registered("trusted"), hides_ratings=False),
-    "trusted-dense": Case(make=registered("trusted", form="dense")),
     "local": Case(
         make=registered("local"), spread=lambda _: math.sqrt(N_USERS), shares=lambda _: len(SPLIT) - 1
     ),

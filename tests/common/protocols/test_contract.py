@@ -25,7 +25,7 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, See
 from fedboard.common.privacy.releases.noise_shares import SharedNoise
 from fedboard.common.protocol import NoiseAt
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, sized_protocol
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums

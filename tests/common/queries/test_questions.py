@@ -22,7 +22,7 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.queries.collection import ROW_BOUND, Mechanism, Subject, numbers_of
 from fedboard.common.queries.mean import MeanQuestion
 from fedboard.common.queries.names import of_question

@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from research.krichene import regression, synthetic
 from research.krichene.regression import (
     Regressions,

@@ -19,7 +19,6 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.protocols.trusted.protocol import DenseMessage, FactoredMessage
 from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job
@@ -323,17 +322,6 @@ def with_rows(change: Callable[[Contribution], Contribution]) -> Tamper:
     """The honest answer with its rows changed."""
 
     def changed(answer: Answer) -> Answer:
-        assert isinstance(answer.message, FactoredMessage)
-        return replace(answer, message=FactoredMessage(change(answer.message.contribution)))
-
-    return rewritten(changed)
-
-
-def with_sums(change: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> Tamper:
-    """The honest answer with its sums changed."""
-
-    def changed(answer: Answer) -> Answer:
-        assert isinstance(answer.message, DenseMessage)
-        return replace(answer, message=DenseMessage(change(answer.message.sums)))
+        return replace(answer, rows=change(answer.rows))
 
     return rewritten(changed)

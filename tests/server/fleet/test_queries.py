@@ -29,7 +29,6 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.protocols.sums.exact import RunningSums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage
 from fedboard.common.queries.collection import ROW_BOUND, Subject
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion
 from fedboard.common.queries.wording import Wording
@@ -386,9 +385,8 @@ def test_a_question_that_is_altered_between_two_asks_gets_the_answer_to_the_firs
     reply = answered(asked, "a", first)
 
     answer = Answer.from_bytes(reply, limit=1 << 24)
-    assert isinstance(answer.message, FactoredMessage)
-    assert answer.message.contribution.items.size == 0
-    assert answer.message.contribution.totals["question-1"].sum(axis=1).max() <= ROW_BOUND
+    assert answer.rows.items.size == 0
+    assert answer.rows.totals["question-1"].sum(axis=1).max() <= ROW_BOUND
     assert answered(asked, "a", first) == reply
     for other in (replace(MEAN, bound=40.0), replace(MEAN, bound=1.0), replace(MEAN, subject=Subject.COUNTS)):
         assert code_of(answered(asked, "a", question_about(asked, other))) is Refusal.OTHER_HISTORY

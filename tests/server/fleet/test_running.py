@@ -370,7 +370,6 @@ def test_a_board_that_holds_data_is_no_first_board(tmp_path: Path, calm: Path) -
 
 IMPOSSIBLE: list[tuple[dict[str, Any], str]] = [
     ({"probability": 1.5}, "probability"),
-    ({"form": "sparse"}, "form"),
     ({"features": "none.npy"}, "no item features can be read there"),
     ({"epsilon": -1.0}, "epsilon"),
     ({"delta": 2.0}, "delta"),

@@ -15,7 +15,6 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, TrustedMessage
 from fedboard.simulations.audit.canaries import isometric_square
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
@@ -125,7 +124,7 @@ class _Stage:
     requests: tuple[Request, ...]
     honest: Cohort
 
-    def message(self, cohort: Cohort) -> TrustedMessage:
+    def message(self, cohort: Cohort) -> Contribution:
         """What these users' device sends."""
         contribution = self.contribution(cohort)
         return self.subject.protocol.encode(contribution, self.requests)
@@ -133,7 +132,7 @@ class _Stage:
     def contribution(self, cohort: Cohort) -> Contribution:
         return self.subject.task.contribute(cohort, self.board, self.requests)
 
-    def sums(self, messages: Iterable[TrustedMessage]) -> tuple[Sums, int]:
+    def sums(self, messages: Iterable[Contribution]) -> tuple[Sums, int]:
         """Exact sums, and how many rows were dropped."""
         combined = self.subject.protocol.combine(messages, self.requests)
         return whole_sums(combined, self.requests), combined.rejected_rows
@@ -216,7 +215,7 @@ def _try_messages(stage: _Stage, messages: Iterator[tuple[str, Contribution]], t
     for who, contribution in messages:
         tally.n_tried += 1
         try:
-            with_her, rejected = stage.sums([*others, FactoredMessage(contribution)])
+            with_her, rejected = stage.sums([*others, contribution])
         except Exception as error:
             if not isinstance(error, FedboardError):
                 tally.complain("a message cannot stop a round", f"{who}: {type(error).__name__}: {error}")
@@ -272,7 +271,7 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def _if_sent(stage: _Stage, own: Cohort) -> TrustedMessage | None:
+def _if_sent(stage: _Stage, own: Cohort) -> Contribution | None:
     """A device's message; None where it would not or could not make one: then nothing leaves it."""
     with _quiet():
         try:

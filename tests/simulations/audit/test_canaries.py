@@ -7,7 +7,7 @@ import pytest
 
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from fedboard.simulations.audit.canaries import canary_rows, diagonal_places, shifts
 from fedboard.simulations.audit.entrance import random_supports
 from fedboard.simulations.audit.pipeline import play

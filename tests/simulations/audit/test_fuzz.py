@@ -7,7 +7,7 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import N_ITEMS, audited, engine_of

@@ -14,16 +14,21 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution_bounding.participation import Attendance, Participation, round_name
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
+    FixedSizeCohort,
+    Participation,
+    PoissonParticipation,
+    round_name,
+)
 from fedboard.common.contribution_bounding.personal import scale_contribution
-from fedboard.common.contribution_bounding.sampling import FixedSizeCohort, PoissonParticipation
 from fedboard.common.contribution_bounding.weights import WeightScheme
 from fedboard.common.errors import InputError, PrivacyError, WorkerDiedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted, factored_bytes
+from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.engine.shared import SharedArray, SharedArrays
@@ -168,7 +173,7 @@ def test_who_does_not_take_part_adds_nothing_to_any_sum(feedback: Feedback, work
             requests = attendance.mark(task.requests(board))
             gathered = engine.gather(board, requests, attendance)
 
-            present = FixedSizeCohort(1500).draw(N_USERS, SeededNoise(seed), attendance.name)
+            present = FixedSizeCohort(1500).rows(N_USERS, SeededNoise(seed), attendance.name).rows(0, N_USERS)
             rows = scale_contribution(task.contribute(cohort, board, requests), requests, scales)
             expected = whole_sums(FactoredSums.of(kept_rows(rows, present)), requests)
             found = whole_sums(gathered.sums, requests)

@@ -13,15 +13,15 @@ from fedboard.common.contribution_bounding.participation import (
     Attendance,
     FullParticipation,
     Participation,
+    PoissonParticipation,
     round_name,
 )
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config

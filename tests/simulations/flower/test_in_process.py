@@ -41,10 +41,10 @@ def by_the_engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
 @pytest.mark.parametrize("algorithm", ["adadpals", "residual"])
 @pytest.mark.parametrize(
     "run",
-    [{"nodes": 1}, {"nodes": 3}, {"nodes": 7}, {"nodes": 3, "wire": "dense"}],
+    [{"nodes": 1}, {"nodes": 3}, {"nodes": 7}],
     ids=str,
 )
-def test_nodes_and_wire_form_do_not_matter(
+def test_nodes_do_not_matter(
     tmp_path: Path, by_the_engine: Engine, algorithm: str, run: dict[str, Any]
 ) -> None:
     simulate(a_config(algorithm, runtime="in-process", **run), tmp_path / "run")
@@ -76,11 +76,10 @@ def test_the_same_users_take_part(
 
 
 @pytest.mark.parametrize("algorithm", ["adadpals", "residual"])
-@pytest.mark.parametrize("wire", ["factored", "dense"])
-def test_personal_levels_hold(tmp_path: Path, by_the_engine: Engine, algorithm: str, wire: str) -> None:
+def test_personal_levels_hold(tmp_path: Path, by_the_engine: Engine, algorithm: str) -> None:
     privacy = {"personal": [{"epsilon": 1.0, "share": 0.3}, {"epsilon": 3.0, "share": 0.3}]}
 
-    simulate(a_config(algorithm, privacy=privacy, runtime="in-process", nodes=4, wire=wire), tmp_path / "run")
+    simulate(a_config(algorithm, privacy=privacy, runtime="in-process", nodes=4), tmp_path / "run")
 
     assert digests(tmp_path / "run") == by_the_engine(algorithm, privacy=privacy)
     assert digests(tmp_path / "run")[1] != by_the_engine(algorithm)[1]
@@ -139,25 +138,10 @@ def nothing_left(out: Path) -> bool:
 
 
 @pytest.mark.parametrize("runtime", ["in-process", "flower"])
-@pytest.mark.parametrize(
-    ("change", "says"),
-    [
-        (
-            {"nodes": N_USERS + 1},
-            rf"nodes must be in 1\.\.{N_USERS} \(the number of users\), got {N_USERS + 1}",
-        ),
-        (
-            {"wire": "dense", "privacy": {"participation": SAMPLED[0], "adjacency": "replace"}},
-            "wire 'factored'",
-        ),
-    ],
-    ids=["nodes", "wire"],
-)
-def test_what_no_fleet_can_do_is_one_sentence_and_leaves_nothing(
-    tmp_path: Path, runtime: str, change: dict[str, Any], says: str
-) -> None:
+def test_what_no_fleet_can_do_is_one_sentence_and_leaves_nothing(tmp_path: Path, runtime: str) -> None:
+    says = rf"nodes must be in 1\.\.{N_USERS} \(the number of users\), got {N_USERS + 1}"
     with pytest.raises(InputError, match=says):
-        simulate(a_config(runtime=runtime, **change), tmp_path / "run")
+        simulate(a_config(runtime=runtime, nodes=N_USERS + 1), tmp_path / "run")
     assert nothing_left(tmp_path / "run")
 
 

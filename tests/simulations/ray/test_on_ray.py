@@ -21,7 +21,7 @@ from fedboard.common.contribution_bounding.participation import Attendance, Full
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.runtime import Traffic
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.engine import StreamLayout
@@ -338,7 +338,6 @@ def test_ray_is_started_on_this_machine_where_no_cluster_is_named(
     [
         ({"runtime": "engine", "address": "h:1"}, "run.address names a Ray cluster"),
         ({"runtime": "ray", "protocol": "secure-sum"}, "it needs run.protocol 'trusted', got 'secure-sum'"),
-        ({"runtime": "ray", "wire": "dense"}, "leave out 'dense'"),
         ({"runtime": "ray", "dropout": 0.1}, "needs run.runtime 'engine'"),
     ],
 )

@@ -10,7 +10,7 @@ import pytest
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.simulations.ray import runtime as module
 from fedboard.simulations.ray.pool import RayPool
 from fedboard.simulations.ray.runtime import OnRay, spans_of

@@ -9,7 +9,7 @@ import numpy as np
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums

@@ -8,15 +8,14 @@ import pytest
 
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
-from fedboard.common.contribution_bounding.participation import Attendance
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
+from fedboard.common.contribution_bounding.participation import Attendance, PoissonParticipation
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.row_bounds import only_rows
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.trusted.protocol import Trusted
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.simulations.config import RunConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.sessions.choice import sums_left

@@ -21,7 +21,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
 from tests.common.algorithms.conftest import N_ITEMS, N_USERS, isometric_norm, population

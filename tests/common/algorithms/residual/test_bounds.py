@@ -12,7 +12,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from tests.common.algorithms.conftest import (
     N_ITEMS,
     SPREAD,

@@ -30,7 +30,7 @@ from fedboard.common.item_features import CatalogueFeatures
 from fedboard.common.kernels.solves import CONTENT_RIDGES
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.trusted.protocol import rows_within_bounds
+from fedboard.common.protocols.trusted import rows_within_bounds
 from tests.common.algorithms.conftest import (
     N_ITEMS,
     PRESENCE,

@@ -20,8 +20,6 @@ from fedboard.common.privacy.accounting.rating_level import (
     implied_by,
     implied_sentences,
     rating_epsilon,
-    rating_mu,
-    trimmed_share,
 )
 from fedboard.common.privacy.adjacency import Adjacency
 from tests.common.privacy.exact_curves import gaussian, gaussian_epsilon, laplace, sampled, smallest_epsilon
@@ -121,37 +119,6 @@ def test_one_rating_can_move_all_rows_of_its_user():
     assert moved <= 2
 
 
-def trimmed_counts(items: set[int], weight: float) -> np.ndarray:
-    return weight * np.array([item in items for item in range(30)], dtype=float)
-
-
-@pytest.mark.parametrize("ratings_per_user", [1, 4, 25])
-def test_with_constant_weights_one_rating_has_its_share_of_mu(ratings_per_user):
-    share = trimmed_share(ratings_per_user)
-    full = set(range(ratings_per_user))
-
-    assert np.linalg.norm(trimmed_counts(full, share)) == pytest.approx(1.0)
-    moved = np.linalg.norm(trimmed_counts(full, share) - trimmed_counts(full - {0}, share))
-    assert rating_mu(0.5, largest_share=share) == pytest.approx(0.5 * moved)
-
-
-def test_weights_normalised_by_her_own_number_of_ratings_have_no_smaller_share():
-    def normalised(items: set[int]) -> np.ndarray:
-        return trimmed_counts(items, 1 / math.sqrt(max(len(items), 1)))
-
-    assert np.linalg.norm(normalised({0}) - normalised(set())) == 1.0
-
-
-@pytest.mark.parametrize("epsilon_mu", [0.27, 1.12, 3.4])
-def test_epsilon_divided_by_the_number_of_ratings_would_promise_too_much(epsilon_mu):
-    tau = 25
-    epsilon = epsilon_of(DELTA, mu=epsilon_mu)
-    of_rating = epsilon_of(DELTA, mu=rating_mu(epsilon_mu, largest_share=trimmed_share(tau)))
-
-    assert epsilon / tau < 0.5 * of_rating
-    assert of_rating < epsilon
-
-
 def test_sentences_say_the_numbers_and_no_more():
     events = [gaussian(10.0)]
     implied = implied_by(events, DELTA)
@@ -172,18 +139,8 @@ def test_nothing_released_implies_everything():
 def test_numbers_of_users_or_ratings_must_be_whole(number):
     with pytest.raises(PrivacyError, match="whole number >= 1"):
         group_epsilon([gaussian(3.0)], DELTA, n_users=number)
-    with pytest.raises(PrivacyError, match="whole number >= 1"):
-        trimmed_share(number)
-
-
-@pytest.mark.parametrize("share", [0.0, -0.1, 1.01, math.nan])
-def test_a_share_must_be_one(share):
-    with pytest.raises(PrivacyError, match="largest share"):
-        rating_mu(1.0, largest_share=share)
 
 
 def test_releases_of_two_adjacencies_have_no_common_statement():
     with pytest.raises(PrivacyError, match="different adjacencies"):
         rating_epsilon([gaussian(3.0), gaussian(3.0, adjacency="replace")], DELTA)
-    with pytest.raises(PrivacyError, match="mu"):
-        rating_mu(-1.0, largest_share=0.5)

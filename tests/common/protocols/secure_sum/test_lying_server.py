@@ -11,13 +11,13 @@ from fedboard.common.boards.roster import IdentityKey, RosterAuthority
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
+from fedboard.common.protocols.distributed_dp import DistributedDp
 from fedboard.common.protocols.secure_sum.advertised import Secrets, Vouched, survivors_statement, to_bits
 from fedboard.common.protocols.secure_sum.confirming import VouchedSession
 from fedboard.common.protocols.secure_sum.messages import VOUCHED_STEPS, MaskingStep, Wanted, ask
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.rules import SumRules
-from fedboard.common.protocols.shared.sessions import Voucher
+from fedboard.common.protocols.sessions import Voucher
 from tests.common.protocols.secure_sum.lying_server import LyingServer
 from tests.common.protocols.secure_sum.secure_sums import (
     ABOUT,

@@ -13,9 +13,8 @@ from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.two_server.helper import HelperPart, LocalHelper, RoundKey
+from fedboard.common.protocols.two_server.helper import HelperPart, LocalHelper, RoundKey, TwoServerRules
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.common.protocols.two_server.rules import TwoServerRules
 from fedboard.common.protocols.two_server.session import LeaderSession
 from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.meetings import (

@@ -15,9 +15,8 @@ from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey
+from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey, helper_noise, lattice_noise
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.common.protocols.two_server.rules import helper_noise, lattice_noise
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split
 from fedboard.simulations.sessions.session import drive
 from tests.common.algorithms.conftest import N_ITEMS, N_USERS

@@ -9,10 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.board import Board
-from fedboard.common.contribution_bounding.participation import Attendance, FullParticipation, Participation
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
+    FixedSizeCohort,
+    FullParticipation,
+    Participation,
+    PoissonParticipation,
+)
 from fedboard.common.contribution_bounding.personal import squared_norms
-from fedboard.common.contribution_bounding.sampling import FixedSizeCohort, PoissonParticipation
-from fedboard.common.errors import PrivacyError
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -30,8 +34,6 @@ BOARDS: list[tuple[Any, Board]] = [
 ]
 QUESTIONS = [asking(board) for _, board in BOARDS]
 HONEST = [[reply_to(q, source=phone(k), gate=phone(k)) for k in range(4)] for q in QUESTIONS]
-DENSE = [replace(question, form="dense") for question in QUESTIONS]
-SUMS = [[reply_to(q, source=phone(k), gate=phone(k)) for k in range(4)] for q in DENSE]
 
 
 def attendance(participation: Participation) -> Attendance:
@@ -46,10 +48,10 @@ def attendance(participation: Participation) -> Attendance:
 
 
 def taken_in(
-    asked: int, contents: list[bytes], participation: Participation | None = None, *, form: str = "factored"
+    asked: int, contents: list[bytes], participation: Participation | None = None
 ) -> tuple[Intake, int]:
     """All that is admitted of these contents, each sealed by its node, and how much was not."""
-    question = (QUESTIONS if form == "factored" else DENSE)[asked]
+    question = QUESTIONS[asked]
     task, board = BOARDS[asked]
     requests = task.requests(board)
     admission = Admission(question=question, requests=requests, key=KEY)
@@ -109,26 +111,6 @@ def test_flipped_bytes_move_the_sums_by_what_one_node_may_give_and_no_more(
         assert moved <= n_rows * request.release.l2_bound
 
 
-@pytest.mark.slow
-@settings(max_examples=150, deadline=None)
-@given(asked=st.integers(0, len(BOARDS) - 1), flips=FLIPS)
-def test_flipped_sums_stay_within_what_so_many_users_may_give(
-    asked: int, flips: list[tuple[int, int]]
-) -> None:
-    content = bytearray(SUMS[asked][3])
-    for place, mask in flips:
-        content[place % len(content)] ^= mask
-
-    intake, refused = taken_in(asked, [*SUMS[asked][:3], bytes(content)], form="dense")
-
-    others, _ = taken_in(asked, SUMS[asked][:3], form="dense")
-    ours, honest = sums_of(asked, intake), sums_of(asked, others)
-    task, board = BOARDS[asked]
-    for request in task.requests(board):
-        moved = np.abs((ours[request.name] - honest[request.name]).astype(object)).max(initial=0)
-        assert moved <= (0 if refused else 20 * request.release.l2_bound)
-
-
 @pytest.mark.parametrize("asked", range(len(BOARDS)))
 @pytest.mark.parametrize("participation", [None, FullParticipation()])
 def test_the_order_in_which_answers_come_does_not_matter(
@@ -156,14 +138,6 @@ def test_those_who_take_part_are_drawn_by_number_whatever_the_order(participatio
         intake, _ = taken_in(0, [HONEST[0][k] for k in order], participation)
         for name, values in expected.items():
             np.testing.assert_array_equal(sums_of(0, intake)[name], values)
-
-
-def test_sums_cannot_be_drawn_among() -> None:
-    intake, refused = taken_in(0, SUMS[0], PoissonParticipation(0.5), form="dense")
-
-    assert refused == 0
-    with pytest.raises(PrivacyError, match="only be drawn among rows"):
-        intake.sums()
 
 
 def test_one_user_moves_a_sum_by_at_most_the_bound_that_is_booked() -> None:

@@ -120,7 +120,7 @@ def _sending(name: str, what: str, tamper: Tamper, overlooked: str) -> Mutant:
 
 
 def _too_much(subject: Subject, *, tamper: Tamper, overlooked: str) -> Subject:
-    lenient = Lenient(form=subject.protocol.form, backend=subject.protocol.backend, overlooks=overlooked)
+    lenient = Lenient(backend=subject.protocol.backend, overlooks=overlooked)
     return replace(subject, task=TamperedTask(inner=subject.task, tamper=tamper), protocol=lenient)
 
 

@@ -13,10 +13,8 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums, FactoredSums
-from fedboard.common.protocols.trusted.protocol import (
-    FactoredMessage,
+from fedboard.common.protocols.trusted import (
     Trusted,
-    TrustedMessage,
     rows_within_bounds,
 )
 from fedboard.common.task import ReleasedSums, Task
@@ -83,19 +81,15 @@ class Lenient(Trusted):
     overlooks: str
     """``vectors``, ``weights`` or ``responses``."""
 
-    def encode(self, contribution: Contribution, requests: Sequence[Request]) -> TrustedMessage:
+    def encode(self, contribution: Contribution, requests: Sequence[Request]) -> Contribution:
         """Check all but one array, pack all of them."""
         if not bool(np.all(self._within_bounds(contribution, requests))):
             raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
-        return FactoredMessage(contribution)
+        return contribution
 
-    def combine(self, messages: Iterable[TrustedMessage], requests: Sequence[Request]) -> ExactSums:
+    def combine(self, messages: Iterable[Contribution], requests: Sequence[Request]) -> ExactSums:
         """Drop rows that break a bound that is looked at."""
-        members = [
-            self._kept(message.contribution, requests)
-            for message in messages
-            if isinstance(message, FactoredMessage)
-        ]
+        members = [self._kept(message, requests) for message in messages]
         return DenseSums.total_of(members, requests)
 
     def _kept(self, contribution: Contribution, requests: Sequence[Request]) -> ExactSums:

@@ -11,7 +11,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import Trusted
 from tests.common.algorithms.conftest import N_USERS, a_prepared_board, a_task, population
 
 TASK = a_task()
@@ -49,9 +49,8 @@ def obvious_sums(contribution: Contribution, requests: tuple[Request, ...]) -> d
 
 
 @pytest.mark.parametrize("board", BOARDS, ids=["preparation", "items"])
-@pytest.mark.parametrize("form", ["factored", "dense"])
-def test_the_combined_sum_is_the_obvious_one_to_the_last_bit(board: Board, form: str) -> None:
-    protocol, requests = Trusted(form=form), requests_of(board)
+def test_the_combined_sum_is_the_obvious_one_to_the_last_bit(board: Board) -> None:
+    protocol, requests = Trusted(), requests_of(board)
 
     combined = protocol.combine([protocol.encode(rows(board), requests)], requests)
 
@@ -105,15 +104,14 @@ def name_unknown_item(c: Contribution) -> Contribution:
 HOSTILE = [swell_vector, swell_weights, swell_response, repeat_item, name_unknown_item]
 
 
-@pytest.mark.parametrize("form", Trusted.FORMS)
 @pytest.mark.parametrize("attack", HOSTILE)
 def test_a_client_refuses_to_send_a_row_that_breaks_a_bound(
-    attack: Callable[[Contribution], Contribution], form: str
+    attack: Callable[[Contribution], Contribution],
 ) -> None:
     board = BOARDS[1]
 
     with pytest.raises(PrivacyError, match="nothing was sent"):
-        Trusted(form=form).encode(attack(rows(board)), requests_of(board))
+        Trusted().encode(attack(rows(board)), requests_of(board))
 
 
 @pytest.mark.parametrize("attack", HOSTILE)
@@ -125,7 +123,7 @@ def test_the_aggregator_drops_a_row_that_breaks_a_bound_and_keeps_the_others(
     kept = np.ones(cohort.n_ratings, dtype=np.bool_)
     kept[cohort.indptr[5] : cohort.indptr[6]] = False
 
-    combined = Trusted().combine([FactoredMessage(attack(rows(board)))], requests)
+    combined = Trusted().combine([attack(rows(board))], requests)
 
     honest = FactoredSums.of(TASK.contribute(cohort.where(kept), board, requests))
     assert combined.rejected_rows == 1
@@ -139,7 +137,7 @@ def test_the_aggregator_drops_a_total_beyond_its_bound() -> None:
     totals = {name: values.copy() for name, values in honest.totals.items()}
     totals["mean/sum"][4] = (1 << 20) + 1
 
-    combined = Trusted().combine([FactoredMessage(replace(honest, totals=totals))], requests)
+    combined = Trusted().combine([replace(honest, totals=totals)], requests)
 
     assert combined.rejected_rows == 1
     expected = np.delete(honest.totals["mean/sum"], 4, axis=0).sum()
@@ -174,7 +172,7 @@ def test_a_message_of_another_shape_is_dropped_whole(attack: Callable[[Contribut
     board, requests = BOARDS[0], requests_of(BOARDS[0])
     honest = Trusted().encode(rows(board, 0, 20), requests)
 
-    combined = Trusted().combine([honest, FactoredMessage(attack(rows(board, 20, N_USERS)))], requests)
+    combined = Trusted().combine([honest, attack(rows(board, 20, N_USERS))], requests)
 
     assert combined.rejected_rows == N_USERS - 20
     expected = whole_sums(FactoredSums.of(rows(board, 0, 20)), requests)
@@ -188,11 +186,11 @@ def test_a_negative_number_of_ratings_is_dropped() -> None:
     totals = {name: values.copy() for name, values in honest.totals.items()}
     totals["mean/number"][4] = -totals["mean/number"][4]
 
-    combined = Trusted().combine([FactoredMessage(replace(honest, totals=totals))], requests)
+    combined = Trusted().combine([replace(honest, totals=totals)], requests)
 
     assert combined.rejected_rows == 1
 
 
 def test_an_unknown_form_is_refused() -> None:
-    with pytest.raises(InputError, match="'factored' or 'dense'"):
-        Trusted(form="sparse")
+    with pytest.raises(InputError, match="no settings but form = 'factored'"):
+        Trusted.from_parameters({"form": "dense"})

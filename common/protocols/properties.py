@@ -1,28 +1,28 @@
-"""Four questions that the house asks of a protocol, and never answers by its name.
+"""What a protocol says of itself: answers to four questions, what is left without its messages, and a card.
 
-A class states what is so of it as a class variable: ``shows_rows = True``, ``second_server = True``,
-``fits_any_fleet = True``, ``vouches = True``. What a class does not state is taken to be not so, which is the
-careful answer to each. Only the class is looked at, never an instance: its fields come from parameters, and those
-may come from a server. A device decides by none of these, but by the registered name and its own policy
-(``fedboard.client.participation.promises``).
+The house never answers these questions by a protocol's name. A class states what is so of it as a class
+variable: ``shows_rows = True``, ``second_server = True``, ``fits_any_fleet = True``, ``vouches = True``. What a
+class does not state is taken to be not so, which is the careful answer to each. Only the class is looked at, never
+an instance: its fields come from parameters, and those may come from a server. A device decides by none of these,
+but by the registered name and its own policy (``fedboard.client.participation.promises``).
 
-What is left of a protocol's sums when what cancels in them is left out: for large simulations and audits.
+Nothing on a card decides about a guarantee, and no device reads one: what holds is in the protocol itself.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeGuard
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares
-from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocol import AggregationProtocol, ProtocolClass
 from fedboard.common.protocols.sums.residues import Packing
 
 if TYPE_CHECKING:
     from fedboard.common.boards.roster import Roster
-    from fedboard.common.protocols.shared.sessions import Voucher
+    from fedboard.common.protocols.sessions import Voucher
 
 
 class HelpedProtocol(AggregationProtocol, Protocol):
@@ -153,3 +153,41 @@ class SumsLeft:
     """What of a user's rows is sent."""
     second_noise: SecondNoise | None = None
     """What a second server adds; None where there is none."""
+
+
+Parameters = Mapping[str, Any]
+AUDITED_CLIENTS = 10
+"""Of an audited session, where a protocol does not say otherwise; they host everybody."""
+
+
+def no_neighbours(parameters: Parameters, clients: int) -> int:
+    """Clients know of no other."""
+    return 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """What a protocol says of itself. Public."""
+
+    protocol: ProtocolClass
+    """Whose card it is."""
+    trusted: str
+    """Who must behave for the guarantee to hold, in a word or two; ``Trust`` says it in full."""
+    server_sees: str
+    """Of one user, in a few words."""
+    bytes_by: str
+    """What the bytes up grow with."""
+    steps: str
+    """Of a round."""
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    """Each parameter in a sentence, by name."""
+    optional: Mapping[str, str] = field(default_factory=dict)
+    """Likewise, those that a protocol has only where they are set."""
+    neighbours: Callable[[Parameters, int], int] = no_neighbours
+    """Of a client, from the protocol's parameters and the number of clients."""
+    without_messages: Callable[[Any], SumsLeft] | None = None
+    """What is left where its messages cancel; None: not known, so that only real sessions can be simulated."""
+    audited_with: Parameters = field(default_factory=dict)
+    """Settings under which an audited session has as little noise as the protocol admits."""
+    audited_clients: int = AUDITED_CLIENTS
+    """How many clients an audited session has."""

@@ -1,9 +1,7 @@
 """A trusted aggregator: it sees each contribution for the time of a round, sums exactly, and adds the noise.
 
-Two wire forms. *Factored* sends a user's rows as they are, rank + 4 |Omega_j| numbers, and the aggregator
-forms the products. *Dense* sends the sums of a whole cohort; it is smaller when a cohort hosts many users.
-
-Both travel as the arrays of a frame.
+A user's rows are sent *factored*, as they are, rank + 4 |Omega_j| numbers, as the arrays of a frame, and the
+aggregator forms the products.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,47 +19,27 @@ from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
-from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, whole_sums
+from fedboard.common.protocols.properties import Card
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
 
-
-@dataclass(frozen=True, slots=True)
-class FactoredMessage:
-    """The rows of one client, as they are."""
-
-    contribution: Contribution
-
-
-@dataclass(frozen=True, slots=True)
-class DenseMessage:
-    """The exact sums of a cohort; its rows can no longer be checked, so its host is trusted with the bounds."""
-
-    sums: Mapping[str, IntArray]
-
-
-TrustedMessage = FactoredMessage | DenseMessage
-
-
+FORM = "factored"
+"""What messages, questions and boards call rows that are sent as they are."""
 _TOTAL = "total/"
 _ENTRY_ARRAYS = ("weights", "responses")
 _ROW_ARRAYS = ("indptr", "items", "vectors", *_ENTRY_ARRAYS)
 
 
-def arrays_of(message: TrustedMessage) -> tuple[str, dict[str, NDArray[Any]]]:
-    """A message's form, and its contents as a frame carries them."""
-    if isinstance(message, DenseMessage):
-        return "dense", dict(message.sums)
-    rows = message.contribution
+def arrays_of(rows: Contribution) -> dict[str, NDArray[Any]]:
+    """The rows of one client as a frame carries them."""
     arrays: dict[str, NDArray[Any] | None] = {name: getattr(rows, name) for name in _ROW_ARRAYS}
     found = {name: array for name, array in arrays.items() if array is not None}
-    return "factored", found | {_TOTAL + name: total for name, total in rows.totals.items()}
+    return found | {_TOTAL + name: total for name, total in rows.totals.items()}
 
 
-def message_of(
-    form: str, arrays: Mapping[str, NDArray[Any]], *, n_users: int, n_items: int
-) -> TrustedMessage:
-    """The message that a frame carries. Shapes fit together; no number is within any bound yet.
+def rows_of(form: str, arrays: Mapping[str, NDArray[Any]], *, n_users: int, n_items: int) -> Contribution:
+    """The rows that a frame carries. Shapes fit together; no number is within any bound yet.
 
     Args:
         form: as the frame states it.
@@ -70,22 +48,10 @@ def message_of(
         n_items: as the frame states it.
 
     Raises:
-        RefusedError: not such a message.
+        RefusedError: not such rows.
     """
-    if form == "dense":
-        return DenseMessage(_sums(arrays))
-    if form != "factored":
+    if form != FORM:
         raise RefusedError(Refusal.WRONG_FORM)
-    return FactoredMessage(_rows(arrays, n_users, n_items))
-
-
-def _sums(arrays: Mapping[str, NDArray[Any]]) -> Mapping[str, IntArray]:
-    if any(array.dtype != np.int64 or array.ndim != 2 for array in arrays.values()):
-        raise RefusedError(Refusal.MALFORMED)
-    return arrays
-
-
-def _rows(arrays: Mapping[str, NDArray[Any]], n_users: int, n_items: int) -> Contribution:
     totals = {n.removeprefix(_TOTAL): array for n, array in arrays.items() if n.startswith(_TOTAL)}
     named = {name: array for name, array in arrays.items() if not name.startswith(_TOTAL)}
     indptr, items = named.get("indptr"), named.get("items")
@@ -116,23 +82,12 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trusted:
-    """The protocol. ``form`` picks the wire form; ``backend`` the kernels, never the result."""
+    """The protocol; ``backend`` picks the kernels, never the result."""
 
     NAME: ClassVar[str] = "trusted"
     shows_rows: ClassVar[bool] = True
     fits_any_fleet: ClassVar[bool] = True
-    FORMS: ClassVar[tuple[str, ...]] = ("factored", "dense")
-    form: str = "factored"
     backend: str = "numpy"
-
-    def __post_init__(self) -> None:
-        """Check the form.
-
-        Raises:
-            InputError: an unknown form.
-        """
-        if self.form not in self.FORMS:
-            raise InputError(f"the trusted protocol's form is 'factored' or 'dense', got {self.form!r}")
 
     @property
     def name(self) -> str:
@@ -147,36 +102,34 @@ class Trusted:
     @property
     def trust(self) -> Trust:
         """Who sees what."""
-        seen = (
-            "each user's clipped rows" if self.form == "factored" else "the sum of each cohort's clipped rows"
-        )
-        bounded = (
-            "moves the sum by at most one honest bound: the aggregator checks every row and drops what breaks it"
-            if self.form == "factored"
-            else "is bounded by its cohort's host, whose sums the aggregator cannot check"
-        )
         return Trust(
-            server_sees=f"The aggregator sees {seen} for the time of a round; it publishes noised sums only.",
+            server_sees=(
+                "The aggregator sees each user's clipped rows for the time of a round; it publishes noised sums "
+                "only."
+            ),
             network_sees="The network sees sizes and times; replies over Flower are sealed to a key of the round.",
             clients_see="Clients see the published boards only.",
             privacy_relies_on="The aggregator must add the noise, keep the ledger and forget the rows.",
             utility_relies_on="The board is as good as the aggregator and the clients are honest.",
-            malicious_client=f"A malicious client {bounded}.",
+            malicious_client=(
+                "A malicious client moves the sum by at most one honest bound: the aggregator checks every row and "
+                "drops what breaks it."
+            ),
         )
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """The wire form."""
-        return {"form": self.form}
+        """The form of its messages: there is one."""
+        return {"form": FORM}
 
     @classmethod
     def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
-        """For any fleet; ``settings`` may name the form.
+        """For any fleet; there is nothing to set.
 
         Raises:
-            InputError: another setting, or an unknown form.
+            InputError: a setting.
         """
-        return cls.from_parameters({"form": "factored", **settings}, backend=backend)
+        return cls.from_parameters({"form": FORM, **settings}, backend=backend)
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any], *, backend: str = "numpy") -> Self:
@@ -185,11 +138,11 @@ class Trusted:
         Raises:
             InputError: not the parameters of this protocol.
         """
-        if set(parameters) != {"form"}:
+        if dict(parameters) != {"form": FORM}:
             raise InputError(
-                f"the trusted protocol's one setting is form, got {', '.join(sorted(parameters))}"
+                f"the trusted protocol has no settings but form = {FORM!r}, got {dict(parameters)}"
             )
-        return cls(form=parameters["form"], backend=backend)
+        return cls(backend=backend)
 
     def noise(self, drawn: NoiseSource) -> NoiseSource:
         """The aggregator's own."""
@@ -211,35 +164,28 @@ class Trusted:
         return OneStepClient(about=about, pack=self._packed, sent=state)
 
     def _packed(self, given: Given) -> bytes:
-        rows = given.contribution
-        form, arrays = arrays_of(self.encode(rows, given.requests))
-        fields = {"form": form, "n_users": rows.n_users, "n_items": rows.n_items}
-        return pack_frame(_KIND, fields, arrays)
+        rows = self.encode(given.contribution, given.requests)
+        fields = {"form": FORM, "n_users": rows.n_users, "n_items": rows.n_items}
+        return pack_frame(_KIND, fields, arrays_of(rows))
 
-    def encode(self, contribution: Contribution, requests: Sequence[Request]) -> TrustedMessage:
-        """Check every bound on the client, then pack.
+    def encode(self, contribution: Contribution, requests: Sequence[Request]) -> Contribution:
+        """Check every bound on the client: what is given is what is sent.
 
         Raises:
             PrivacyError: a row breaks its bound.
         """
         if not bool(np.all(rows_within_bounds(contribution, requests, backend=self.backend))):
             raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
-        if self.form == "factored":
-            return FactoredMessage(contribution)
-        whole = FactoredSums.of(contribution, backend=self.backend)
-        return DenseMessage(whole_sums(whole, requests))
+        return contribution
 
-    def combine(self, messages: Iterable[TrustedMessage], requests: Sequence[Request]) -> ExactSums:
+    def combine(self, given: Iterable[Contribution], requests: Sequence[Request]) -> ExactSums:
         """Drop rows that break a bound and messages that do not fit, then sum exactly, in any order.
 
         Messages are taken one at a time; see ``RunningSums`` for what is held of them.
         """
         running = RunningSums(requests=tuple(requests), backend=self.backend)
-        for message in messages:
-            if isinstance(message, DenseMessage):
-                running.add_sums(message.sums)
-            else:
-                running.add_rows(message.contribution)
+        for rows in given:
+            running.add_rows(rows)
         return running.sums()
 
 
@@ -247,24 +193,16 @@ class _Adding:
     """Adds the messages of a session."""
 
     def __init__(self, protocol: Trusted, requests: Sequence[Request], n_items: int) -> None:
-        self._form, self._n_items = protocol.form, n_items
+        self._n_items = n_items
         self._running = RunningSums(requests=tuple(requests), backend=protocol.backend)
 
     def add(self, message: bytes) -> None:
         frame = unpack_frame(message, kinds=(_KIND,), limit=_MOST_BYTES)
         fields = frame.read(_Fields)
-        if fields.form != self._form:
-            raise RefusedError(Refusal.WRONG_FORM)
         if fields.n_items != self._n_items:
             raise RefusedError(Refusal.WRONG_BOARD)
-        content = message_of(fields.form, frame.arrays, n_users=fields.n_users, n_items=fields.n_items)
-        if isinstance(content, FactoredMessage):
-            self._running.add_rows(content.contribution)
-            return
-        try:
-            self._running.add_sums(content.sums)
-        except (InputError, KeyError):
-            raise RefusedError(Refusal.MALFORMED) from None
+        rows = rows_of(fields.form, frame.arrays, n_users=fields.n_users, n_items=fields.n_items)
+        self._running.add_rows(rows)
 
     def sums(self) -> ExactSums:
         return self._running.sums()
@@ -280,11 +218,11 @@ def factored_bytes(contribution: Contribution) -> IntArray:
     return sizes
 
 
-__all__ = [
-    "DenseMessage",
-    "FactoredMessage",
-    "Trusted",
-    "TrustedMessage",
-    "factored_bytes",
-    "rows_within_bounds",
-]
+CARD = Card(
+    protocol=Trusted,
+    trusted="the server",
+    server_sees="her clipped rows",
+    bytes_by="her ratings",
+    steps="1",
+    meanings={"form": "factored: rows are sent as they are."},
+)

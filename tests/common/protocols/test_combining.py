@@ -1,6 +1,5 @@
 """Combining the messages of many clients: the good rows to the last bit, the others counted, whatever is sent."""
 
-import itertools
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.trusted.protocol import FactoredMessage, Trusted
+from fedboard.common.protocols.trusted import Trusted
 from tests.common.algorithms.conftest import (
     N_ITEMS,
     N_USERS,
@@ -63,7 +62,7 @@ def parts(asked: int) -> list[Contribution]:
 
 
 def sums_of(asked: int, messages: list[Contribution]) -> tuple[dict[str, np.ndarray], int]:
-    combined = Trusted().combine(map(FactoredMessage, messages), requests_of(asked))
+    combined = Trusted().combine(messages, requests_of(asked))
     return whole_sums(combined, requests_of(asked)), combined.rejected_rows
 
 
@@ -231,21 +230,6 @@ def test_the_order_of_messages_does_not_matter(asked: int, order: list[int]) -> 
     shuffled = [messages[k] for k in order]
 
     assert_sums(asked, shuffled, rejected=2)
-
-
-@pytest.mark.parametrize("asked", EVERY)
-def test_dense_and_factored_messages_add_up(asked: int) -> None:
-    requests = requests_of(asked)
-    messages = [
-        Trusted(form=form).encode(part, requests)
-        for form, part in zip(itertools.cycle(["factored", "dense"]), parts(asked), strict=False)
-    ]
-
-    combined = Trusted().combine([*messages, FactoredMessage(a_broken_row(asked))], requests)
-
-    assert combined.rejected_rows == 1
-    for name, values in whole_sums(FactoredSums.of(rows(asked)), requests).items():
-        np.testing.assert_array_equal(whole_sums(combined, requests)[name], values)
 
 
 @pytest.mark.parametrize("asked", [*EVERY, TOTALS_ONLY, QUADRATIC_ONLY])

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.messages.frame import pack_frame, unpack_frame
@@ -20,7 +21,8 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
-from fedboard.common.protocols.shared.sessions import OneStepClient, OneStepServer
+from fedboard.common.protocols.properties import Card, SumsLeft
+from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing, own_stddevs
 from fedboard.common.protocols.sums.truncated import coarse_sums
@@ -68,11 +70,7 @@ class Local:
         Raises:
             InputError: not a number of users.
         """
-        whole = isinstance(self.most_users, int) and not isinstance(self.most_users, bool)
-        if not whole or not 1 <= self.most_users < _MOST_USERS:
-            raise InputError(
-                f"the local protocol's most_users must be in 1..{_MOST_USERS - 1}, got {self.most_users!r}"
-            )
+        require_whole("the local protocol's most_users", self.most_users, most=_MOST_USERS - 1)
 
     @property
     def name(self) -> str:
@@ -187,3 +185,29 @@ class _Adding:
             noise_shares=self._messages,
             noise_ratio=math.sqrt(self._packing.most_users),  # if all are there
         )
+
+
+def _left(protocol: Local) -> SumsLeft:
+    return SumsLeft(
+        packing=protocol.packing,
+        fewest=1,
+        gives_at_once=True,
+        shares=NoiseShares(least=1),
+        shares_per_user=True,
+        noise_shares=lambda clients: clients,
+        noise_ratio=math.sqrt(protocol.most_users),
+    )
+
+
+CARD = Card(
+    protocol=Local,
+    trusted="nobody but her device",
+    server_sees="her sums under all the noise",
+    bytes_by="items x rank",
+    steps="1",
+    meanings={
+        "most_users": "Users whose contributions the sums have room for: more make the packing coarser."
+    },
+    without_messages=_left,
+    audited_clients=1,
+)

@@ -10,15 +10,14 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
-from fedboard.common.contribution_bounding.participation import Attendance
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
+from fedboard.common.contribution_bounding.participation import Attendance, PoissonParticipation
 from fedboard.common.errors import BudgetExceededError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums, Given
-from fedboard.common.protocols.distributed_dp.protocol import DistributedDp
+from fedboard.common.protocols.distributed_dp import DistributedDp
 from fedboard.common.task import ReleasedSums
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Gathered, NoisedSums

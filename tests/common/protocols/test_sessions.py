@@ -8,7 +8,7 @@ import pytest
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.shared.sessions import OpenStep, SessionLoop
+from fedboard.common.protocols.sessions import OpenStep, SessionLoop
 from fedboard.common.protocols.sums.exact import DenseSums
 from tests.common.protocols.cases import CASES, ITEMS
 from tests.common.protocols.meetings import assert_same, meeting

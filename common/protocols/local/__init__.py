@@ -1,1 +1,0 @@
-"""Every client adds all the noise that its users need."""

@@ -1,1 +1,0 @@
-"""What several protocols are made of."""

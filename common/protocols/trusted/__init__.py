@@ -1,1 +1,0 @@
-"""A trusted aggregator sees each contribution for the time of a round."""

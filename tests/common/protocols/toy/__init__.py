@@ -1,1 +1,0 @@
-"""The protocol of the guide as a registered one: its folder has the file of the example, and this card."""
