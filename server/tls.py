@@ -51,34 +51,15 @@ def make_authority(certificate: Path, key: Path, *, name: str) -> None:
 def make_server_certificate(
     certificate: Path, key: Path, *, authority: Path, authority_key: Path, names: Sequence[str]
 ) -> None:
-    """Make the server's certificate.
+    """Make the server's certificate, or another one for the same key, of which devices notice nothing.
 
     Args:
-        certificate: PEM file to write.
-        key: PEM file to write, mode 0600.
+        certificate: PEM file; one that is there is replaced.
+        key: PEM file, mode 0600; made if it is missing, and never replaced.
         authority: PEM file of the authority's certificate.
         authority_key: its key.
-        names: host names and addresses that devices use; ``localhost`` and 127.0.0.1 are added.
-
-    Raises:
-        InputError: the authority cannot be read, or a file to write is there already.
-    """
-    private = ec.generate_private_key(ec.SECP384R1())
-    signed = _signed(private, authority=authority, authority_key=authority_key, names=names)
-    write_new(secret={key: _pem_key(private)}, public={certificate: signed})
-
-
-def renew_server_certificate(
-    certificate: Path, key: Path, *, authority: Path, authority_key: Path, names: Sequence[str]
-) -> None:
-    """Make another certificate for the server's key, or both where the key is gone; devices notice nothing.
-
-    Args:
-        certificate: PEM file, which is replaced.
-        key: PEM file; made if it is missing.
-        authority: PEM file of the authority's certificate.
-        authority_key: its key.
-        names: as for ``make_server_certificate``; those of the present certificate if there are none.
+        names: host names and addresses that devices use, to which ``localhost`` and 127.0.0.1 are added; those of
+            the present certificate if there are none.
 
     Raises:
         InputError: the authority or the key cannot be read.

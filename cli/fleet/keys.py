@@ -103,10 +103,10 @@ def renew(
     """
     if (place / "authority.pem").exists():
         from fedboard.server.fleet.state_folder import KeysFolder
-        from fedboard.server.tls import names_of, renew_server_certificate
+        from fedboard.server.tls import make_server_certificate, names_of
 
         own = KeysFolder(place)
-        renew_server_certificate(
+        make_server_certificate(
             own.certificate, own.key, authority=own.authority, authority_key=own.authority_key, names=names
         )
         click.echo(f"{own.certificate}: for {', '.join(names_of(own.certificate))}; start the server again")

@@ -12,12 +12,13 @@ import logging
 import sqlite3
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 import grpc
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from google.protobuf.message import DecodeError, Message
 
 from fedboard.common.errors import StorageError
@@ -40,7 +41,7 @@ from fedboard.common.messages.devices_pb2 import (
 )
 from fedboard.server.fleet.enrolment import Allowance, Enrolment
 from fedboard.server.fleet.mailbox import Mailbox, NoRoomError, Work
-from fedboard.server.fleet.register import Admitted
+from fedboard.server.fleet.register import Register
 
 BAD, STRANGER, OLDER, TOO_LARGE, OVER, BUSY, SLOW, AWAY = (
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -85,7 +86,8 @@ class DevicesServicer:
     """The methods, for any ``grpc.aio`` server. All run in its event loop; other threads use the mailbox alone."""
 
     mailbox: Mailbox
-    admitted: Admitted
+    register: Register
+    """Open for this service alone."""
     enrolment: Enrolment
     limits: SenderLimits = field(default_factory=SenderLimits)
     polls_per_second: float = 100.0
@@ -95,6 +97,9 @@ class DevicesServicer:
     clock: Callable[[], float] = time.time
     counts: Counter[str] = field(default_factory=Counter)
     """Calls by the name of their status."""
+    _keys: dict[str, Ed25519PublicKey] = field(default_factory=dict)
+    _state: tuple[int, int] | None = None
+    """Of the register when these were read."""
     _last: dict[str, int] = field(default_factory=dict)
     """Time of each device's last call, microseconds."""
     _handing: dict[str, asyncio.Timeout] = field(default_factory=dict)
@@ -158,12 +163,9 @@ class DevicesServicer:
             RefusedCallError: no admitted device has signed this just now, or it is to wait.
         """
         try:
-            keys, changed = self.admitted.now()
+            keys = self._admitted()
         except (sqlite3.Error, StorageError):
             raise RefusedCallError(AWAY) from None
-        if changed:  # of devices that are no longer admitted nothing is kept
-            self.mailbox.seen.forget_others(keys)
-            self._last = {key: last for key, last in self._last.items() if key in keys}
         signed = Signed.read(method, context.invocation_metadata() or (), keys, now=self.clock())
         if signed is None:
             raise RefusedCallError(STRANGER)
@@ -176,6 +178,23 @@ class DevicesServicer:
         if not limits.requests.take(signed.key, 1) or (answers and not limits.answers.take(signed.key, 1)):
             raise RefusedCallError(BUSY)
         return signed
+
+    def _admitted(self) -> Mapping[str, Ed25519PublicKey]:
+        """Public key of each member by its name, read anew whenever anybody has changed the register.
+
+        Raises:
+            sqlite3.Error: it is not known who is admitted, so nobody is to be let in.
+        """
+        if (state := self.register.state()) != self._state:
+            names, known = [member.key for member in self.register.admitted()], self._keys
+            self._keys = {
+                name: known.get(name) or Ed25519PublicKey.from_public_bytes(bytes.fromhex(name))
+                for name in names
+            }
+            self._state = state  # of devices that are no longer admitted nothing is kept
+            self.mailbox.seen.forget_others(self._keys)
+            self._last = {key: last for key, last in self._last.items() if key in self._keys}
+        return self._keys
 
     async def _hand_out(self, context: Any) -> None:
         signed = self.signed(Method.WORK, context)

@@ -184,8 +184,8 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
             )
         local = protocol.helped_here(job.privacy.noise_source)
         return lambda _: local
-    from fedboard.server.helper.credentials import read_identity
     from fedboard.server.helper.link import HelperLink
+    from fedboard.server.helper.messages import read_identity
 
     link = HelperLink(helper.address, authority=helper.authority, token=helper.token)
     stack.callback(link.close)

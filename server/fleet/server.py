@@ -24,7 +24,7 @@ from fedboard.server.fleet.device_service import DevicesServicer
 from fedboard.server.fleet.enrolment import Enrolment
 from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.queries import require_counted
-from fedboard.server.fleet.register import Admitted, Member, Register
+from fedboard.server.fleet.register import Member, Register
 from fedboard.server.fleet.round_loop import RoundLoop
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
@@ -177,7 +177,7 @@ class FleetServer:
         settings, (least, most) = self._settings, _LEAST_PAUSE
         return DevicesServicer(
             mailbox=self._mailbox,
-            admitted=Admitted(register),
+            register=register,
             enrolment=Enrolment(
                 introduction=introduction_of(settings),
                 open_register=lambda: Register(self._state.members),

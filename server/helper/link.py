@@ -15,8 +15,7 @@ from fedboard.common.messages.addresses import parse_address
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey, TwoServerRules
 from fedboard.server.helper import messages
-from fedboard.server.helper.credentials import TOKEN_HEADER, read_token
-from fedboard.server.helper.messages import MOST_BYTES, Begin, Message, Take, Total
+from fedboard.server.helper.messages import MOST_BYTES, TOKEN_HEADER, Begin, Message, Take, Total, read_token
 
 _Reply = TypeVar("_Reply", bound=Message)
 _SECONDS = 60.0

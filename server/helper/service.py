@@ -13,8 +13,21 @@ from fedboard.common.messages.addresses import parse_address
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.helper import TwoServerRules
 from fedboard.server.helper import messages
-from fedboard.server.helper.credentials import TOKEN_HEADER, helper_identity, identity_text, read_token
-from fedboard.server.helper.messages import Begin, Key, Message, Refused, Share, Take, Taken, Total, read
+from fedboard.server.helper.messages import (
+    TOKEN_HEADER,
+    Begin,
+    Key,
+    Message,
+    Refused,
+    Share,
+    Take,
+    Taken,
+    Total,
+    helper_identity,
+    identity_text,
+    read,
+    read_token,
+)
 from fedboard.server.helper.rounds import AnsweredRounds, HelperRounds
 from fedboard.server.tls import require_pair
 

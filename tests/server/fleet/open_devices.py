@@ -26,7 +26,7 @@ from fedboard.common.messages.enrolment import Invitation, digest_of_introductio
 from fedboard.server.fleet.device_service import DevicesServicer, SenderLimits
 from fedboard.server.fleet.enrolment import Allowance, Enrolment
 from fedboard.server.fleet.mailbox import Mailbox, Message
-from fedboard.server.fleet.register import Admitted, Capacity, Register
+from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.grpc_port import GrpcPort, server_options
 from tests.server.vouched import vouched_pair
 
@@ -103,7 +103,7 @@ class OpenDevices:
         with Register(self.members_file) as register:
             self.service = DevicesServicer(
                 mailbox=self.mailbox,
-                admitted=Admitted(register),
+                register=register,
                 enrolment=self.enrolment,
                 limits=self.limits,
                 least_pause=self.least_pause,

@@ -544,16 +544,6 @@ def test_what_cannot_be_put_is_a_sentence_and_takes_no_number(
     assert not list(asked.fleet.state.questions.glob("question-*"))
 
 
-def test_a_fleet_without_the_section_is_asked_nothing(asked: Asked, ask: Callable[..., Result]) -> None:
-    config = asked.fleet.folder / "fleet.toml"
-    changed(config, "queries = { epsilon = 2.0 }", "")
-    changed(config, "privacy = { seed", "privacy = { epsilon = 1.0, seed")
-
-    refused = ask("mean", "--epsilon", "0.5")
-
-    assert "give its fleet.toml a section [queries]" in refused.stderr
-
-
 def test_a_question_that_is_given_up_says_why_and_frees_what_was_reserved(
     asked: Asked, ask: Callable[..., Result]
 ) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.common.boards.ed25519_keys import KeyPair
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.messages.enrolment import JoinError, JoinRefusal
-from fedboard.server.fleet.register import Admitted, Capacity, Register
+from fedboard.server.fleet.register import Capacity, Register
 
 ROOM = Capacity(devices=3, users=6)
 SECRET, OTHER = b"a" * 32, b"b" * 32
@@ -213,23 +212,3 @@ def test_a_register_that_is_refused_is_closed_at_once(tmp_path: Path) -> None:
 
     assert "format 99" in str(refused.value)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["members.sqlite"]
-
-
-def test_whose_calls_count_is_read_anew_after_every_change(tmp_path: Path) -> None:
-    place = tmp_path / "members.sqlite"
-    public = [KeyPair().public.hex() for _ in range(2)]
-    with Register(place) as mine, Register(place) as operators:
-        admitted = Admitted(mine)
-        assert admitted.now() == ({}, True)
-        for number, key in enumerate(public):
-            operators.invite(bytes([number]) * 32, name=f"device-{number}", max_users=1, seconds=60)
-            operators.join(bytes([number]) * 32, key, capacity=ROOM)
-        found, changed = admitted.now()
-        assert (list(found), changed) == (public, True)
-        assert [key.public_bytes_raw().hex() for key in found.values()] == public
-        assert admitted.now() == (found, False)
-
-        operators.remove("device-0")
-
-        left, changed = admitted.now()
-        assert (list(left), changed) == (public[1:], True)

@@ -116,18 +116,6 @@ def test_a_round_with_fewer_users_than_take_part_is_given_up_too(tmp_path: Path)
     assert booked(folder) == [name for names in PLAN for name in names]
 
 
-def test_the_given_up_round_is_not_made_up_for_later(tmp_path: Path) -> None:
-    """When the job is run again, with everybody willing, nothing more is asked or booked."""
-    folder = tmp_path / "run"
-    first = Fleet(folder, tampers=below_the_quorum_in(1), settings={"quorum": 3}).run()
-
-    again = Fleet(folder, settings={"quorum": 3}).run()
-
-    assert again.board.digest == first.board.digest
-    assert again.asked == [0] * N_NODES
-    assert booked(folder) == [name for names in PLAN for name in names]
-
-
 def test_a_preparation_below_the_quorum_books_nothing_and_the_next_run_makes_it(
     tmp_path: Path, calm: Path
 ) -> None:

@@ -24,7 +24,6 @@ from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.files import is_locked
 from fedboard.server.fleet import round_loop, server
-from fedboard.server.fleet.mailbox import Message
 from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.rounds.asking import Roster
@@ -230,16 +229,6 @@ def test_until_trained_it_is_waited_until_readers_have_the_last_board_or_for_so_
     late = [line for line in running.lines if "board 0 is not published yet" in line]
     assert len(late) == (not comes)
     assert all(line.endswith("; start the server again for that") for line in late)
-
-
-def test_a_round_that_is_under_way_is_told_though_devices_are_silent(
-    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(server, "_SILENT_SECONDS", 0.1)
-    running = Running(settings)
-    running.server._mailbox.ask({"ab" * 32: Message("round", b"?")}, largest=9, seconds=60.0)
-    with running:
-        running.until("0 of 0 devices are online and the quorum is 2: round 0 is under way")
 
 
 def test_a_second_server_on_the_same_state_folder_is_refused(settings: FleetSettings) -> None:

@@ -20,9 +20,8 @@ from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.session import LeaderSession
-from fedboard.server.helper.credentials import read_identity
 from fedboard.server.helper.link import HelperLink
-from fedboard.server.helper.messages import SERVICE, Refused, Share, Taken, Total, read
+from fedboard.server.helper.messages import SERVICE, Refused, Share, Taken, Total, read, read_identity
 from fedboard.server.helper.rounds import AnsweredRounds
 from fedboard.server.tls import make_authority, make_server_certificate
 from tests.common.algorithms.conftest import N_ITEMS

@@ -11,7 +11,7 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.two_server.session import LeaderSession
-from fedboard.server.helper.credentials import helper_identity, identity_text, read_identity, read_token
+from fedboard.server.helper.messages import helper_identity, identity_text, read_identity, read_token
 from fedboard.server.helper.rounds import FILE_NAME, AnsweredRounds, HelperRounds
 from tests.common.algorithms.conftest import N_ITEMS
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of

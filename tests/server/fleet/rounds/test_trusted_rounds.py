@@ -14,7 +14,7 @@ from fedboard.common.contribution_bounding.participation import PoissonParticipa
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Question, refusal
+from fedboard.common.rounds.question import refusal
 from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
@@ -82,35 +82,11 @@ def test_a_node_that_does_not_answer_is_late_when_the_deadline_has_passed(
     assert all(line["seconds"] >= 0.3 for line in outcome.rounds)
 
 
-@pytest.mark.slow
-def test_a_round_below_the_quorum_gives_nothing(tmp_path: Path) -> None:
-    settings = {"deadline_seconds": 0.2, "quorum": 3}
-    fleet = Fleet(tmp_path / "run", weather=Weather(holds=silent(2, 3)), settings=settings)
-
-    with pytest.raises(TooFewAnswersError, match=r"2 nodes answered .* quorum is 3; nothing was released"):
-        fleet.run()
-
-
 def test_why_a_round_fell_below_the_quorum_is_said_by_code(tmp_path: Path) -> None:
     tampers = {n: lambda question, honest: refusal(Refusal.OVER_LIMIT) for n in (1, 2, 3)}
 
     with pytest.raises(TooFewAnswersError, match=r"not taken: over-limit 3"):
         Fleet(tmp_path / "run", tampers=tampers, settings={"quorum": 2}).run()
-
-
-def test_replies_that_come_with_the_deadline_still_count(
-    tmp_path: Path, of_nodes: Callable[[int], list[str]]
-) -> None:
-    """Nodes that work while they are asked, as in one process, may be past the deadline by then."""
-
-    def slow(question: Question, honest: bytes) -> bytes:
-        time.sleep(0.1)
-        return honest
-
-    outcome = Fleet(tmp_path / "run", tampers={0: slow}, settings={"deadline_seconds": 0.05}).run()
-
-    assert outcome.refused == {}
-    assert digests(tmp_path / "run") == of_nodes(N_NODES)
 
 
 def test_a_reply_that_is_delivered_twice_counts_once(
