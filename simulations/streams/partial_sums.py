@@ -98,7 +98,8 @@ class PartialSums:
         arrays = (np.ascontiguousarray(sums.sums[name], dtype="<i8").data for name in sorted(sums.sums))
         found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         with _written_whole(self.path) as stream:
-            for part in (_TITLE, len(told).to_bytes(8, "little"), told, *arrays):
+            parts: Iterable[bytes | memoryview] = (_TITLE, len(told).to_bytes(8, "little"), told, *arrays)
+            for part in parts:
                 found.update(part)
                 stream.write(part)
             stream.write(found.digest())
