@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 import numpy as np
@@ -28,8 +28,6 @@ _TITLE = (
     b"released. Do not copy or publish it.\n"
 )
 _DIGEST_BYTES = 32
-_MOST_HEADER = 1 << 26
-_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,14 +85,24 @@ class PartialSums:
 
         The file is its owner's alone (mode 0600) from its first byte on.
         """
+        header = _Header(
+            key=key,
+            spans=dict(sums.spans),
+            sizes=dict(sums.sizes),
+            n_ratings=sums.n_ratings,
+            n_learnt_from=sums.n_learnt_from,
+            seconds=sums.seconds,
+            shapes={name: (values.shape[0], values.shape[1]) for name, values in sums.sums.items()},
+        )
+        told = msgspec.json.encode(header)
+        arrays = (np.ascontiguousarray(sums.sums[name], dtype="<i8").data for name in sorted(sums.sums))
+        found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
         with _written_whole(self.path) as stream:
-            writing = _Hashing(stream)
-            writing.write(_TITLE)
-            header = json.dumps(_header_of(key, sums)).encode()
-            writing.write(len(header).to_bytes(8, "little") + header)
-            for name in sorted(sums.sums):
-                writing.write(np.ascontiguousarray(sums.sums[name], dtype="<i8").data)
-            stream.write(writing.found.digest())
+            parts: Iterable[bytes | memoryview] = (_TITLE, len(told).to_bytes(8, "little"), told, *arrays)
+            for part in parts:
+                found.update(part)
+                stream.write(part)
+            stream.write(found.digest())
 
     def load(self, key: RoundKey, shapes: Mapping[str, tuple[int, int]]) -> SpanSums | None:
         """What was summed for this very round before; None where nothing was, or for another board.
@@ -107,15 +115,15 @@ class PartialSums:
             InputError: the file is cut short or altered, or what it was begun with is not what there is now.
         """
         try:
-            with self.path.open("rb") as stream:
-                found = _read(_Hashing(stream), self.path, shapes, of_board=key.board)
+            found = _read(self.path, shapes, of_board=key.board)
         except FileNotFoundError:
             return None
-        except (KeyError, TypeError, ValueError, msgspec.MsgspecError, EOFError, RecursionError):
-            raise self._damaged() from None
-        if (
-            found is None
-        ):  # of a round that is over: its board is there, and this file was not deleted in time
+        except (ValueError, msgspec.MsgspecError, RecursionError):
+            raise InputError(
+                f"{self.path}: the partial sums of a round are cut short or altered, so nothing of them is used; "
+                "delete the file to begin the round anew"
+            ) from None
+        if found is None:  # its round is over: its board is there, and this file was not deleted in time
             self.delete()
             return None
         stored, sums = found
@@ -134,103 +142,52 @@ class PartialSums:
             with suppress(FileNotFoundError):
                 path.unlink()
 
-    def _damaged(self) -> InputError:
-        return InputError(
-            f"{self.path}: the partial sums of a round are cut short or altered, so nothing of them is used; "
-            "delete the file to begin the round anew"
-        )
-
-
-class _Span(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    first: int
-    stop: int
-    digest: str
-
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    key: dict[str, str]
-    spans: list[_Span]
-    sizes: list[tuple[int, int]]
+    key: RoundKey
+    spans: dict[int, SpanRead]
+    sizes: dict[int, int]
     n_ratings: int
     n_learnt_from: int
     seconds: float
     shapes: dict[str, tuple[int, int]]
 
 
-def _header_of(key: RoundKey, sums: SpanSums) -> dict[str, Any]:
-    return {
-        "key": {name: getattr(key, name) for name in RoundKey.__slots__},
-        "spans": [
-            {"first": first, "stop": read.stop, "digest": read.digest.hex()}
-            for first, read in sorted(sums.spans.items())
-        ],
-        "sizes": sorted(sums.sizes.items()),
-        "n_ratings": sums.n_ratings,
-        "n_learnt_from": sums.n_learnt_from,
-        "seconds": sums.seconds,
-        "shapes": {name: values.shape for name, values in sums.sums.items()},
-    }
-
-
 def _read(
-    reading: "_Hashing", path: Path, shapes: Mapping[str, tuple[int, int]], *, of_board: str
+    path: Path, shapes: Mapping[str, tuple[int, int]], *, of_board: str
 ) -> tuple[RoundKey, SpanSums] | None:
     """None where the sums are of another board.
 
     Raises:
-        ValueError: it is not as ``save`` leaves it; or what the header's parts raise.
+        ValueError: it is not as ``save`` leaves it.
     """
-    if reading.read(len(_TITLE)) != _TITLE:
+    content = np.memmap(path, np.uint8, "r")
+    body, at = content[:-_DIGEST_BYTES], len(_TITLE) + 8
+    digest = hashlib.blake2b(body.data, digest_size=_DIGEST_BYTES).digest()
+    if digest != content[-_DIGEST_BYTES:].tobytes() or body[: len(_TITLE)].tobytes() != _TITLE:
         raise ValueError
-    length = int.from_bytes(reading.read(8), "little")
-    if length > min(_MOST_HEADER, path.stat().st_size):
-        raise ValueError
-    header = msgspec.json.decode(reading.read(length), type=_Header)
-    key = RoundKey(**header.key)
-    if key.board != of_board:
+    behind = at + int.from_bytes(body[len(_TITLE) : at].tobytes(), "little")
+    header = msgspec.json.decode(body[at:behind].tobytes(), type=_Header)
+    if header.key.board != of_board:
         return None
     if header.shapes != dict(shapes):  # nothing is made room for that was not asked
         raise ValueError
-    arrays = {name: reading.array(shapes[name]) for name in sorted(shapes)}
-    if reading.found.digest() != reading.stream.read(_DIGEST_BYTES) or reading.stream.read(1):
+    arrays: dict[str, IntArray] = {}
+    for name, (rows, width) in sorted(shapes.items()):
+        at, behind = behind, behind + 8 * rows * width
+        arrays[name] = body[at:behind].view("<i8").astype(np.int64).reshape(rows, width)
+    if behind != body.size:
         raise ValueError
-    spans = {s.first: SpanRead(stop=s.stop, digest=bytes.fromhex(s.digest)) for s in header.spans}
-    require_apart(spans)
+    require_apart(header.spans)
     sums = SpanSums(
         sums=arrays,
-        spans=spans,
+        spans=header.spans,
         n_ratings=header.n_ratings,
         n_learnt_from=header.n_learnt_from,
-        sizes=dict(header.sizes),
+        sizes=header.sizes,
         seconds=header.seconds,
     )
-    return key, sums
-
-
-class _Hashing:
-    """A file, and the digest of all of it that was read or written."""
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.stream, self.found = stream, hashlib.blake2b(digest_size=_DIGEST_BYTES)
-
-    def write(self, content: bytes | memoryview) -> None:
-        self.found.update(content)
-        self.stream.write(content)
-
-    def read(self, size: int) -> bytes:
-        content = self.stream.read(size)
-        if len(content) != size:
-            raise EOFError
-        self.found.update(content)
-        return content
-
-    def array(self, shape: tuple[int, int]) -> IntArray:
-        values = np.empty(shape, dtype="<i8")
-        room = values.data.cast("B") if values.size else memoryview(b"")
-        for start in range(0, len(room), _AT_ONCE):
-            part = room[start : start + _AT_ONCE]
-            part[:] = self.read(len(part))
-        return values.astype(np.int64, copy=False)
+    return header.key, sums
 
 
 def _part_of(path: Path) -> Path:

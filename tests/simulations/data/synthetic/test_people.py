@@ -196,3 +196,13 @@ def test_a_bad_source_is_one_sentence(source: str, said: str) -> None:
 def test_more_than_memory_holds_is_refused_before_it_is_made() -> None:
     with pytest.raises(InputError, match="do not go into memory at once"):
         load_data(DataConfig(source="synthetic:users=1e9,mean=20"))
+
+
+def test_whatever_decides_about_ratings_is_in_the_identity() -> None:
+    known = {
+        PeopleStream(config=PeopleConfig(**one)).identity
+        for one in ({}, {"users": 5}, {"items": 50, "mean": 5}, {"mean": 9}, {"minimum": 3}, {"seed": 1})
+    }
+
+    assert len(known) == 6
+    assert PeopleStream(config=PeopleConfig()).identity in known
