@@ -16,7 +16,9 @@ from fedboard.common.kernels.solves import (
 )
 from fedboard.common.kernels.sums import (
     item_statistics,
+    norms_by_row,
     pair_sums,
+    unit_rows,
 )
 from fedboard.common.kernels.top_k import top_k
 
@@ -26,6 +28,7 @@ __all__ = [
     "item_statistics",
     "left_out_errors",
     "noisy_sums",
+    "norms_by_row",
     "pair_sums",
     "residuals_of_rows",
     "solve_own_models",
@@ -33,4 +36,5 @@ __all__ = [
     "solve_ridge",
     "standard_normal",
     "top_k",
+    "unit_rows",
 ]

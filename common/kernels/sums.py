@@ -1,10 +1,10 @@
-"""Exact sums over the entries of compressed rows: of pairs, and the statistics of items."""
+"""Sums over the entries of compressed rows: of pairs and of items, exact; norms of rows, and rows of unit norm."""
 
 from typing import Final
 
 import numpy as np
 
-from fedboard.common.arrays import IndexArray, IntArray, ShortArray, ascends
+from fedboard.common.arrays import FloatArray, IndexArray, IntArray, ShortArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.packed import packed_size
@@ -39,10 +39,9 @@ def pair_sums(
     if items.size and (items.min() < 0 or items.max() >= n_items):
         raise InputError("items must be numbers of the catalogue")
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
-    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or not ascends(indptr):
-        raise InputError("indptr must ascend from 0 to the number of entries")
-    if items.shape != (indptr[-1],) or responses.shape != items.shape:
-        raise InputError("indptr, items and responses do not fit together")
+    _check_rows(indptr, items.size)
+    if responses.shape != items.shape:
+        raise InputError("items and responses must have one number per entry")
     sums = np.zeros(n_items * (n_items + 1) // 2, dtype=np.int64)
     kernel.add_pairs(indptr, items, np.ascontiguousarray(responses), n_items, sums)
     return sums
@@ -122,3 +121,77 @@ def item_statistics(
 
     for_row_ranges(work, np.diff(rows) + 1.0, threads=threads)
     return (squares if quadratic else None), linear
+
+
+def norms_by_row(indptr: IntArray, weights: FloatArray, values: FloatArray, *, backend: str) -> FloatArray:
+    """``sqrt(sum_k (w_k r_k)^2)`` over the entries k of each row; in float64, in order.
+
+    **Guarantee**: every backend gives the same bits, and a row depends on its own entries alone.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are the others.
+        weights: w: float64, shape (n_entries,).
+        values: r: float64, shape (n_entries,).
+        backend: "numpy" or "compiled".
+
+    Returns:
+        float64, shape (n_rows,); 0 for a row without entries.
+
+    Raises:
+        InputError: arrays that do not fit together.
+    """
+    kernel = implementation(backend, "rows")
+    indptr = np.ascontiguousarray(indptr, np.int64)
+    weights, values = np.ascontiguousarray(weights, np.float64), np.ascontiguousarray(values, np.float64)
+    _check_rows(indptr, weights.size)
+    if values.shape != weights.shape:
+        raise InputError("weights and values must have one number per entry")
+    norms = np.zeros(indptr.size - 1)
+    kernel.fill_norms(indptr, weights, values, norms)
+    return norms
+
+
+def unit_rows(
+    indptr: IntArray, items: IndexArray, item_weights: FloatArray, *, spend_all: bool, backend: str
+) -> FloatArray:
+    """Scale the weights of each row's items so that their squares add to at most 1.
+
+    An entry of row j with item i gets omega_i / |omega over row j|, at most 1; without ``spend_all`` a row whose
+    norm is below 1 stays as it is.
+
+    **Guarantee**: every backend gives the same bits, and a row depends on its own entries alone.
+
+    Args:
+        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are the items.
+        items: int32, shape (n_entries,).
+        item_weights: float64, shape (n_items,), omega, finite and > 0. Public.
+        spend_all: whether every row gets norm 1. Public.
+        backend: "numpy" or "compiled".
+
+    Returns:
+        float64, shape (n_entries,), in [0, 1].
+
+    Raises:
+        InputError: arrays that do not fit together.
+    """
+    kernel = implementation(backend, "rows")
+    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
+    item_weights = np.ascontiguousarray(item_weights, np.float64)
+    _check_rows(indptr, items.size)
+    if items.size and (items.min() < 0 or items.max() >= item_weights.size):
+        raise InputError("items must be places in item_weights")
+    weights = np.empty(items.size)
+    kernel.scale_rows(indptr, items, item_weights, int(spend_all), weights)
+    return weights
+
+
+def _check_rows(indptr: IntArray, n_entries: int) -> None:
+    """Refuse rows that do not fit. Compiled kernels read without looking: nothing may get past."""
+    if (
+        indptr.ndim != 1
+        or indptr.size < 1
+        or indptr[0] != 0
+        or indptr[-1] != n_entries
+        or not ascends(indptr)
+    ):
+        raise InputError("indptr must ascend from 0 to the number of entries")

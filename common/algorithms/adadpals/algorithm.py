@@ -193,6 +193,7 @@ class AdaDpals(TaskOfSettings):
             np.asarray(board.arrays["item_weights"]),
             items_per_user=self.settings.items_per_user,
             seed=self.settings.device_seed,
+            backend=self.backend,
         )
 
     def update(self, board: Board, released: ReleasedSums) -> Board:

@@ -169,7 +169,7 @@ class Residual(TaskOfSettings):
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()
-        norms = part.norms()
+        norms = part.norms(backend=self.backend)
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
         totals = clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm)
         return replace(
@@ -229,7 +229,7 @@ class Residual(TaskOfSettings):
         return share_among_learnt(
             cohort,
             board,
-            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega),
+            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega, backend=self.backend),
         )
 
     def update(self, board: Board, released: ReleasedSums) -> Board:

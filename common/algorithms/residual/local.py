@@ -205,10 +205,9 @@ class Unclipped:
             vector_bound=vector_bound,
         )
 
-    def norms(self) -> FloatArray:
-        """``|w_j * r_j| |x_j|`` of each user, float64, shape (n_users,); added along the row, in order."""
-        rows, squares = self.cohort.user_of_entry(), np.square(self.weights * self.residuals)
-        weighted = np.sqrt(np.bincount(rows, weights=squares, minlength=self.cohort.n_users))
+    def norms(self, *, backend: str = "numpy") -> FloatArray:
+        """``|w_j * r_j| |x_j|`` of each user, float64, shape (n_users,); the same bits by every backend."""
+        weighted = kernels.norms_by_row(self.cohort.indptr, self.weights, self.residuals, backend=backend)
         norms: FloatArray = weighted * np.linalg.norm(self.vectors, axis=1)
         return norms
 

@@ -86,3 +86,27 @@ def select(
     candidate = np.take_along_axis(scores, order, axis=1) > -np.inf
     best[:] = -1
     best[:, : order.shape[1]] = np.where(candidate, order, -1)
+
+
+def fill_norms(indptr: IntArray, weights: FloatArray, values: FloatArray, out: FloatArray) -> None:
+    """Fill ``out`` (n_rows,); arguments as in ``norms_by_row``."""
+    squares = np.square(weights * values)
+    out[:] = np.sqrt(np.bincount(_rows(indptr), weights=squares, minlength=out.size))
+
+
+def _rows(indptr: IntArray) -> IntArray:
+    """Row number of each entry, int64, as ``bincount`` takes it without a copy."""
+    return np.repeat(np.arange(indptr.size - 1), np.diff(indptr))
+
+
+def scale_rows(
+    indptr: IntArray, items: IndexArray, item_weights: FloatArray, spend_all: int, out: FloatArray
+) -> None:
+    """Fill ``out`` (n_entries,); arguments as in ``unit_rows``. ``bincount`` adds along the row, in order."""
+    counts = np.diff(indptr)
+    rows = np.repeat(np.arange(counts.size), counts)
+    weights = item_weights[items]
+    norms = np.sqrt(np.bincount(rows, weights=weights * weights, minlength=counts.size))
+    if not spend_all:
+        norms = np.maximum(norms, 1.0)
+    np.minimum(weights / norms[rows], 1.0, out=out)
