@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedboard.asking import Reply, ask
-    from fedboard.catalogues import algorithms, protocols
     from fedboard.common import errors
     from fedboard.common.board import Board
     from fedboard.common.certificate import Certificate
@@ -40,7 +39,6 @@ _PLACES = {
     "Run": "fedboard.run",
     "Sweep": "fedboard.simulating",
     "Verification": "fedboard.guarantees",
-    "algorithms": "fedboard.catalogues",
     "ask": "fedboard.asking",
     "epsilon": "fedboard.guarantees",
     "explain": "fedboard.recommending",
@@ -48,13 +46,39 @@ _PLACES = {
     "load_ratings": "fedboard.ratings",
     "neighbours": "fedboard.recommending",
     "noise_multiplier": "fedboard.guarantees",
-    "protocols": "fedboard.catalogues",
     "recommend": "fedboard.recommending",
     "simulate": "fedboard.simulating",
     "sweep": "fedboard.simulating",
     "verify": "fedboard.guarantees",
 }
 """Name -> module that has it."""
+
+
+def algorithms(feedback: str | None = None) -> tuple[str, ...]:
+    """Names of the private algorithms, as ``simulate(algorithm=...)`` takes them.
+
+    Args:
+        feedback: ``explicit`` or ``implicit`` for those that learn from it; None for all.
+
+    Raises:
+        InputError: another kind of feedback.
+    """
+    from fedboard.common.algorithms.registry import algorithm_names
+    from fedboard.common.algorithms.shared.ratings_config import Feedback
+    from fedboard.common.errors import InputError
+
+    try:
+        kind = None if feedback is None else Feedback(feedback)
+    except ValueError:
+        raise InputError(f"feedback must be one of {', '.join(Feedback)}, got {feedback!r}") from None
+    return algorithm_names(kind)
+
+
+def protocols() -> tuple[str, ...]:
+    """Names of the aggregation protocols, as ``simulate(protocol=...)`` takes them."""
+    from fedboard.common.protocols.registry import PROTOCOL_NAMES
+
+    return tuple(PROTOCOL_NAMES)
 
 
 if not TYPE_CHECKING:  # a checker knows every name, so that it finds a misspelt one

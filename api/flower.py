@@ -5,8 +5,8 @@
 ``fedboard flower new DIR`` writes an app with both, which ``flwr run DIR`` runs.
 """
 
-from fedboard.client.flower.answering import People, answer
+from fedboard.client.flower import People, answer
 from fedboard.common.board import Catalogue
-from fedboard.server.flower.strategy import BillboardStrategy
+from fedboard.server.flower import BillboardStrategy
 
 __all__ = ["BillboardStrategy", "Catalogue", "People", "answer"]

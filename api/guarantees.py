@@ -13,8 +13,8 @@ from fedboard.client.verification.accounts import (
     read_account,
     release_names,
 )
-from fedboard.client.verification.evidence import Evidence, read_evidence
-from fedboard.client.verification.verification import Verification, verify_evidence
+from fedboard.client.verification.evidence import Evidence, Verification, read_evidence
+from fedboard.client.verification.verification import verify_evidence
 from fedboard.common.board import Board
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.certificate import Certificate, Finding

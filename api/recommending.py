@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import open_board
 from fedboard.client.participation import own_view
 from fedboard.client.participation.own_view import Explained, Neighbour, OwnView, Recommended, open_own
 from fedboard.client.ratings.own_file import own_ratings

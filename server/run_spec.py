@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from fedboard.common.contribution_bounding.participation import Participation
-from fedboard.common.contribution_bounding.sampling import participation_with
+from fedboard.common.contribution_bounding.participation import Participation, participation_with
 from fedboard.common.errors import SettingError
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import OF_TRAININGS, Adjacency

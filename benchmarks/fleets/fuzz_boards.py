@@ -14,6 +14,7 @@ from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.common.board import Board
 from fedboard.common.boards import boards_pb2
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
+from fedboard.common.boards.layout import pack, unpack
 from fedboard.common.boards.manifest import (
     BoardFile,
     Link,
@@ -22,7 +23,6 @@ from fedboard.common.boards.manifest import (
     contradict,
     require_next,
 )
-from fedboard.common.boards.packing import pack, unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.roots import Role, Root, RootError, SignedRoot, root_document, root_text
 from fedboard.common.boards.witnesses import Witnesses, cosigned

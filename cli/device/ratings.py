@@ -58,7 +58,7 @@ def ratings() -> None:
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="Delta of that limit.")
 def init(folder: Path, epsilon: float, delta: float) -> None:
     """Make a device in FOLDER: an empty rating store and a commented device.toml, where more can be said."""
-    from fedboard.client.participation.new_device import make_device
+    from fedboard.client.participation.policy import make_device
 
     path = make_device(folder, epsilon=epsilon, delta=delta, adjacency="add-remove")
     click.echo(f"{path}: read it, it says what this device will give; then: fedboard ratings import FILE.csv")
@@ -201,7 +201,7 @@ def _open(device: Path) -> "RatingStore":
 
 def _board(device: Path, place: Path | None) -> "Board | None":
     """The board that is named, or the newest one of the device's cache."""
-    from fedboard.client.boards.open_board import board_file, open_board
+    from fedboard.client.boards.cache import board_file, open_board
 
     if place is None:
         from fedboard.client.participation.config import load_device

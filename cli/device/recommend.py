@@ -145,7 +145,7 @@ def _print_explained(found: "Explained", *, k: int) -> None:
 
 
 def _show_alike(item: str, board: Path, *, k: int, witnesses: "Witnesses | None", as_json: bool) -> None:
-    from fedboard.client.boards.open_board import open_board
+    from fedboard.client.boards.cache import open_board
     from fedboard.client.participation.own_view import as_record, neighbours
     from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
 

@@ -222,7 +222,7 @@ def status(config: Path, watch: bool, as_json: bool) -> None:
     """
     from fedboard.server.fleet.settings import read_settings
     from fedboard.server.fleet.status import status_of
-    from fedboard.server.operating.run_fares import require_few_lost
+    from fedboard.server.operating.run_files import require_few_lost
 
     if watch and as_json:
         raise InputError("--watch is for people: leave it out, or --json")

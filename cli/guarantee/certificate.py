@@ -15,8 +15,7 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.verification.evidence import Evidence
-    from fedboard.client.verification.verification import Verification
+    from fedboard.client.verification.evidence import Evidence, Verification
     from fedboard.common.boards.witnesses import Witnesses
     from fedboard.common.certificate import Finding
 

@@ -36,7 +36,7 @@ def demo(out: Path | None, epsilon: float, small: bool, as_json: bool) -> None:
     own. Ends with a verdict: how much better than item means, how much worse than without privacy.
     """
     from fedboard.cli.research.simulate import run
-    from fedboard.client.boards.open_board import open_board
+    from fedboard.client.boards.cache import open_board
     from fedboard.common.algorithms.registry import floor_names
     from fedboard.simulations.problem import load_problem
     from fedboard.simulations.runs.directory import RUNS, fresh

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from fedboard.client.boards.cache import SEEN, BoardCache
+from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.retrying import PASSING, Patience, allowed_seconds
 from fedboard.client.boards.seen import Seen, Trust, continues_ledger, has_ledger
 from fedboard.client.boards.sources import BoardSource, TellingSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
+from fedboard.common.boards.layout import SEEN, unpack
 from fedboard.common.boards.manifest import BoardFile, Link, Manifest
-from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.validity import Clock, utc_seconds
 from fedboard.common.errors import InputError

@@ -9,12 +9,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from fedboard.client.boards.cache import SEEN, BoardCache
+from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.retrying import PASSING, Patience
 from fedboard.client.boards.seen import CosignedBoards, Seen, Trust
 from fedboard.client.boards.sources import open_source
 from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.layout import SEEN
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError

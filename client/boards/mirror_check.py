@@ -16,8 +16,8 @@ from fedboard.client.boards.seen import Trust, continues_ledger, has_ledger
 from fedboard.client.boards.sources import BoardSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
+from fedboard.common.boards.layout import unpack
 from fedboard.common.boards.manifest import Link, Manifest, back_from
-from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.validity import Clock
 from fedboard.common.errors import InputError

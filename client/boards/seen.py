@@ -15,10 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fedboard.client.boards.cache import SEEN
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.layout import MANIFESTS, ROOTS, manifest_name, root_name
+from fedboard.common.boards.layout import MANIFESTS, ROOTS, SEEN, manifest_name, root_name
 from fedboard.common.boards.manifest import Earlier, Link, Manifest, back_from, contradict, require_next
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.roots import MOST_ROOTS, RootError

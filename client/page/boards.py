@@ -15,17 +15,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedboard.client.boards.cache import SEEN, BoardCache
+from fedboard.client.boards.cache import BoardCache, board_file, open_board
 from fedboard.client.boards.feed import BoardFeed
-from fedboard.client.boards.open_board import board_file, open_board
 from fedboard.client.boards.seen import Trust
 from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.layout import LATEST, file_name
+from fedboard.common.boards.layout import LATEST, SEEN, file_name, pack
 from fedboard.common.boards.manifest import Link, back_from
-from fedboard.common.boards.packing import pack
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import is_address
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import open_board
 from fedboard.client.private_files import is_database
 from fedboard.client.ratings.own_file import read_own_ratings
 from fedboard.client.ratings.store import RatingStore

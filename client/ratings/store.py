@@ -25,7 +25,7 @@ from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import FedboardError, InputError, StorageError
-from fedboard.common.privacy.ledger.durable import transaction
+from fedboard.common.privacy.ledger.chain_rows import transaction
 
 
 def placed_items(items: Iterable[str], catalogue: Catalogue) -> dict[str, int]:

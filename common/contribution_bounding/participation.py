@@ -1,4 +1,4 @@
-"""Who takes part in a round: the object that draws the coins is the one that says so in the releases.
+"""Who takes part in a round, by coins, by lot, or cohort by cohort: what draws them says so in the releases.
 
 ``run_round`` takes a ``Participation``, makes the ``Attendance`` of the round from it, and lets that one object
 mark the round's requests (from where the field goes into event, ledger and certificate) and draw who takes
@@ -6,6 +6,7 @@ part. Sampling is thus accounted only where it was done. It is told for any rang
 of which no array of all users is made.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol, TypeAlias
@@ -13,6 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from fedboard.common.arrays import BitArray, BoolArray, IntArray
+from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
@@ -130,12 +132,10 @@ class Participation(Protocol):
         """What the events of round ``name`` state as ``participation``; None where everybody takes part."""
         ...
 
-    def draw(self, n_users: int, noise: NoiseSource, name: str) -> BoolArray | None:
-        """Who takes part in round ``name``: bool, shape (n_users,), secret; None for everybody."""
-        ...
-
     def rows(self, n_users: int, noise: NoiseSource, name: str) -> PresentRows | None:
-        """The same, asked for a range of rows at a time and in memory that does not grow with users."""
+        """Who takes part in round ``name``, asked for a range of rows at a time and in memory that does not grow
+        with users; None for everybody.
+        """
         ...
 
 
@@ -147,10 +147,6 @@ class FullParticipation:
 
     def event_field(self, name: str) -> None:
         """Nothing to state."""
-        return
-
-    def draw(self, n_users: int, noise: NoiseSource, name: str) -> None:
-        """Nothing to draw."""
         return
 
     def rows(self, n_users: int, noise: NoiseSource, name: str) -> None:
@@ -192,8 +188,8 @@ class Attendance:
         Raises:
             PrivacyError: it was drawn before; a second draw would be another round.
         """
-        self._draw_once()
-        return self.participation.draw(n_users, self.noise, self.name)
+        present = self.rows(n_users)
+        return None if present is None else present.rows(0, n_users)
 
     def rows(self, n_users: int) -> PresentRows | None:
         """The same, for whoever asks for a range of rows at a time; None for everybody.
@@ -201,13 +197,10 @@ class Attendance:
         Raises:
             PrivacyError: as of ``draw``.
         """
-        self._draw_once()
-        return self.participation.rows(n_users, self.noise, self.name)
-
-    def _draw_once(self) -> None:
         if self._drawn:
             raise PrivacyError(f"who takes part in round {self.name!r} was drawn before; it is drawn once")
         self._drawn = True
+        return self.participation.rows(n_users, self.noise, self.name)
 
     def require_drawn(self) -> None:
         """Refuse a round whose runtime has asked everybody although the releases state otherwise.
@@ -249,3 +242,139 @@ def stated_by_release(
         for version, requests in enumerate(rounds)
         for request in requests
     }
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonParticipation:
+    """Each user takes part by a coin of her own; rounds are independent.
+
+    Guarantee: she takes part with probability ``floor(2^64 q) / 2^64``, which is at most q, independently of
+    all others; amplification is accounted for q.
+    """
+
+    probability: float
+    """q in (0, 1). Public."""
+
+    assumption: ClassVar[str] = (
+        "In each round every user takes part by a coin of her own that nobody but the aggregator ever learns; "
+        "whoever can tell who took part (by watching the network, say) gets less protection than is stated."
+    )
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            InputError: the probability is not in (0, 1).
+        """
+        if not 0 < self.probability < 1:
+            raise InputError(
+                f"the probability of Poisson participation must be in (0, 1), got {self.probability}; "
+                "where everybody takes part, use full participation"
+            )
+
+    def event_field(self, name: str) -> dict[str, Any]:
+        """Kind, probability and round."""
+        return {"kind": "poisson", "probability": self.probability, "round": name}
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByWord:
+        """A word of 64 bits a user, against the threshold ``floor(2^64 q)``."""
+        threshold = math.floor(math.ldexp(self.probability, 64))  # exact: q has 53 bits
+        return RowsByWord(stream=_stream(noise, name), end=(threshold, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class FixedSizeCohort:
+    """A fixed number of users takes part, drawn anew for each round. Accounted as if everybody did.
+
+    Not under ``add-remove``: with one user more another one is not drawn, so that the sum changes by two users'
+    contributions. Under ``replace``, where the number of users is public, by one user's alone.
+    """
+
+    size: int
+    """Number of users; >= 1. Public."""
+
+    assumption: ClassVar[str] = (
+        "In each round a random cohort of a fixed size takes part; the guarantee does not rely on it."
+    )
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            InputError: the size is not a whole number >= 1.
+        """
+        require_whole("the size of a fixed-size cohort", self.size)
+
+    def event_field(self, name: str) -> dict[str, Any]:
+        """Kind, size and round."""
+        return {"kind": "fixed-size", "size": self.size, "round": name}
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByWord:
+        """The users with the ``size`` smallest random words; the words are gone through twice for it.
+
+        Raises:
+            InputError: there are fewer users than that.
+        """
+        if self.size > n_users:
+            raise InputError(f"a cohort of {self.size} users cannot be drawn: there are fewer users")
+        return rows_of_ranks(_stream(noise, name), n_users, 0, self.size)
+
+
+@dataclass(frozen=True, slots=True)
+class ShuffledCohorts:
+    """Users are shuffled into cohorts of about one size; one cohort after the other takes a round.
+
+    After ``cohorts`` rounds everybody was asked once, and the users are shuffled anew. Accounted as if everybody
+    took part, and as for ``FixedSizeCohort`` not under ``add-remove``: with one user more others change cohorts.
+    Secure noise cannot repeat a shuffle, so a run that is resumed shuffles anew at once.
+    """
+
+    cohorts: int
+    """Number of cohorts; >= 1. Public."""
+    _shuffles: dict[int, NoiseStream] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    assumption: ClassVar[str] = (
+        "In each round one of several shuffled cohorts takes part; the guarantee does not rely on it."
+    )
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            InputError: the number of cohorts is not a whole number >= 1.
+        """
+        require_whole("the number of shuffled cohorts", self.cohorts)
+
+    def event_field(self, name: str) -> dict[str, Any]:
+        """Kind, number of cohorts and round."""
+        return {"kind": "shuffled-cohorts", "cohorts": self.cohorts, "round": name}
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByWord:
+        """The cohort whose turn it is; the words are gone through twice for either end."""
+        shuffle, turn = divmod(round_number(name), self.cohorts)
+        if shuffle not in self._shuffles:
+            self._shuffles[shuffle] = noise.stream(f"shuffle {shuffle} of all users")
+        first, last = (n_users * number // self.cohorts for number in (turn, turn + 1))
+        return rows_of_ranks(self._shuffles[shuffle], n_users, first, last)
+
+
+def participation_with(
+    *, probability: float | None = None, size: int | None = None, cohorts: int | None = None
+) -> Participation:
+    """The participation that has this one number; everybody where there is none."""
+    if probability is not None:
+        return PoissonParticipation(probability)
+    if size is not None:
+        return FixedSizeCohort(size)
+    if cohorts is not None:
+        return ShuffledCohorts(cohorts)
+    return FullParticipation()
+
+
+def _stream(noise: NoiseSource, name: str) -> NoiseStream:
+    """A random word a user: a function of the round's stream and her row number alone.
+
+    Rows shift where somebody is removed, and words do not shift with them. That is no harm: the words are secret,
+    independent and of one distribution, so that everybody else's coins are distributed as before.
+    """
+    return noise.stream(f"who takes part in {name}")

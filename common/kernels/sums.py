@@ -35,25 +35,17 @@ def pair_sums(
     kernel = implementation(backend, "pair_sums")
     if n_items < 1 or responses.dtype != np.int16:
         raise InputError(f"n_items must be >= 1 and responses int16; got {n_items} and {responses.dtype}")
-    _check_items(items, n_items)
+    # Compiled kernels read without looking: nothing may get past.
+    if items.size and (items.min() < 0 or items.max() >= n_items):
+        raise InputError("items must be numbers of the catalogue")
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
-    _check(indptr, items.shape, responses.shape)
+    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or not ascends(indptr):
+        raise InputError("indptr must ascend from 0 to the number of entries")
+    if items.shape != (indptr[-1],) or responses.shape != items.shape:
+        raise InputError("indptr, items and responses do not fit together")
     sums = np.zeros(n_items * (n_items + 1) // 2, dtype=np.int64)
     kernel.add_pairs(indptr, items, np.ascontiguousarray(responses), n_items, sums)
     return sums
-
-
-def _check(indptr: IntArray, *shapes: tuple[int, ...]) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or not ascends(indptr):
-        raise InputError("indptr must ascend from 0 to the number of entries")
-    if any(shape != (indptr[-1],) for shape in shapes):
-        raise InputError("indptr, and what has one number per entry, do not fit together")
-
-
-def _check_items(items: IndexArray, n_items: int) -> None:
-    if items.size and (items.min() < 0 or items.max() >= n_items):
-        raise InputError("items must be numbers of the catalogue")
 
 
 VECTOR_LIMIT: Final = 1 << 12
@@ -105,7 +97,21 @@ def item_statistics(
     indptr, entries = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(entries, np.int64)
     users, vectors = np.ascontiguousarray(users, np.int32), np.ascontiguousarray(vectors, np.int16)
     weights, responses = np.asarray(weights, np.int16), np.asarray(responses, np.int16)
-    _check_sums(indptr, users, entries, vectors, weights, responses, start, stop)
+    # Compiled kernels read without looking: nothing may get past.
+    if not 0 <= start <= stop < indptr.size:
+        raise InputError(f"items {start}:{stop} are outside the catalogue of {indptr.size - 1}")
+    if users.shape != entries.shape or weights.shape != responses.shape:
+        raise InputError("users and entries, weights and responses must pair up one to one")
+    if indptr[0] < 0 or indptr[-1] > users.size or not ascends(indptr):
+        raise InputError("indptr must ascend within 0..number of entries")
+    read = slice(int(indptr[start]), int(indptr[stop]))  # a call for a few items looks at theirs alone
+    raters, places = users[read], entries[read]
+    if raters.size and (raters.min() < 0 or raters.max() >= vectors.shape[0]):
+        raise InputError("users must be row numbers of vectors")
+    if places.size and (places.min() < 0 or places.max() >= weights.size):
+        raise InputError("entries must be places in weights and responses")
+    if vectors.size and (vectors.min() < -VECTOR_LIMIT or vectors.max() > VECTOR_LIMIT):
+        raise InputError(f"vectors must stay within +-{VECTOR_LIMIT} grid units")
     rank = vectors.shape[1]
     squares = np.empty((stop - start, packed_size(rank) if quadratic else 0), np.int64)
     linear = np.empty((stop - start, rank), np.int64)
@@ -116,30 +122,3 @@ def item_statistics(
 
     for_row_ranges(work, np.diff(rows) + 1.0, threads=threads)
     return (squares if quadratic else None), linear
-
-
-def _check_sums(
-    indptr: IntArray,
-    users: IndexArray,
-    entries: IntArray,
-    vectors: ShortArray,
-    weights: ShortArray,
-    responses: ShortArray,
-    start: int,
-    stop: int,
-) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if not 0 <= start <= stop < indptr.size:
-        raise InputError(f"items {start}:{stop} are outside the catalogue of {indptr.size - 1}")
-    if users.shape != entries.shape or weights.shape != responses.shape:
-        raise InputError("users and entries, weights and responses must pair up one to one")
-    if indptr[0] < 0 or indptr[-1] > users.size or not ascends(indptr):
-        raise InputError("indptr must ascend within 0..number of entries")
-    read = slice(int(indptr[start]), int(indptr[stop]))  # a call for a few items looks at theirs alone
-    users, entries = users[read], entries[read]
-    if users.size and (users.min() < 0 or users.max() >= vectors.shape[0]):
-        raise InputError("users must be row numbers of vectors")
-    if entries.size and (entries.min() < 0 or entries.max() >= weights.size):
-        raise InputError("entries must be places in weights and responses")
-    if vectors.size and (vectors.min() < -VECTOR_LIMIT or vectors.max() > VECTOR_LIMIT):
-        raise InputError(f"vectors must stay within +-{VECTOR_LIMIT} grid units")

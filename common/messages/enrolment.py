@@ -22,7 +22,7 @@ import hashlib
 import os
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -39,13 +39,12 @@ from fedboard.common.privacy.adjacency import Adjacency
 
 LARGEST_INTRODUCTION = 1 << 18
 _INTRODUCED = b"fedboard-introduction-1\0"
-_FORMAT = 1
 
 
 class Introduction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of one fleet. Public."""
 
-    format: int = _FORMAT
+    format: Literal[1] = 1
     run: str
     """Name of the training."""
     task: str
@@ -98,12 +97,9 @@ class Introduction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
             if found.root is not None:
                 Root.from_bytes(found.root.encode())
         except (msgspec.DecodeError, ValueError, RecursionError, RootError) as error:
-            raise InputError(f"the server's introduction cannot be read ({error})") from error
-        if found.format != _FORMAT:
             raise InputError(
-                f"the server introduces itself in format {found.format}, and this version of fedboard reads "
-                f"{_FORMAT}; install the version of the server"
-            )
+                f"the server's introduction cannot be read ({error}); install the version of fedboard that it has"
+            ) from error
         return found
 
 

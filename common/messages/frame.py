@@ -1,6 +1,6 @@
 """The frame around every message: a kind, a small header and typed arrays, in one piece of bytes.
 
-Layout, all little-endian: the magic ``FBFRAME1`` (its digit is the version of this kind of message), the length
+Layout, all little-endian: the magic ``FBFRAME1`` (its digit is the version of the format), the length
 of the header (uint32), the header as JSON, then the arrays one after the other, each from a multiple of 8 bytes on.
 The header names kind, fields and, for each array, name, dtype and shape. Reading allocates nothing from announced
 sizes: arrays are views of the bytes.
@@ -18,11 +18,10 @@ from numpy.typing import NDArray
 
 from fedboard.common.messages.refusals import Refusal, RefusedError
 
-_MAGIC = b"FBFRAME"
-_MAGIC_BYTES = len(_MAGIC) + 1
+_MAGIC = b"FBFRAME1"
+_MAGIC_BYTES = len(_MAGIC)
 _PREFIX = _MAGIC_BYTES + 4
 _ALIGNMENT = 8
-_KNOWN = (b"FBFRAME1", b"FBFRAME2")
 _MAX_HEADER = 1 << 20
 _MAX_DIMENSIONS = 2
 _LONGEST_SIDE = 1 << 40
@@ -64,16 +63,13 @@ class Frame:
             raise RefusedError(Refusal.MALFORMED) from None
 
 
-def pack_frame(
-    kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], *, version: int = 1
-) -> bytes:
+def pack_frame(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:
     """One message as bytes.
 
     Args:
         kind: what message it is.
         fields: JSON-able.
         arrays: int16, int32, int64, uint8, uint32 or uint64, of one or two dimensions.
-        version: of this kind of message; 1 to 9.
     """
     parts = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     described = [[name, array.dtype.str[1:], list(array.shape)] for name, array in parts.items()]
@@ -86,34 +82,29 @@ def pack_frame(
         allow_nan=False,
     ).encode()
     header += b" " * (-(_PREFIX + len(header)) % _ALIGNMENT)
-    pieces = [_magic(version), len(header).to_bytes(4, "little"), header]
+    pieces = [_MAGIC, len(header).to_bytes(4, "little"), header]
     for array in parts.values():
         content = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
         pieces += [content, bytes(-len(content) % _ALIGNMENT)]
     return b"".join(pieces)
 
 
-def unpack_frame(
-    content: bytes | memoryview, *, kinds: tuple[str, ...], limit: int, version: int = 1
-) -> Frame:
+def unpack_frame(content: bytes | memoryview, *, kinds: tuple[str, ...], limit: int) -> Frame:
     """Read one message. Nothing in it is trusted.
 
     Args:
         content: from a peer.
         kinds: which messages may come here.
         limit: most bytes that are taken.
-        version: that it must have.
 
     Raises:
         RefusedError: too large, of another version, not complete, longer than it says, or not of these kinds.
     """
     if len(content) > limit:
         raise RefusedError(Refusal.TOO_LARGE)
-    found, header, start = _header(memoryview(content))
+    header, start = _header(memoryview(content))
     if header.kind not in kinds:
         raise RefusedError(Refusal.MALFORMED)
-    if found != _magic(version):
-        raise RefusedError(Refusal.WRONG_VERSION)
     arrays: dict[str, NDArray[Any]] = {}
     for described in header.arrays:
         dtype, count = _size(described)
@@ -128,22 +119,18 @@ def unpack_frame(
     return Frame(kind=header.kind, fields=header.fields, arrays=arrays)
 
 
-def _magic(version: int) -> bytes:
-    return _MAGIC + b"%d" % version
-
-
-def _header(content: memoryview) -> tuple[bytes, _Header, int]:
-    """Magic and header, and where the arrays start; all known versions have one layout."""
+def _header(content: memoryview) -> tuple[_Header, int]:
+    """The header, and where the arrays start."""
     magic = bytes(content[:_MAGIC_BYTES])
-    if magic not in _KNOWN:
-        known = len(magic) == _MAGIC_BYTES and magic[:-1] == _MAGIC
+    if magic != _MAGIC:
+        known = len(magic) == _MAGIC_BYTES and magic[:-1] == _MAGIC[:-1]
         raise RefusedError(Refusal.WRONG_VERSION if known else Refusal.MALFORMED)
     length = int.from_bytes(content[_MAGIC_BYTES:_PREFIX], "little")
     start = _PREFIX + length
     if not 0 < length <= _MAX_HEADER or start > len(content) or start % _ALIGNMENT:
         raise RefusedError(Refusal.MALFORMED)
     try:
-        return magic, msgspec.json.decode(content[_PREFIX:start], type=_Header), start
+        return msgspec.json.decode(content[_PREFIX:start], type=_Header), start
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise RefusedError(Refusal.MALFORMED) from None
 

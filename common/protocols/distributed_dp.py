@@ -7,14 +7,14 @@ survivors. When more stay, there is more noise.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
-from fedboard.common.boards.roster import Roster
+from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
@@ -22,21 +22,18 @@ from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
-from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
 from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood, share_of
 from fedboard.common.protocols.secure_sum.protocol import (
     AUDITED_WITH,
     MEANINGS,
     OPTIONAL,
+    MaskedSum,
     masked_trust,
     neighbours,
-    open_masked,
-    require_fitting,
 )
 from fedboard.common.protocols.secure_sum.rules import SumRules, require_known, require_room
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
-from fedboard.common.protocols.sessions import Voucher
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
 
@@ -59,12 +56,7 @@ class SharingRules(SumRules):
             InputError: one is out of range, or a sum could hold fewer honest shares than are stated.
         """
         SumRules.__post_init__(self)
-        most = self.most_clients
-        if isinstance(most, bool) or not isinstance(most, int) or not self.survivors <= most <= MOST_CLIENTS:
-            raise InputError(
-                f"most_clients must be a whole number from survivors = {self.survivors} to {MOST_CLIENTS}, "
-                f"got {most!r}"
-            )
+        require_whole("most_clients", self.most_clients, least=self.survivors, most=MOST_CLIENTS)
         whole = isinstance(self.honest, int) and not isinstance(self.honest, bool)
         if not whole or not 1 <= self.honest <= self.honest_among(self.survivors):
             raise InputError(
@@ -180,7 +172,7 @@ class SharedNumbers:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DistributedDp:
+class DistributedDp(MaskedSum):
     """The protocol.
 
     Guarantee, as long as the server keeps to the protocol: a sum comes out only over at least ``survivors``
@@ -192,19 +184,7 @@ class DistributedDp:
     """
 
     NAME: ClassVar[str] = "distributed-dp"
-    vouches: ClassVar[bool] = True
     rules: SharingRules
-    backend: str = "numpy"
-    """Which kernels compute; never changes a sum."""
-    voucher: Voucher | None = None
-    """Of a device."""
-    roster: Roster | None = None
-    """Of a server, where clients are vouched for."""
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
 
     @property
     def noise_at(self) -> NoiseAt:
@@ -237,11 +217,6 @@ class DistributedDp:
             "over far fewer clients, with less noise."
         )
 
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Those of the rules."""
-        return self.rules.parameters
-
     @classmethod
     def sized(cls, *, clients: int, users: int, settings: Mapping[str, Any], backend: str = "numpy") -> Self:
         """For a fleet: ``honest = survivors - max(1, floor(colluding clients))``.
@@ -271,30 +246,9 @@ class DistributedDp:
         require_known(SharingRules, parameters, of="distributed-dp")
         return cls(rules=SharingRules(**parameters), backend=backend)
 
-    def vouched(self, voucher: Voucher) -> Self:
-        """The same protocol on a device with an identity; it takes part where its authority vouches."""
-        return replace(self, voucher=voucher)
-
-    def among(self, roster: Roster) -> Self:
-        """The same protocol on a server, among the devices of a list.
-
-        Raises:
-            InputError: the list names more devices than the noise was sized for.
-        """
-        require_fitting(self.rules, roster)
-        return replace(self, roster=roster)
-
     def noise(self, drawn: NoiseSource) -> SharedNoise:
         """The clients' shares."""
         return SharedNoise(least=self.rules.honest, drawn=drawn)
-
-    def packing(self, requests: Sequence[Request]) -> Packing:
-        """How these sums are packed.
-
-        Raises:
-            InputError: as ``SharedNumbers.packing``.
-        """
-        return self._carried.packing(requests)
 
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
@@ -310,20 +264,11 @@ class DistributedDp:
                 f"{len(clients)} clients are there, and distributed-dp was sized for {self.rules.most_clients}: "
                 "there is no room for their noise, and more of them may collude"
             )
-        return open_masked(self.rules, self._carried, about, requests, clients, self.roster)
-
-    def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
-        """Begin a round on a client."""
-        return SecureSumClient(
-            about=about, noise=noise, rules=self.rules, carried=self._carried, voucher=self.voucher
-        )
-
-    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
-        """Go on on a client."""
-        return self.join(about, noise).restore(state)
+        return MaskedSum.open(self, about, requests, clients, n_items=n_items)
 
     @property
-    def _carried(self) -> SharedNumbers:
+    def carried(self) -> SharedNumbers:
+        """Numbers with shares of the noise."""
         return SharedNumbers(rules=self.rules, backend=self.backend)
 
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.messages.frame import pack_frame, unpack_frame
@@ -69,11 +70,7 @@ class Local:
         Raises:
             InputError: not a number of users.
         """
-        whole = isinstance(self.most_users, int) and not isinstance(self.most_users, bool)
-        if not whole or not 1 <= self.most_users < _MOST_USERS:
-            raise InputError(
-                f"the local protocol's most_users must be in 1..{_MOST_USERS - 1}, got {self.most_users!r}"
-            )
+        require_whole("the local protocol's most_users", self.most_users, most=_MOST_USERS - 1)
 
     @property
     def name(self) -> str:

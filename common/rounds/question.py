@@ -49,8 +49,6 @@ class Question:
     """One question to all clients of a run."""
 
     KIND: ClassVar[str] = "question"
-    VERSION: ClassVar[int] = 2
-    """Of the message."""
     MAX_BYTES: ClassVar[int] = 1 << 31
     MAX_BOARD_HEADER: ClassVar[int] = 1 << 22
     """Configuration and certificate of a board; reading more would cost a device too much."""
@@ -84,7 +82,7 @@ class Question:
         fields = {name: getattr(self, name) for name in _Fields.__struct_fields__}
         fields |= {"reply_key": self.reply_key.hex()}
         board = np.frombuffer(self.board.to_bytes(), dtype=np.uint8)
-        return pack_frame(self.KIND, fields, {"board": board}, version=self.VERSION)
+        return pack_frame(self.KIND, fields, {"board": board})
 
     @classmethod
     def from_bytes(cls, content: bytes | memoryview) -> "Question":
@@ -93,7 +91,7 @@ class Question:
         Raises:
             RefusedError: not one, or its board cannot be read.
         """
-        frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES, version=cls.VERSION)
+        frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES)
         fields = frame.read(_Fields)
         stored = frame.arrays.get("board")
         if set(frame.arrays) != {"board"} or stored is None or stored.dtype != np.uint8 or stored.ndim != 1:

@@ -43,8 +43,6 @@ class StepMessage:
     """The server's message to one client in one step of a session."""
 
     KIND: ClassVar[str] = "step"
-    VERSION: ClassVar[int] = 2
-    """Of the message."""
     MAX_BYTES: ClassVar[int] = 1 << 24
 
     run: str
@@ -88,7 +86,7 @@ class StepMessage:
         fields |= {"session": self.session.hex(), "parameters": dict(self.parameters)}
         fields |= {"reply_key": self.reply_key.hex()}
         message = np.frombuffer(self.message, dtype=np.uint8)
-        return pack_frame(self.KIND, fields, {"message": message}, version=self.VERSION)
+        return pack_frame(self.KIND, fields, {"message": message})
 
     @classmethod
     def from_bytes(cls, content: bytes | memoryview) -> "StepMessage":
@@ -97,7 +95,7 @@ class StepMessage:
         Raises:
             RefusedError: not one.
         """
-        frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES, version=cls.VERSION)
+        frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES)
         fields = frame.read(_Fields)
         try:
             session, reply_key = bytes.fromhex(fields.session), bytes.fromhex(fields.reply_key)

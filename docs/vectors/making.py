@@ -14,8 +14,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.layout import pack
 from fedboard.common.boards.manifest import BoardFile, Manifest
-from fedboard.common.boards.packing import pack
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.certificate import certify
 from fedboard.common.certificate.checks import RoundsMade

@@ -9,8 +9,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
-from fedboard.simulations.baselines.als import AlsModel
-from fedboard.simulations.baselines.als_config import AlsConfig
+from fedboard.simulations.baselines.als import AlsConfig, AlsModel
 from research.block_solvers.blocks import Stream
 from research.block_solvers.rating_sweep import (
     FactorRows,

@@ -18,8 +18,8 @@ import numpy as np
 
 from fedboard import Budget, Ledger
 from fedboard.common import kernels
+from fedboard.common.algorithms.adadpsgd.algorithm import lipschitz_rates, weight_sums
 from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.algorithms.adadpsgd.update import lipschitz_rates, weight_sums
 from fedboard.common.arrays import FloatArray, ShortArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request, SumSource

@@ -65,12 +65,7 @@ class DisjointCohorts:
         number, cohort = divmod(round_number(name) - 1, self.cohorts)
         return {"kind": "disjoint", "cohort": cohort, "cohorts": self.cohorts, "round": f"pass-{number + 1}"}
 
-    def draw(self, n_users: int, noise: NoiseSource, name: str) -> BoolArray | None:
-        """The cohort whose turn it is: bool, shape (n_users,); public, no coin is thrown."""
-        present = self.rows(n_users, noise, name)
-        return None if present is None else present.rows(0, n_users)
-
     def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByNumber | None:
-        """The same, a range of rows at a time."""
+        """The cohort whose turn it is, a range of rows at a time; public, no coin is thrown."""
         stated = self.event_field(name)
         return None if stated is None else RowsByNumber(of=self.cohorts, number=stated["cohort"])

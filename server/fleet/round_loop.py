@@ -26,7 +26,7 @@ from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import StateFolder, reason_of
-from fedboard.server.operating.run_fares import LOST, UNLOGGED, Fares
+from fedboard.server.operating.run_files import LOST, UNLOGGED, Fares
 
 _log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0

@@ -31,7 +31,7 @@ from fedboard.server.fleet.rounds.asking import Nodes
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.state_folder import require_open
-from fedboard.server.operating.run_fares import LOST, PLANNED, UNLOGGED
+from fedboard.server.operating.run_files import LOST, PLANNED, UNLOGGED
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Runtime

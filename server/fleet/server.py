@@ -31,7 +31,7 @@ from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from fedboard.server.fleet.status import fleet_families, status_of
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.operating.ops import service_families, start_ops
-from fedboard.server.operating.run_fares import require_few_lost
+from fedboard.server.operating.run_files import require_few_lost
 from fedboard.server.publication import BoardStore
 from fedboard.server.publishing.mirror import Publisher, publish_into
 from fedboard.server.publishing.mirror_files import Mirror

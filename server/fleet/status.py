@@ -19,7 +19,7 @@ from fedboard.server.fleet.register import Member, Register
 from fedboard.server.fleet.running import RoundLog
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
-from fedboard.server.operating.run_fares import Fares
+from fedboard.server.operating.run_files import Fares
 from fedboard.server.publishing.expiring import (
     Expiry,
     certificate_expiry,

@@ -20,8 +20,7 @@ from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.chain import ChainFile
-from fedboard.common.privacy.ledger.chain_rows import Row
-from fedboard.common.privacy.ledger.durable import lock_writer
+from fedboard.common.privacy.ledger.chain_rows import Row, lock_writer
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey, TwoServerRules
 from fedboard.common.rounds.question import board_of_round

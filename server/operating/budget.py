@@ -1,18 +1,17 @@
 """What a ledger says of a run's budget, and the tables and the chart of it that every run has.
 
-What is spent, what the next round will, what is left, and each release's cost; tables are finished text.
+What is spent, what is left, and each release's share; tables are finished text.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from fedboard.common.privacy.accounting.budget import planned_event
 from fedboard.common.privacy.accounting.calibration import round_of_release
-from fedboard.common.privacy.accounting.exact import epsilon_of_events, epsilon_when_adaptive
+from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.statement import ReleaseLine
@@ -31,17 +30,22 @@ class Booked:
     adjacency: Adjacency
     plan: Mapping[str, Any]
     events: tuple[dict[str, Any], ...]
+    spent: float | None
+    """Epsilon; None where loss distributions would have to be composed: the run did it, and its log says so."""
 
     @staticmethod
     def of(ledger: Ledger) -> "Booked":
         """From a ledger that is open."""
-        budget = ledger.budget
+        budget, events = ledger.budget, tuple(ledger.events())
+        exact = not events or mechanisms_of(events).is_gaussian
+        spent = (epsilon_of_events(events, budget.delta) if events else 0.0) if exact else None
         return Booked(
             epsilon=budget.epsilon,
             delta=budget.delta,
             adjacency=budget.adjacency,
             plan=dict(ledger.plan or {}),
-            events=tuple(ledger.events()),
+            events=events,
+            spent=spent,
         )
 
     @property
@@ -68,8 +72,6 @@ class Spending:
     epsilon: float
     delta: float
     spent: float
-    next: float | None = None
-    """What the round under way will spend, where that can be told."""
     reserved: float = 0.0
     """For other runs that are under way."""
 
@@ -77,60 +79,6 @@ class Spending:
     def left(self) -> float:
         """What is not spent."""
         return max(self.epsilon - self.spent, 0.0)
-
-
-@dataclass(slots=True)
-class Account:
-    """Turns ledgers of one run, one after the other, into what is shown; remembers what no later one changes."""
-
-    _costs: dict[tuple[str, bool], tuple[float, bool]] = field(default_factory=dict)
-    _sums: tuple[object, tuple[float, float | None]] | None = None
-
-    def spending(self, booked: Booked, rounds: Rounds, logged: float) -> Spending:
-        """Limit, spent, the next round's part.
-
-        Args:
-            booked: the ledger.
-            rounds: of the whole run; empty where they are not known.
-            logged: epsilon after the last round, as the run's log has it. Taken where loss distributions would have
-                to be composed: the run did it, and to do it again costs more than a page may.
-        """
-        coming = next_round(booked, rounds)
-        asked = (booked.delta, frozenset(booked.names), tuple(coming), logged)
-        if self._sums is None or self._sums[0] != asked:
-            self._sums = (asked, self._added_up(booked, coming, logged))
-        spent, after = self._sums[1]
-        return Spending(
-            name="this run",
-            epsilon=booked.epsilon,
-            delta=booked.delta,
-            spent=spent,
-            next=None if after is None or not coming else max(min(after, booked.epsilon) - spent, 0.0),
-        )
-
-    def alone(self, event: Event, delta: float, *, planned: bool) -> tuple[float, bool]:
-        """Epsilon of one release by itself, and whether that is exact; where it is not, it is at most that.
-
-        Raises:
-            PrivacyError: the event is not sound.
-        """
-        key = (str(event["name"]), planned)
-        if key not in self._costs:
-            exact = mechanisms_of([event]).is_gaussian
-            self._costs[key] = (epsilon_when_adaptive([event], delta), exact)
-        return self._costs[key]
-
-    def _added_up(self, booked: Booked, coming: Sequence[str], logged: float) -> tuple[float, float | None]:
-        """Epsilon now, and after the next round where that can be told."""
-        if booked.events and not mechanisms_of(booked.events).is_gaussian:
-            return logged, None
-        after = [*booked.events, *(booked.planned(name) for name in coming if name in booked.plan)]
-        if after and not mechanisms_of(after).is_gaussian:
-            return self._together(booked.events, booked.delta), None
-        return self._together(booked.events, booked.delta), self._together(after, booked.delta)
-
-    def _together(self, events: Sequence[Event], delta: float) -> float:
-        return epsilon_of_events(events, delta) if events else 0.0
 
 
 def next_round(booked: Booked, rounds: Rounds) -> Sequence[str]:
@@ -180,7 +128,6 @@ def round_table(
 
 def release_table(
     releases: Sequence[ReleaseLine],
-    costs: Sequence[tuple[float, bool] | None],
     booked: set[str] | None,
     *,
     most: int,
@@ -189,28 +136,24 @@ def release_table(
 
     Args:
         releases: booked, certified or planned.
-        costs: epsilon of each by itself, and whether that is exact; None: not computed.
         booked: names; the others are planned. None: all are certified.
         most: so many rows at most, the last ones.
     """
     total = sum(release.mu_squared or 0.0 for release in releases)
     planned = [booked is not None and release.name not in booked for release in releases]
     rows = [
-        _release_row(release, cost, total, planned=is_planned)
-        for release, cost, is_planned in zip(releases, costs, planned, strict=True)
+        _release_row(release, total, planned=is_planned)
+        for release, is_planned in zip(releases, planned, strict=True)
     ]
-    alone = any(cost is not None for cost in costs)
-    heads = ("Release", "Sensitivity", "Noise", "z = noise / sensitivity", "Share of mu²")
+    heads = ("Release", "Sensitivity", "Noise", "z = noise / sensitivity", "Share of mu²", "Epsilon so far")
     return Table(
-        headers=(*heads, *(("Epsilon alone",) if alone else ()), "Epsilon so far"),
-        rows=tuple((*row[:5], *(row[5:6] if alone else ()), row[6]) for row in rows[-most:]),
+        headers=heads,
+        rows=tuple(rows[-most:]),
         states=tuple("planned" if is_planned else "booked-release" for is_planned in planned[-most:]),
     )
 
 
-def _release_row(
-    release: ReleaseLine, cost: tuple[float, bool] | None, total: float, *, planned: bool
-) -> tuple[str, ...]:
+def _release_row(release: ReleaseLine, total: float, *, planned: bool) -> tuple[str, ...]:
     share = release.mu_squared / total if release.mu_squared is not None and total > 0 else None
     kind = [] if release.mechanism == "gaussian" else [release.mechanism]
     shape = [] if release.shape == "–" else [release.shape]
@@ -223,7 +166,6 @@ def _release_row(
         number(release.noise),
         number(release.noise_multiplier),
         percent(share),
-        "–" if cost is None else f"{'' if cost[1] else 'at most '}{spent(cost[0])}",
         "–" if cumulative is None else spent(cumulative),
     )
 

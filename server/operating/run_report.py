@@ -1,21 +1,30 @@
-"""The report of a run, from its files alone: whoever writes them, and whether it is under way or over."""
+"""The report of a run, from its files alone: whoever writes them, and whether it is under way or over.
 
+Templates become text in one environment: everything is escaped, nothing is loaded from outside.
+"""
+
+import hashlib
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.shown import shown_number
+from fedboard.common.reports import wording
+from fedboard.common.reports.filling import base_style, source_hash
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
 from fedboard.common.reports.wording import JsonObject, duration
 from fedboard.server.operating.budget import (
-    Account,
     Booked,
     Rounds,
     Spending,
@@ -24,11 +33,71 @@ from fedboard.server.operating.budget import (
     release_table,
     round_table,
 )
-from fedboard.server.operating.page import LIVE_POLICY, render
-from fedboard.server.operating.run_fares import LOST, PLANNED, lines_of, number_of
-from fedboard.server.operating.run_files import RunFiles
+from fedboard.server.operating.run_files import LOST, PLANNED, RunFiles, lines_of, number_of
 from fedboard.server.operating.seal import FAILED, Sealing
 from fedboard.server.publication import BoardStore
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+_PACKAGE: Final = "fedboard.server.operating"
+
+
+def _read(name: str) -> str:
+    """A file of this package, or of another as ``package:file``."""
+    package, _, file = name.rpartition(":")
+    return resources.files(package or _PACKAGE).joinpath(file).read_text(encoding="utf-8")
+
+
+_STYLE: Final = base_style() + _read("style.css")
+_SCRIPT: Final = _read("live.js")
+_DIGEST: Final = hashlib.sha256((_STYLE + _SCRIPT).encode()).hexdigest()
+LIVE_POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        f"script-src '{source_hash(_SCRIPT)}'",
+        f"style-src '{source_hash(_STYLE)}'",
+        "connect-src 'self'",
+        "img-src data:",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+"""By which a browser runs the page of a run that goes on."""
+
+
+def render(template: str, *, live: bool, **values: object) -> str:
+    """Fill a template. Values are escaped; only drawn SVG is taken as markup.
+
+    Args:
+        template: a file of this package, or ``package:file``.
+        live: whether it is served and refreshed; else it is a file that runs no script.
+        values: for its slots; what is missing is left out.
+    """
+    return _environment().get_template(template).render(live=live, **values)
+
+
+@cache
+def _environment() -> "Environment":
+    from jinja2 import Environment, FunctionLoader
+    from markupsafe import Markup
+
+    environment = Environment(
+        loader=FunctionLoader(_read), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    )
+    for name in ("number", "percent", "duration", "setting", "capital", "byte_count", "spent", "left_over"):
+        environment.filters[name] = getattr(wording, name)
+    environment.filters["upward"] = shown_number
+    environment.globals |= {
+        "style": Markup(_STYLE),
+        "script": Markup(_SCRIPT),
+        "digest": _DIGEST,
+        "software": f"fedboard {version('fedboard')}",
+    }
+    return environment
+
 
 Lines = Sequence[Mapping[str, Any]]
 Sections = Callable[[RunFiles, Lines, Statement | None], Mapping[str, Any]]
@@ -57,7 +126,6 @@ class RunReport:
     sections: Sections | None = None
     """Of a simulation."""
     policy: str = LIVE_POLICY
-    _account: Account = field(default_factory=Account)
     _sealing: Sealing = field(init=False)
     _rounds: Rounds | None = None
     _booked: Booked | None = None
@@ -102,7 +170,7 @@ class RunReport:
             and not statement.private
             and (bool(statement.releases) or not live),
             "broken": [] if seal is None else [one for one in seal.checks if _is_broken(one.kind, one.state)],
-            "spendings": self._spendings(booked, rounds, done),
+            "spendings": self._spendings(booked, done),
             "rounds": self._told_rounds(rounds, booked, done, extra.pop("columns", ())),
             **self._releases(booked, rounds, statement, thorough=not live),
             "seal": seal,
@@ -163,10 +231,13 @@ class RunReport:
             return held.certificate.rounds.planned
         return max([len(rounds), *(int(number_of(line.get(PLANNED))) for line in lines)])
 
-    def _spendings(self, booked: Booked | None, rounds: Rounds, done: Lines) -> list[Spending]:
+    def _spendings(self, booked: Booked | None, done: Lines) -> list[Spending]:
         """Of the run by its ledger; of the accounts of its users as the newest board's certificate states them."""
         logged = number_of(done[-1].get("epsilon_spent")) if done else 0.0
-        found = [] if booked is None else [self._account.spending(booked, rounds, logged)]
+        found = list[Spending]()
+        if booked is not None:
+            spent = logged if booked.spent is None else booked.spent
+            found.append(Spending(name="this run", epsilon=booked.epsilon, delta=booked.delta, spent=spent))
         held = self._sealing.seal
         return found if held is None else [*found, *_limits(held.certificate.population)]
 
@@ -220,17 +291,12 @@ class RunReport:
         if booked is None:
             assert statement is not None
             lines, claim, names = statement.releases, statement.epsilon, None
-            costs: list[tuple[float, bool] | None] = [None for _ in lines]
         else:
             events = booked.in_order(rounds)
             lines = release_lines(events, booked.delta, planned=True, sampled=thorough)
             claim, names = booked.epsilon, booked.names
-            costs = [
-                self._account.alone(event, booked.delta, planned=str(event["name"]) not in names)
-                for event in events
-            ]
         return {
-            "releases": release_table(lines, costs, names, most=_MOST_ROUNDS) if lines else None,
+            "releases": release_table(lines, names, most=_MOST_ROUNDS) if lines else None,
             "booked": len(lines if names is None else names),
             "all_releases": len(lines),
             "budget_charts": epsilon_chart(lines, claim),

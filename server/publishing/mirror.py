@@ -19,8 +19,8 @@ from typing import Final
 import msgspec
 
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
+from fedboard.common.boards.layout import pack
 from fedboard.common.boards.manifest import RUN_ID_DIGITS, BoardFile, Link, Manifest
-from fedboard.common.boards.packing import pack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.roots import Root, RootFolder
 from fedboard.common.boards.validity import DAY_SECONDS, Clock, utc_seconds, utc_text

@@ -18,9 +18,9 @@ from fedboard.common.boards.layout import (
     WITNESSES,
     file_name,
     manifest_name,
+    unpack,
 )
 from fedboard.common.boards.manifest import Cosignature, Link, require_next
-from fedboard.common.boards.packing import unpack
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.roots import RootFolder
 from fedboard.common.boards.witnesses import Witnesses, has_cosigned
@@ -86,17 +86,6 @@ class Mirror:
     def versions(self) -> list[int]:
         """Versions that are signed, ascending."""
         return sorted({link.manifest.version for link in self.chain()})
-
-    def of_version(self, version: int) -> Link:
-        """The newest manifest of a version.
-
-        Raises:
-            InputError: there is none.
-        """
-        found = [link for link in self.chain() if link.manifest.version == version]
-        if not found:
-            raise InputError(f"{self.folder}: version {version} of the board is not signed here")
-        return found[-1]
 
     def published(self) -> list[Link]:
         """The chain as far as it is published.

@@ -46,6 +46,10 @@ class Part(StrEnum):
     BOARD = "board"
     """What an adversary learns from the final board alone."""
 
+    def finding(self, check: str, passed: bool, detail: str) -> "AuditFinding":
+        """One of its checks, and how it ended."""
+        return AuditFinding(part=self, check=check, passed=passed, detail=detail)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFinding:
@@ -60,9 +64,7 @@ class AuditFinding:
 def broken_check(error: FedboardError) -> AuditFinding:
     """A check of the run itself that failed in the course of an audit."""
     check = "the run keeps the bounds that it checks itself"
-    return AuditFinding(
-        part=Part.SENSITIVITY, check=check, passed=False, detail=f"{error}; the audit ended there"
-    )
+    return Part.SENSITIVITY.finding(check, False, f"{error}; the audit ended there")
 
 
 NoiseFactory: TypeAlias = Callable[[int], NoiseSource]

@@ -1,7 +1,6 @@
 """Models without privacy to compare with: floors (local only, item mean or popularity), ceilings (ALS, EASE)."""
 
-from fedboard.simulations.baselines.als import AlsModel, fit_als
-from fedboard.simulations.baselines.als_config import AlsConfig, default_als
+from fedboard.simulations.baselines.als import AlsConfig, AlsModel, default_als, fit_als
 from fedboard.simulations.baselines.ease import EaseModel, fit_ease
 from fedboard.simulations.baselines.means import (
     BiasConfig,

@@ -13,11 +13,12 @@ Local only: what a device can do with its own history and the public rating rang
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.checks import Positive, require, require_ranges, whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.baselines.sums import Sums, TrainRows
@@ -161,11 +162,11 @@ class BiasConfig:
 
     rating_range: tuple[float, float]
     """Lowest and highest possible rating."""
-    user_ridge: float = 5.0
-    """Ridge on user biases, in ratings; > 0. This and the next tuned on ml-1m-x12, and flat there."""
-    item_ridge: float = 2.0
-    """Ridge on item biases, in ratings; > 0."""
-    sweeps: int = 10
+    user_ridge: Positive = 5.0
+    """Ridge on user biases, in ratings. This and the next tuned on ml-1m-x12, and flat there."""
+    item_ridge: Positive = 2.0
+    """Ridge on item biases, in ratings."""
+    sweeps: Annotated[int, whole()] = 10
     """Rounds of exact alternation. Differences between items settle in about 6; a common shift between user and
     item biases, which cancels in predictions for users with a history, moves on slowly."""
 
@@ -175,13 +176,8 @@ class BiasConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        if not self.rating_range[0] < self.rating_range[1]:
-            raise InputError(f"rating_range must ascend, got {self.rating_range}")
-        if not (self.user_ridge > 0 and self.item_ridge > 0 and self.sweeps >= 1):
-            raise InputError(
-                "a bias model needs user_ridge > 0, item_ridge > 0 and sweeps >= 1, "
-                f"got {self.user_ridge}, {self.item_ridge} and {self.sweeps}"
-            )
+        require(self.rating_range[0] < self.rating_range[1], "rating_range", "ascending", self.rating_range)
+        require_ranges(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

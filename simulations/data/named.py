@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from fedboard.common.checks import did_you_mean
-from fedboard.simulations.data.synthetic.people.config import is_people
+from fedboard.simulations.data.synthetic.people import is_people
 
 SYNTHETIC = "synthetic"
 """The name of the built-in set."""

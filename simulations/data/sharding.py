@@ -20,11 +20,11 @@ from fedboard.common.errors import InputError, StorageError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.data.loading import Looked, load_ratings, look_at
 from fedboard.simulations.data.named import is_made_up, is_sharded
-from fedboard.simulations.data.reader import Asked
+from fedboard.simulations.data.reader import Asked, Rows
 from fedboard.simulations.data.readers import DataSource
 from fedboard.simulations.data.shards.manifest import MOST, Manifest, write_catalogue
 from fedboard.simulations.data.shards.writing import GROUP_RATINGS, ShardWriter
-from fedboard.simulations.data.sorting import Listed, Rows, SortedRows, SortedUsers, cut
+from fedboard.simulations.data.sorting import Listed, SortedRows, SortedUsers, cut
 from fedboard.simulations.data.synthetic.people import PeopleStream, is_people, open_people
 from fedboard.simulations.data.workbench import workbench
 

@@ -120,30 +120,19 @@ def block_bounds(
     yield from cut(counts + room_of_a_user, most_ratings)
 
 
-class Rows(Protocol):
-    """Rows of all users, wherever they lie in memory."""
+class RowsElsewhere(Protocol):
+    """Rows of all users in memory that several processes see."""
 
     def cohort(self) -> Cohort:
         """All of them, without copying."""
         ...
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class OwnRows:
-    """Rows of this process."""
-
-    rows: Cohort
-
-    def cohort(self) -> Cohort:
-        """They."""
-        return self.rows
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class HeldStream:
     """Rows that are held in memory and do not change, as a stream. It pickles with them, or with where they lie."""
 
-    held: Rows
+    held: Cohort | RowsElsewhere
     """Private."""
     n_users: int
     n_items: int
@@ -159,7 +148,7 @@ class HeldStream:
     @staticmethod
     def of(rows: Cohort) -> "HeldStream":
         """Of all users' rows."""
-        return HeldStream(held=OwnRows(rows), n_users=rows.n_users, n_items=rows.n_items)
+        return HeldStream(held=rows, n_users=rows.n_users, n_items=rows.n_items)
 
     @classmethod
     def of_ratings(cls, ratings: Ratings) -> Self:
@@ -175,7 +164,7 @@ class HeldStream:
             )
         cohort = ratings.cohort()
         return cls(
-            held=OwnRows(cohort),
+            held=cohort,
             n_users=ratings.n_users,
             n_items=ratings.n_items,
             name=ratings.name,
@@ -192,15 +181,20 @@ class HeldStream:
         """Shape (n_items,). Public."""
         return self.ids if self.ids is not None else np.array([str(item) for item in range(self.n_items)])
 
+    @property
+    def rows(self) -> Cohort:
+        """All users' rows, without copying. Private."""
+        return self.held if isinstance(self.held, Cohort) else self.held.cohort()
+
     def counts(self, start: int, stop: int) -> IntArray:
         """Ratings of each of these users."""
-        return np.diff(self.held.cohort().indptr[start : stop + 1])
+        return np.diff(self.rows.indptr[start : stop + 1])
 
     def read(self, start: int, stop: int) -> Cohort:
         """These users' rows; copied where nobody may write them, since compiled kernels take such arrays for a type
         of its own.
         """
-        rows = self.held.cohort().rows(start, stop)
+        rows = self.rows.rows(start, stop)
         if rows.items.flags.writeable and rows.indptr.flags.writeable:
             return rows
         return replace(

@@ -22,7 +22,6 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.task import Task
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.engine.pool import JobRunner, in_order
-from fedboard.simulations.evaluation.census import Census, ItemBuckets, listed
 from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS, popularity_buckets
 from fedboard.simulations.evaluation.metrics.neighbours import overlap_at_k
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
@@ -33,7 +32,15 @@ from fedboard.simulations.evaluation.split_blocks import (
     StreamBlocks,
     n_held_out,
 )
-from fedboard.simulations.evaluation.tallies import NOTHING_JUDGED, Judgement, Tallies, tallies_of_span
+from fedboard.simulations.evaluation.tallies import (
+    NOTHING_JUDGED,
+    Census,
+    ItemBuckets,
+    Judgement,
+    Tallies,
+    listed,
+    tallies_of_span,
+)
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.streams.problem import StreamedProblem
 

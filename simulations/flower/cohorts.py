@@ -111,9 +111,6 @@ class StoredCohort(OpenGate):
         stated = stated_protocol(step.protocol, step.parameters, backend=backend)
         return as_simulated(stated, int(self.place.name.rpartition("-")[2]))
 
-    def welcome(self, step: StepMessage) -> None:
-        """A simulated user takes part in everything."""
-
     def failed(self, error: Exception) -> None:
         """Refuse: a simulation that fails should be seen to fail."""
         raise RefusedError(Refusal.INTERNAL) from error

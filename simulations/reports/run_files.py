@@ -14,7 +14,7 @@ from fedboard.common.reports.wording import (
     numeric_entries,
     object_or_empty,
 )
-from fedboard.simulations.evaluation.census import EDGES
+from fedboard.simulations.evaluation.tallies import EDGES
 
 _PAGE = "page.html"
 _NOT_METRICS = frozenset({"epsilon", "delta", "seed", "seconds", "seconds_total"})

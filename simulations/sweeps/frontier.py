@@ -10,7 +10,7 @@ from typing import Any
 from fedboard.common.errors import InputError
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.wording import Table, fixed, setting
-from fedboard.server.operating.page import render
+from fedboard.server.operating.run_report import render
 from fedboard.simulations.evaluation.metrics.registry import main_metrics
 from fedboard.simulations.reports.wording import (
     direction,

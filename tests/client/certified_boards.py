@@ -32,6 +32,13 @@ NO_LIMIT = 1 << 30
 _SECURE = SecureNoise()
 
 
+def put(cache: BoardCache, board: Board) -> Path:
+    """A board that has arrived in the folder of a cache, and is taken in."""
+    arrived = cache.folder / "arriving"
+    board.save(arrived)
+    return cache.adopt(arrived, digest=board.digest)
+
+
 class Ratings:
     """The rows of a made-up population, one of them or all."""
 

@@ -7,24 +7,20 @@ import pytest
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.certificate.checks import RoundsMade
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from tests.common.privacy.commitments import planned
+from tests.common.releases import a_release
 
 
 def certified(rounds: RoundsMade | None) -> Certificate:
-    release = GaussianRelease(
+    release = a_release(
         name="round",
         rows=20,
         width=6,
-        layout="vector",
         grid_step=2.0**-38,
         l2_bound=2**38,
         same_sign=True,
-        adjacency=Adjacency.ADD_REMOVE,
         noise_multiplier=9.0,
-        covers="sums",
     )
     events = [{**release.event(), **SecureNoise().describe()}]
     return certify(

@@ -14,9 +14,10 @@ from fedboard.common.algorithms.shared.ratings_config import with_noise
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
-from fedboard.common.contribution_bounding.participation import Attendance, Participation
-from fedboard.common.contribution_bounding.sampling import (
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
     FixedSizeCohort,
+    Participation,
     PoissonParticipation,
     ShuffledCohorts,
 )

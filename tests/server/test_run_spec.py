@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from fedboard.common.checks import sentence_of
-from fedboard.common.contribution_bounding.participation import FullParticipation
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
+from fedboard.common.contribution_bounding.participation import FullParticipation, PoissonParticipation
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget

@@ -6,7 +6,11 @@ Nothing here looks at data.
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fedboard.common.algorithms.shared.adaptive_clipping import FARTHEST, adapts_clipping, clip_requests
+from fedboard.common.algorithms.shared.adaptive_clipping import (
+    ClippedSettings,
+    adapts_clipping,
+    clip_requests,
+)
 from fedboard.common.algorithms.shared.preparation import (
     calibrated_request,
     counts_request,
@@ -18,7 +22,6 @@ from fedboard.common.algorithms.shared.ratings_config import (
     SUM_SHARE_OF_MEAN,
     Feedback,
     Rank,
-    RatingSettings,
     ReleaseShares,
     as_written,
 )
@@ -38,7 +41,7 @@ from fedboard.common.contribution_bounding.weights import WeightScheme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaDpalsConfig(RatingSettings):
+class AdaDpalsConfig(ClippedSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
     rank: Rank = 8
@@ -55,11 +58,6 @@ class AdaDpalsConfig(RatingSettings):
     """beta-bar of the clipped weightings: a user's squared weights before clipping, on average."""
     clip_norm: Positive = 0.7
     """Gamma: bound on |v_j| in contributions. The board's factors have unit weighted RMS norm."""
-    clip_quantile: Share | None = None
-    """Share of the users whose vector should be within the bound. Set, ``clip_norm`` is where the bound of the
-    first round starts, and each later round's follows from a private release of the round before."""
-    clip_rate: Positive = 1.0
-    """How far log Gamma moves in a round, per unit of that share that is missing."""
     label_bound: Positive = 2.0
     """Gamma_y: bound on a centred label in contributions; enforced, unlike in the paper's code. With ``biases`` in
     units of the released deviation of ratings."""
@@ -101,11 +99,6 @@ class AdaDpalsConfig(RatingSettings):
         super(AdaDpalsConfig, self).__post_init__()
         explicit = self.shared.feedback is Feedback.EXPLICIT
         require(explicit or not self.biases, "biases", "false for implicit feedback", self.biases)
-
-    @property
-    def largest_clip_norm(self) -> float:
-        """An adaptive clipping norm never rises above this."""
-        return self.clip_norm * FARTHEST
 
     @property
     def packed(self) -> int:

@@ -35,9 +35,8 @@ from fedboard.common.algorithms.langevin.config import (
     shares_by_release,
     step,
 )
-from fedboard.common.algorithms.residual.algorithm import Residual
-from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals
-from fedboard.common.algorithms.residual.shrinkage import regression
+from fedboard.common.algorithms.residual.algorithm import Residual, model_of
+from fedboard.common.algorithms.residual.local import Unclipped, fit_users, regression, residuals
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import (
     ROUNDING,
@@ -55,7 +54,6 @@ from fedboard.common.algorithms.shared.preparation import (
     released_mean,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -263,11 +261,7 @@ class Langevin(TaskOfSettings):
     def _measure(self, cohort: Cohort, board: Board) -> Unclipped:
         """Each user's gradient on the ratings that she keeps, before it is clipped; her vector is from all."""
         settings, shared = self.settings, self.settings.model
-        model = ItemModel(
-            mean=float(board.arrays["mean"][0]),
-            biases=board.arrays["item_biases"],
-            factors=np.asarray(board.arrays["item_factors"]),
-        )
+        model = model_of(board)
         local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
         constant = np.full((cohort.n_users, 1), settings.bias_scale)
         return Unclipped.of(
@@ -280,10 +274,6 @@ class Langevin(TaskOfSettings):
         )
 
 
-def _regression(settings: LangevinConfig, own: Cohort, board: Board) -> Regression:
-    return regression(settings.model, own, board)
-
-
 ALGORITHM = Algorithm(
     name=Langevin.NAME,
     feedback=frozenset({Feedback.EXPLICIT}),
@@ -293,5 +283,5 @@ ALGORITHM = Algorithm(
     task=Langevin.made,
     array_rules=array_rules,
     folder=files(__package__),
-    regression=_regression,
+    regression=lambda settings, own, board: regression(settings.model, own, board),
 )

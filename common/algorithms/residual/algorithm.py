@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedboard.common.algorithms.residual import releases as residual_requests
 from fedboard.common.algorithms.residual.config import (
     OF_RATINGS,
     ResidualConfig,
@@ -30,13 +29,24 @@ from fedboard.common.algorithms.residual.config import (
     shares_by_release,
     stage_of,
 )
-from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals, unit_vectors
+from fedboard.common.algorithms.residual.local import (
+    ItemModel,
+    Unclipped,
+    evidence_rows,
+    fit_users,
+    regression,
+    residuals,
+    unit_of,
+    unit_vectors,
+    user_ridge,
+)
 from fedboard.common.algorithms.residual.releases import (
     RIDGES,
-    evidence_rows,
+    bias_column,
+    of_stage,
     release_name,
-    unit_of,
-    user_ridge,
+    require_catalogue,
+    sketch_factors,
 )
 from fedboard.common.algorithms.residual.rounds import (
     LEAST_COUNT,
@@ -45,8 +55,6 @@ from fedboard.common.algorithms.residual.rounds import (
     after_pairs,
     after_preparation,
 )
-from fedboard.common.algorithms.residual.shrinkage import regression
-from fedboard.common.algorithms.residual.start import bias_column, sketch_factors
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, clip_rows
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import (
@@ -127,7 +135,7 @@ class Residual(TaskOfSettings):
         Raises:
             InputError: the catalogue is too large for the start that is configured.
         """
-        residual_requests.require_catalogue(self.settings, n_items=catalogue.n_items)
+        require_catalogue(self.settings, n_items=catalogue.n_items)
         return self.begun(
             catalogue,
             item_factors=np.zeros((catalogue.n_items, self.settings.rank), dtype=np.float32),
@@ -138,7 +146,7 @@ class Residual(TaskOfSettings):
         """Preparation, biases, pairs if any, then alternations."""
         clip_norm = None if board is None else clip_norm_of(board, self.settings)
         stage = stage_of(version, self.settings)
-        return residual_requests.of_stage(stage, self.settings, n_items=n_items, clip_norm=clip_norm)
+        return of_stage(stage, self.settings, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Each user's bias and embedding, and her part of the content behind them. Private, unclipped.
@@ -157,7 +165,7 @@ class Residual(TaskOfSettings):
         if stage.kind is StageKind.BIASES and not settings.has_biases:
             weights = quantise_weights(self.weigh(cohort, board))
             return answer(cohort, weights=weights)
-        left = _model(board).left_of(cohort)
+        left = model_of(board).left_of(cohort)
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()
@@ -172,7 +180,7 @@ class Residual(TaskOfSettings):
         self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array
     ) -> dict[str, IntArray]:
         """What each candidate ridge does for each user, in the rounds that release it."""
-        settings, model = self.settings, _model(board)
+        settings, model = self.settings, model_of(board)
         if not releases_ridges(settings, stage.alternation):
             return {}
         rows = evidence_rows(
@@ -188,7 +196,7 @@ class Residual(TaskOfSettings):
 
     def _measure(self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array) -> Unclipped:
         """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j); ``left`` by biases."""
-        settings, model = self.settings, _model(board)
+        settings, model = self.settings, model_of(board)
         ridge = user_ridge(board, settings)
         local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge, targets=left)
         vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
@@ -258,7 +266,7 @@ class Residual(TaskOfSettings):
 
     def _own_model(self, board: Board) -> ItemModel:
         """What a person predicts by for herself: the board's model and, for ratings, content."""
-        return replace(_model(board), content=content_of(board) if self.settings.has_biases else None)
+        return replace(model_of(board), content=content_of(board) if self.settings.has_biases else None)
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
         shared = self.settings.shared
@@ -274,7 +282,8 @@ class Residual(TaskOfSettings):
         )
 
 
-def _model(board: Board) -> ItemModel:
+def model_of(board: Board) -> ItemModel:
+    """What a device reads off the board."""
     mean = float(board.arrays["mean"][0]) if "mean" in board.arrays else 0.0
     return ItemModel(
         mean=mean,

@@ -1,27 +1,18 @@
-"""Public configuration of residual alternating minimisation, and how its privacy budget is shared."""
+"""Public configuration of residual alternating minimisation, its stages, and how its privacy budget is shared."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fedboard.common.algorithms.shared.adaptive_clipping import adapts_clipping
-from fedboard.common.algorithms.shared.preparation import moments_share
-from fedboard.common.algorithms.shared.ratings_config import (
-    Feedback,
-    Rank,
-    RatingSettings,
-    ReleaseShares,
+from fedboard.common.algorithms.shared.adaptive_clipping import (
+    ClippedSettings,
+    adapts_clipping,
 )
-from fedboard.common.checks import (
-    BelowOne,
-    Fraction,
-    NotNegative,
-    Positive,
-    Rounds,
-    Share,
-    UpToOne,
-    require,
+from fedboard.common.algorithms.shared.preparation import (
+    moments_share,
 )
+from fedboard.common.algorithms.shared.ratings_config import Feedback, Rank, ReleaseShares
+from fedboard.common.checks import BelowOne, Fraction, NotNegative, Positive, Rounds, Share, UpToOne, require
 
 _LEAST_MOMENTS = 0.005
 OF_RATINGS = ("ridge_evidence", "bias_memory", "moments_share")
@@ -57,7 +48,7 @@ class StageKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualConfig(RatingSettings):
+class ResidualConfig(ClippedSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
     rank: Rank = 8
@@ -69,11 +60,6 @@ class ResidualConfig(RatingSettings):
     clip_norm: Positive = 1.0
     """C: bound on a user's whole contribution to a round, ``|w_j * r_j| |x_j|``; of ratings in released deviations
     of one, so that it means the same on every scale."""
-    clip_quantile: Share | None = None
-    """Share of the users whose contribution should be within the bound. Set, ``clip_norm`` is where the bound of
-    the first alternation stands, and later ones follow the private quantile."""
-    clip_rate: Positive = 1.0
-    """Step of log C per unit of that share that is missing."""
     bias_clip_norm: Positive = 1.0
     """C of the bias round, in the same unit."""
     vector_bound: Positive = 1.3

@@ -2,26 +2,23 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from fedboard.common.algorithms.residual.config import ResidualConfig, releases_ridges, stage_of
-from fedboard.common.algorithms.residual.local import credible_curvature
+from fedboard.common.algorithms.residual.local import after_evidence, unit_of
 from fedboard.common.algorithms.residual.releases import (
-    after_evidence,
     alternation,
-    evidence_request,
-    unit_of,
-)
-from fedboard.common.algorithms.residual.start import (
     bias_column,
     costs_little,
+    evidence_request,
     leading_factors,
     measured_columns,
     worth_measuring,
 )
+from fedboard.common.algorithms.residual.shrinkage import credible_curvature
 from fedboard.common.algorithms.residual.update import (
     ItemStep,
     ReleasedRound,
@@ -34,13 +31,14 @@ from fedboard.common.algorithms.residual.update import (
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, next_clip_norm
 from fedboard.common.algorithms.shared.levels import likely_counts
 from fedboard.common.algorithms.shared.preparation import (
+    Passed,
     counts_request,
     head_of,
     real_stddev,
     released_level,
     spread_of,
 )
-from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.contribution_bounding.clipping import VECTOR_BOUND
@@ -272,7 +270,7 @@ def _evidence(
     """
     linear, moment, rows = requests[SumSource.ITEM_LINEAR], requests[SumSource.QUADRATIC], _learnt(board)
     packed = released.array(moment.name)[0]
-    sums = released.map_items((linear.name,), _Passed(linear.name), width=linear.release.width)
+    sums = released.map_items((linear.name,), Passed(linear.name), width=linear.release.width)
     population = float(board.arrays["population"][0])
     weighted, counts = weighted[rows], board.arrays["item_counts"][rows]
     omega = board.arrays["item_weights"][rows]
@@ -357,14 +355,3 @@ def _change(
         return change
     change[own, own] = gauge(found[:, own], evidence.moment[own, own], counts)
     return change
-
-
-@dataclass(frozen=True, slots=True)
-class _Passed:
-    """Hands a release on as it is, so that the runtime's workers do the summing."""
-
-    name: str
-
-    def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
-        """Rows of the release from ``start`` on."""
-        return blocks[self.name].astype(np.float32)

@@ -1,7 +1,7 @@
 """What an algorithm says of itself: all that commands, servers and devices know of it stands in one record."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from typing import Any, ClassVar, Protocol, Self
@@ -33,21 +33,6 @@ class RatingTask(Task, Protocol):
         ...
 
 
-class TaskOf(Protocol):
-    """How a task is made."""
-
-    def __call__(self, settings: Any, *, backend: str, features: FloatArray | None) -> RatingTask:
-        """From its settings.
-
-        Args:
-            settings: public.
-            backend: which kernels compute.
-            features: public features of the items, float64, shape (n_items, n_features), for algorithms that use
-                them on the server; None on devices.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class TaskOfSettings:
     """What a task on ratings is made of: its public configuration and the choice of kernels, nothing else."""
@@ -61,7 +46,7 @@ class TaskOfSettings:
 
     @classmethod
     def made(cls, settings: Any, *, backend: str, features: FloatArray | None) -> Self:
-        """As ``TaskOf`` says; the features are not looked at."""
+        """As ``Algorithm.task`` says; the features are not looked at."""
         return cls(settings, backend=backend)
 
     @property
@@ -100,20 +85,6 @@ class TaskOfSettings:
         return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
 
 
-class Completion(Protocol):
-    """How settings follow from the budget."""
-
-    def __call__(self, settings: Any, *, given: Collection[str], mu: float) -> Any:
-        """The settings with what the budget decides.
-
-        Args:
-            settings: public.
-            given: names of those that somebody set by hand; they stay.
-            mu: of the whole run, in Gaussian differential privacy.
-        """
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Algorithm:
     """An algorithm on ratings. Everything in it is public."""
@@ -130,8 +101,9 @@ class Algorithm:
     """Frozen dataclass: how the run's mu^2 is shared among the releases."""
     shares_by_release: Callable[[Any, Any], dict[str, float]]
     """(settings, shares) -> share of mu^2 of each release of a complete run, in its order; sums to 1."""
-    task: TaskOf
-    """Makes the task from its settings."""
+    task: Callable[..., RatingTask]
+    """(settings, backend=, features=) -> the task. ``backend``: which kernels compute. ``features``: of the items,
+    public, float64, shape (n_items, n_features), for algorithms whose server uses them; None on devices."""
     array_rules: Callable[[Board, Any], tuple[ArrayRule, ...]]
     """(board, settings) -> the rules of all arrays that a device reads of a board of this version."""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -142,8 +114,9 @@ class Algorithm:
     """(settings, one person's ratings, board) -> her own model, if it is a ridge regression; for ``explain``."""
     floors: tuple[str, ...] = ()
     """Those of its names that are the simplest private answer, which every comparison shows."""
-    complete: Completion | None = None
-    """What follows from the budget before it is shared out; None: nothing."""
+    complete: Callable[..., Any] | None = None
+    """(settings, given=, mu=) -> the settings with what the budget decides. ``given``: names of those that somebody
+    set by hand, which stay. ``mu``: of the whole run. None: nothing follows from the budget."""
     not_called: frozenset[str] = frozenset()
     """Kernels (modules of ``common.kernels``) that no run of it calls: a run does not compile them."""
 

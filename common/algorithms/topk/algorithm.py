@@ -25,21 +25,19 @@ from fedboard.common.algorithms.shared.preparation import ONE_USER
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.algorithms.topk import rounds
-from fedboard.common.algorithms.topk.config import (
+from fedboard.common.algorithms.topk.local import (
     KERNELS,
     STAGES,
     Stage,
     TopKConfig,
     TopKShares,
-    of_stage,
-    shares_by_release,
-    start_columns,
-)
-from fedboard.common.algorithms.topk.local import (
     counted,
     directed,
     energies,
     learnt_part,
+    of_stage,
+    shares_by_release,
+    start_columns,
     started,
     times,
 )

@@ -22,35 +22,35 @@ from collections.abc import Mapping
 import numpy as np
 
 from fedboard.common.algorithms.shared.preparation import answer, head_of, real_stddev
-from fedboard.common.algorithms.topk.basis import Directions, denoised, gauge, public_basis, started
-from fedboard.common.algorithms.topk.config import (
-    KERNELS,
-    Stage,
-    TopKConfig,
-    energies_width,
-    head_size,
-    of_stage,
-    start_columns,
-)
-from fedboard.common.algorithms.topk.kernels import Kernels, public_kernels
-from fedboard.common.algorithms.topk.local import (
-    CONSTANT,
-    OWN_SHARE,
-    Scores,
-    bounded,
-    learnt_part,
-    scores_of,
-    times,
-    unit_rows,
-)
-from fedboard.common.algorithms.topk.popularity import (
+from fedboard.common.algorithms.topk.basis import (
     Counts,
+    Directions,
     arrays_of,
     contenders,
     corrected,
     counts_of,
+    denoised,
     first,
+    gauge,
     joined,
+    public_basis,
+    started,
+)
+from fedboard.common.algorithms.topk.kernels import Kernels, Scores, public_kernels, scores_of
+from fedboard.common.algorithms.topk.local import (
+    CONSTANT,
+    KERNELS,
+    OWN_SHARE,
+    Stage,
+    TopKConfig,
+    bounded,
+    energies_width,
+    head_size,
+    learnt_part,
+    of_stage,
+    start_columns,
+    times,
+    unit_rows,
 )
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board

@@ -15,14 +15,17 @@ from fedboard.common.privacy.ledger.chain_rows import (
     TAMPERED,
     Row,
     chained_row,
+    connect,
+    failures_named,
     genuine_row,
     kind_of,
     now,
     read_header,
     require_header,
+    settle,
+    transaction,
     write_empty,
 )
-from fedboard.common.privacy.ledger.durable import connect, failures_named, settle, transaction
 
 _NOT_WRITTEN = "nothing was booked, so nothing is released"
 

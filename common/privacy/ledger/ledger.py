@@ -13,8 +13,7 @@ from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event, canonical_json, digest, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile
-from fedboard.common.privacy.ledger.chain_rows import Row
-from fedboard.common.privacy.ledger.durable import lock_writer
+from fedboard.common.privacy.ledger.chain_rows import Row, lock_writer
 from fedboard.common.privacy.ledger.members import missing_from, take_place
 from fedboard.common.privacy.ledger.population import Population, PopulationTotal
 

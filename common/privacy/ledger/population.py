@@ -14,8 +14,7 @@ from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
 from fedboard.common.privacy.accounting.guarantee import Finding
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE, Event, canonical_json, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile
-from fedboard.common.privacy.ledger.chain_rows import POPULATION, Row
-from fedboard.common.privacy.ledger.durable import lock_writer
+from fedboard.common.privacy.ledger.chain_rows import POPULATION, Row, lock_writer
 from fedboard.common.privacy.ledger.members import (
     CLOSED,
     OPENED,

@@ -125,5 +125,7 @@ def keeps_l2_bound(rows: IntArray, bound: int) -> BoolArray:
 def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[Any]]":
     """Sums of squares, shape (n,): in 64 bits where none can exceed them, else as Python's whole numbers."""
     largest = max(int(rows.max()), -int(rows.min()))
-    whole = rows.astype(np.int64 if largest * largest * rows.shape[1] < _TOO_LARGE else np.object_)
+    whole: np.ndarray[Any, Any] = rows.astype(
+        np.int64 if largest * largest * rows.shape[1] < _TOO_LARGE else np.object_
+    )
     return np.asarray((whole * whole).sum(axis=1))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fedboard.common.arrays import IntArray
+from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.releases.noise import AbsentStream, NoiseSource, NoiseStream, shared_label
@@ -90,13 +90,23 @@ class NoiseShares:
             raise InputError(f"a client adds at least one noise share, got {shares}")
         self.require_smooth(release, shift=shift)
         deviations = release.column_stddev() * math.sqrt(shares / self.least) * math.ldexp(1.0, -shift)
-        drawn = np.empty((release.rows, release.width), dtype=np.int64)
-        step = max(1, _NUMBERS_PER_BLOCK // release.width)
-        for first in range(0, release.rows, step):
-            part = drawn[first : first + step]
-            normal = stream.normal(first * release.width, part.size).reshape(part.shape)
-            part[:] = np.rint(normal * deviations)
-        return drawn
+        return lattice_draws(release, stream, deviations)
+
+
+def lattice_draws(release: "GaussianRelease", stream: NoiseStream, deviations: FloatArray) -> IntArray:
+    """Rounded Gaussians ``rint(s_c N)`` for every number of a release; int64, shape (rows, width).
+
+    Args:
+        release: public.
+        stream: draw number k is number k of the result, row by row. Secret.
+        deviations: s_c of each column, lattice units.
+    """
+    drawn = np.empty((release.rows, release.width), dtype=np.int64)
+    step = max(1, _NUMBERS_PER_BLOCK // release.width)
+    for first in range(0, release.rows, step):
+        part = drawn[first : first + step]
+        part[:] = np.rint(stream.normal(first * release.width, part.size).reshape(part.shape) * deviations)
+    return drawn
 
 
 def aliasing(*, clients: int, deviation: float) -> float:

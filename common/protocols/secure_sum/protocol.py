@@ -9,7 +9,7 @@ Raykova (2020), doi:10.1145/3372297.3417885 (neighbourhoods).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from fedboard.common.boards.roster import Roster
 from fedboard.common.contribution import Request
@@ -24,23 +24,115 @@ from fedboard.common.protocols.secure_sum.neighbours import neighbourhood
 from fedboard.common.protocols.secure_sum.rules import Carried, ExactNumbers, SumRules
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sessions import Voucher
+from fedboard.common.protocols.sums.residues import Packing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SecureSum:
+class MaskedSum:
+    """What sums under masks have in common, whatever the masked vectors carry."""
+
+    NAME: ClassVar[str]
+    vouches: ClassVar[bool] = True
+    rules: SumRules
+    backend: str = "numpy"
+    """Which kernels compute; never changes a sum."""
+    voucher: Voucher | None = None
+    """Of a device."""
+    roster: Roster | None = None
+    """Of a server, where clients are vouched for."""
+
+    @property
+    def carried(self) -> Carried:
+        """What the masked vectors carry."""
+        raise NotImplementedError
+
+    @property
+    def name(self) -> str:
+        """Registered name."""
+        return self.NAME
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """Those of the rules."""
+        return self.rules.parameters
+
+    def vouched(self, voucher: Voucher) -> Self:
+        """The same protocol on a device with an identity; it takes part where its authority vouches."""
+        return replace(self, voucher=voucher)
+
+    def among(self, roster: Roster) -> Self:
+        """The same protocol on a server, among the devices of a list.
+
+        Raises:
+            InputError: the list names more devices than the sums or their noise allow for; clients would refuse it.
+        """
+        try:
+            self.rules.require_list(len(roster.keys))
+        except RefusedError:
+            raise InputError(
+                f"the list names {len(roster.keys)} devices, more than this run was sized for: more of them may "
+                "collude than its noise allows for; begin a new run"
+            ) from None
+        return replace(self, roster=roster)
+
+    def packing(self, requests: Sequence[Request]) -> Packing:
+        """How these sums are packed.
+
+        Raises:
+            InputError: they do not fit.
+        """
+        return self.carried.packing(requests)
+
+    def open(
+        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
+    ) -> SecureSumServer:
+        """Begin a round on the server.
+
+        Raises:
+            InputError: the sums do not fit 32 bits, or there are too many clients.
+            TooFewAnswersError: fewer clients than survivors are asked for.
+        """
+        if len(clients) > MOST_CLIENTS or len(set(clients)) != len(clients):
+            raise InputError(
+                f"a secure sum takes up to {MOST_CLIENTS} clients, each once, got {len(clients)}"
+            )
+        fewest = self.rules.fewest_of(None if self.roster is None else len(self.roster.keys))
+        if len(clients) < fewest:
+            raise TooFewAnswersError(
+                f"{len(clients)} clients are there and a secure sum needs {fewest}; nothing was asked"
+            )
+        return SecureSumServer(
+            about=about,
+            clients=tuple(clients),
+            rules=self.rules,
+            carried=self.carried,
+            packing=self.packing(requests),
+            roster=self.roster,
+        )
+
+    def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
+        """Begin a round on a client, with fresh secrets."""
+        return SecureSumClient(
+            about=about, noise=noise, rules=self.rules, carried=self.carried, voucher=self.voucher
+        )
+
+    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
+        """Go on with a session; a state must be resumed once only.
+
+        Raises:
+            InputError: it is no state.
+        """
+        return self.join(about, noise).restore(state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecureSum(MaskedSum):
     """The protocol; the server draws the noise.
 
     Guarantee: the sums are those of ``coarse_sums`` over the clients whose masked numbers arrived, to the last bit.
     """
 
     NAME: ClassVar[str] = "secure-sum"
-    vouches: ClassVar[bool] = True
-    rules: SumRules
-    backend: str = "numpy"
-    voucher: Voucher | None = None
-    """Of a device."""
-    roster: Roster | None = None
-    """Of a server, where clients are vouched for."""
 
     @classmethod
     def sized(
@@ -63,19 +155,9 @@ class SecureSum:
         return cls(rules=SumRules.from_parameters(parameters), backend=backend)
 
     @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
     def noise_at(self) -> NoiseAt:
         """The server draws the noise, once it has the sum."""
         return NoiseAt.SERVER
-
-    @property
-    def parameters(self) -> Mapping[str, Any]:
-        """Those of ``SumRules``."""
-        return self.rules.parameters
 
     @property
     def trust(self) -> Trust:
@@ -89,93 +171,14 @@ class SecureSum:
             ),
         )
 
-    def vouched(self, voucher: Voucher) -> "SecureSum":
-        """The same protocol on a device with an identity; it takes part where its authority vouches."""
-        return replace(self, voucher=voucher)
-
-    def among(self, roster: Roster) -> "SecureSum":
-        """The same protocol on a server, among the devices of a list.
-
-        Raises:
-            InputError: the list names more devices than the numbers of the sum allow for.
-        """
-        require_fitting(self.rules, roster)
-        return replace(self, roster=roster)
-
     def noise(self, drawn: NoiseSource) -> NoiseSource:
         """The server's own."""
         return drawn
 
-    def open(
-        self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
-    ) -> SecureSumServer:
-        """Begin a round on the server.
-
-        Raises:
-            InputError: the sums do not fit 32 bits, or there are too many clients.
-            TooFewAnswersError: fewer clients than survivors are asked for.
-        """
-        return open_masked(self.rules, self._carried, about, requests, clients, self.roster)
-
-    def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
-        """Begin a round on a client, with fresh secrets."""
-        return SecureSumClient(
-            about=about, noise=noise, rules=self.rules, carried=self._carried, voucher=self.voucher
-        )
-
-    def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
-        """Go on with a session; a state must be resumed once only.
-
-        Raises:
-            InputError: it is no state.
-        """
-        return self.join(about, noise).restore(state)
-
     @property
-    def _carried(self) -> Carried:
+    def carried(self) -> Carried:
+        """Exact numbers."""
         return ExactNumbers(most_users=self.rules.most_users, backend=self.backend)
-
-
-def open_masked(
-    rules: SumRules,
-    carried: Carried,
-    about: bytes,
-    requests: Sequence[Request],
-    clients: Sequence[str],
-    roster: Roster | None,
-) -> SecureSumServer:
-    """A server's session, whatever the masked vectors carry.
-
-    Raises:
-        InputError: the sums do not fit 32 bits, or there are too many clients.
-        TooFewAnswersError: fewer clients than survivors are asked for.
-    """
-    if len(clients) > MOST_CLIENTS or len(set(clients)) != len(clients):
-        raise InputError(f"a secure sum takes up to {MOST_CLIENTS} clients, each once, got {len(clients)}")
-    fewest = rules.fewest_of(None if roster is None else len(roster.keys))
-    if len(clients) < fewest:
-        raise TooFewAnswersError(
-            f"{len(clients)} clients are there and a secure sum needs {fewest}; nothing was asked"
-        )
-    packing = carried.packing(requests)
-    return SecureSumServer(
-        about=about, clients=tuple(clients), rules=rules, carried=carried, packing=packing, roster=roster
-    )
-
-
-def require_fitting(rules: SumRules, roster: Roster) -> None:
-    """Refuse a list that clients would refuse.
-
-    Raises:
-        InputError: it names more devices than the numbers of the sum allow for.
-    """
-    try:
-        rules.require_list(len(roster.keys))
-    except RefusedError:
-        raise InputError(
-            f"the list names {len(roster.keys)} devices, more than this run was sized for: more of them may "
-            "collude than its noise allows for; begin a new run"
-        ) from None
 
 
 def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:
@@ -248,9 +251,7 @@ def neighbours(parameters: Parameters, clients: int) -> int:
 
 
 def _left(protocol: SecureSum) -> SumsLeft:
-    rules = protocol.rules
-    exact = ExactNumbers(most_users=rules.most_users)
-    return SumsLeft(packing=exact.packing, fewest=rules.fewest, gives_at_once=False)
+    return SumsLeft(packing=protocol.packing, fewest=protocol.rules.fewest, gives_at_once=False)
 
 
 CARD = Card(

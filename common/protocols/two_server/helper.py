@@ -18,19 +18,20 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray, ResidueArray
 from fedboard.common.boards.ed25519_keys import has_signed
+from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.releases.noise_shares import lattice_draws
 from fedboard.common.protocols.sums.residues import Packing, own_stddevs
 from fedboard.common.protocols.two_server.bins import SEED_BYTES
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, digest_of
 
 NOISE_RATIO: Final = sqrt(2.0)
 """Both servers add all of the noise, and only one of them is counted."""
-_NUMBERS_PER_BLOCK = 1 << 16
 
 
 def lattice_noise(release: GaussianRelease, stream: NoiseStream, *, shift: int) -> IntArray:
@@ -53,12 +54,7 @@ def lattice_noise(release: GaussianRelease, stream: NoiseStream, *, shift: int) 
     deviations = release.column_stddev() * 2.0**-shift
     if not deviations.max() < 2.0**58:
         raise InputError(f"release {release.name!r} has more noise than 64-bit integers hold")
-    drawn = np.empty((release.rows, release.width), dtype=np.int64)
-    step = max(1, _NUMBERS_PER_BLOCK // release.width)
-    for first in range(0, release.rows, step):
-        part = drawn[first : first + step]
-        part[:] = np.rint(stream.normal(first * release.width, part.size).reshape(part.shape) * deviations)
-    return drawn
+    return lattice_draws(release, stream, deviations)
 
 
 def helper_noise(packing: Packing, noise: NoiseSource) -> dict[str, IntArray]:
@@ -82,14 +78,7 @@ def helper_noise(packing: Packing, noise: NoiseSource) -> dict[str, IntArray]:
 _MOST_USERS, _MOST_ITEMS = 1 << 24, 1 << 16
 
 
-class _Parameters(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    most_users: int
-    most_items: int
-    survivors: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoServerRules:
+class TwoServerRules(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """What all sides compute alike. Every field is public."""
 
     most_users: int
@@ -107,15 +96,12 @@ class TwoServerRules:
         """
         ranges = {"most_users": _MOST_USERS, "most_items": _MOST_ITEMS, "survivors": self.most_users}
         for name, most in ranges.items():
-            if not 1 <= getattr(self, name) <= most:
-                raise InputError(
-                    f"two-server's {name} must be a whole number in 1..{most}, got {getattr(self, name)}"
-                )
+            require_whole(f"two-server's {name}", getattr(self, name), most=most)
 
     @property
     def parameters(self) -> Mapping[str, Any]:
         """Public: sizes, and the fewest clients."""
-        return {"most_users": self.most_users, "most_items": self.most_items, "survivors": self.survivors}
+        return msgspec.structs.asdict(self)
 
     @classmethod
     def from_parameters(cls, parameters: Mapping[str, Any]) -> Self:
@@ -125,12 +111,11 @@ class TwoServerRules:
             InputError: not the parameters of this protocol.
         """
         try:
-            read = msgspec.convert(dict(parameters), _Parameters)
+            return msgspec.convert(dict(parameters), cls)
         except msgspec.ValidationError as error:
             raise InputError(
                 f"two-server has the settings most_users, most_items, survivors: {error}"
             ) from error
-        return cls(most_users=read.most_users, most_items=read.most_items, survivors=read.survivors)
 
     def packing(self, requests: Sequence[Request]) -> Packing:
         """The round's numbers modulo 2^32, with room for the noise of both servers.

@@ -230,32 +230,17 @@ LeafBlock = tuple[slice, int, ResidueArray]
 """(leaves, number of the block, uint32 of shape (leaves, n_keys, 4))."""
 
 
-def evaluate_all(corrections: Corrections, seed: bytes, domain: Domain, *, party: int) -> ResidueArray:
-    """One server's share of the sum of all point functions of a batch, at every row.
+def leaf_blocks(corrections: Corrections, seed: bytes, domain: Domain, *, party: int) -> Iterator[LeafBlock]:
+    """One server's shares of every leaf of every key, block by block, before the sign that ``rows_of`` gives them.
 
-    Holds the result and a few MiB. Time: for each key, two AES blocks for each inner node and one for every four
-    numbers of every row.
+    Holds a few MiB. Time: for each key, two AES blocks for each inner node and one for every four numbers of every
+    row. Both servers' rows add up to the functions' modulo 2^32.
 
     Args:
         corrections: from a client that need not be honest.
         seed: this server's own. Secret.
         domain: public.
         party: this server's number, 0 or 1.
-
-    Returns:
-        uint32, shape (n_points, width); both servers' results add up to the sum modulo 2^32.
-    """
-    total = np.zeros((domain.leaf_blocks, domain.n_leaves, RESIDUES_PER_BLOCK), dtype=np.uint32)
-    for leaves, block, numbers in leaf_blocks(corrections, seed, domain, party=party):
-        total[block, leaves] += _summed(numbers)
-    rows: ResidueArray = rows_of(total[:, :, np.newaxis], domain, party=party)[0]
-    return rows
-
-
-def leaf_blocks(corrections: Corrections, seed: bytes, domain: Domain, *, party: int) -> Iterator[LeafBlock]:
-    """One server's shares of every leaf of every key, block by block, before the sign that ``rows_of`` gives them.
-
-    Args: as for ``evaluate_all``.
     """
     hashed = TreeHash(corrections.salt, blocks=domain.leaf_blocks)
     tree = _Tree(hashed, corrections, domain)
@@ -346,13 +331,3 @@ def _numbers(hashed: TreeHash, leaves: BitArray, corrections: BitArray, first: i
             numbers = hashed.block(part, block).view(np.uint32)
             numbers += (controls & correction).view(np.uint32)
             yield own, block, numbers
-
-
-def _summed(numbers: ResidueArray) -> ResidueArray:
-    """Over keys, half of them at a time: long passes instead of many short ones; changes its argument."""
-    n_keys = numbers.shape[1]
-    while n_keys > 1:
-        half = n_keys // 2
-        numbers[:, :half] += numbers[:, n_keys - half : n_keys]
-        n_keys -= half
-    return numbers[:, 0]

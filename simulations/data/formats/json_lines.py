@@ -18,8 +18,7 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.formats.tables import require_one
 from fedboard.simulations.data.formats.text import first_line, require_columns, time_of
-from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.sorting import Rows, Which, rows_of_records
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Which, rows_of_records
 from fedboard.simulations.data.splits.times import is_mail_time, is_time
 from fedboard.simulations.data.workbench import Workbench, quoted
 

@@ -16,8 +16,7 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import OF_NETFLIX, TitlesFile
 from fedboard.simulations.data.formats.text import LARGEST_NUMBER, TextLayout, fault_of, select_text
-from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.sorting import Rows, rows_of_records
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, rows_of_records
 from fedboard.simulations.data.workbench import Workbench, quoted
 
 _ITEM_LINE = re.compile(rb"^([0-9]{1,20}):[ \t]*\r?$", re.MULTILINE)

@@ -14,7 +14,7 @@ from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.data.sorting import Rows, Which, rows_of_records
+from fedboard.simulations.data.reader import Rows, Which, rows_of_records
 from fedboard.simulations.data.splits.times import is_time, is_whole
 from fedboard.simulations.data.workbench import quoted
 
@@ -203,8 +203,11 @@ def _records(file: StoredFile, layout: TextLayout) -> Iterator[tuple[str, list[s
             lines = enumerate((line.rstrip("\r\n") for line in text), start=1)
             records = ((number, line.split(_DOUBLE_COLON)) for number, line in lines if line)
         else:
-            quoting = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
-            reader = csv.reader(text, delimiter=layout.delimiter, quoting=quoting)
+            reader = csv.reader(
+                text,
+                delimiter=layout.delimiter,
+                quoting=csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE,
+            )
             records = ((reader.line_num, cells) for cells in reader if cells)
         try:
             for number, cells in islice(records, 1 if layout.header else 0, None):

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.boards.cache import BoardCache
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import BoardCache, open_board
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from tests.client.certified_boards import put
 
 
 @pytest.fixture
@@ -20,8 +20,10 @@ def later(board: Board) -> Board:
     return board.successor(item_factors=np.asarray(board.arrays["item_factors"]) + np.float32(0.5))
 
 
-def put(cache: BoardCache, board: Board) -> Path:
-    return cache.put(board.to_bytes(), digest=board.digest)
+def arrived(cache: BoardCache, content: bytes) -> Path:
+    place = cache.folder / "arriving"
+    place.write_bytes(content)
+    return place
 
 
 def test_the_newest_board_wins_whatever_the_order_of_arrival(cache: BoardCache, board: Board) -> None:
@@ -40,24 +42,12 @@ def test_the_newest_board_wins_whatever_the_order_of_arrival(cache: BoardCache, 
 def test_a_board_that_is_not_the_one_announced_is_not_kept(cache: BoardCache, board: Board) -> None:
     other = later(board)
     with pytest.raises(InputError, match="this is not board"):
-        cache.put(other.to_bytes(), digest=board.digest)
+        cache.adopt(arrived(cache, other.to_bytes()), digest=board.digest)
     with pytest.raises(InputError, match="not a complete fedboard board"):
-        cache.put(board.to_bytes()[:-1], digest=board.digest)
+        cache.adopt(arrived(cache, board.to_bytes()[:-1]), digest=board.digest)
     with pytest.raises(InputError):
-        cache.put(b"", digest=board.digest)
+        cache.adopt(arrived(cache, b""), digest=board.digest)
     assert list(cache.folder.iterdir()) == []
-
-
-def test_a_download_is_moved_in_where_it_is_whole(cache: BoardCache, board: Board) -> None:
-    arrived = cache.folder / "download.part"
-    arrived.write_bytes(board.to_bytes())
-
-    place = cache.adopt(arrived, digest=board.digest)
-    assert [path.name for path in cache.folder.iterdir()] == [place.name]
-    arrived.write_bytes(board.to_bytes()[:-7])
-    with pytest.raises(InputError):
-        cache.adopt(arrived, digest=board.digest)
-    assert [path.name for path in cache.folder.iterdir()] == [place.name]
 
 
 @pytest.mark.parametrize("at", [-1, -200, 5, 30])
@@ -97,14 +87,6 @@ def test_the_oldest_go_where_room_is_short_and_the_newest_stays(tmp_path: Path, 
     tiny = BoardCache(tmp_path / "small", max_bytes=1)
     put(tiny, later(boards[-1]))
     assert [kept.version for kept in tiny.boards()] == [6]
-
-
-def test_other_files_in_the_folder_are_left_alone(cache: BoardCache, board: Board) -> None:
-    note = cache.folder / "board-notes.txt"
-    note.write_text("mine")
-    put(cache, board)
-    assert [kept.version for kept in cache.boards()] == [3]
-    assert note.exists()
 
 
 def test_a_board_of_a_run_is_held_against_its_certificate(tmp_path: Path, board: Board) -> None:

@@ -15,9 +15,8 @@ from fedboard.client.page.boards import HeldBoard, held_board
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
-from fedboard.common.boards.layout import LATEST
+from fedboard.common.boards.layout import LATEST, pack
 from fedboard.common.boards.manifest import Link, SignedManifest
-from fedboard.common.boards.packing import pack
 from fedboard.common.boards.witnesses import Witnesses, cosigned
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise

@@ -14,7 +14,7 @@ import pytest
 from fedboard.client.page.boards import held_board
 from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
-from fedboard.common.boards.packing import pack
+from fedboard.common.boards.layout import pack
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page

@@ -18,8 +18,7 @@ import pytest
 from fedboard.client.participation.connection import ServerConnection, Trouble
 from fedboard.client.participation.node import Node, Waits, pause_after
 from fedboard.client.participation.policy import Server as ServerSection
-from fedboard.client.participation.rounds import RatingSource
-from fedboard.client.participation.steps import SessionGate
+from fedboard.client.participation.rounds import Gate, RatingSource
 from fedboard.common.messages import devices as wire
 from fedboard.common.messages.devices import QUESTION_CHUNK_BYTES, DeviceKey, Method
 from fedboard.common.messages.devices_pb2 import AnswerChunk, WorkHead, WorkPart
@@ -118,12 +117,12 @@ def server(files: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def broken() -> Iterator[tuple[RatingSource, SessionGate]]:
+def broken() -> Iterator[tuple[RatingSource, Gate]]:
     raise RuntimeError("rated 5.0: 'A secret film'")
     yield
 
 
-Opens = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate]]]
+Opens = Callable[[], AbstractContextManager[tuple[RatingSource, Gate]]]
 
 
 @contextmanager
@@ -196,7 +195,7 @@ UNREAD = {
 def test_what_is_no_question_of_ours_is_answered_with_a_code_and_opens_nothing(
     server: Server, said: list[bytes], code: Refusal
 ) -> None:
-    def opens() -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
+    def opens() -> AbstractContextManager[tuple[RatingSource, Gate]]:
         raise AssertionError("the device was opened")
 
     with node(server, [said, TAKEN], opens) as device:

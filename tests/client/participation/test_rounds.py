@@ -367,7 +367,7 @@ def test_an_answer_is_no_question() -> None:
     for content in (
         respond_of(Device(), a_question()),
         refusal(Refusal.LATE),
-        pack_frame("question", {}, {}, version=2),
+        pack_frame("question", {}, {}),
     ):
         assert code_of(respond_of(Device(), signed(content))) is Refusal.MALFORMED
 
@@ -375,7 +375,7 @@ def test_an_answer_is_no_question() -> None:
 def test_a_server_of_the_version_before_gets_a_code_that_says_so() -> None:
     """Its questions are signed as today's; what it could not read is how the answer is sealed."""
     device = Device()
-    earlier = b"FBFRAME1" + asking(BOARD).content[8:]
+    earlier = b"FBFRAME0" + asking(BOARD).content[8:]
 
     sent = respond(signed(earlier), source=device, gate=device)
 

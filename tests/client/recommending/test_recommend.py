@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import open_board
 from fedboard.client.recommending import recommend as device
 from fedboard.client.recommending.catalogue_search import ItemIndex, describe
 from fedboard.client.recommending.recommend import nearest_items, rating_range_of, recommend
@@ -22,7 +22,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback, from_writ
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.evaluation.contract_runs import ITEMS, made, played, population
+from fedboard.simulations.evaluation.algorithm_contract import ITEMS, made, played, population
 
 MakeBoard = Callable[..., Board]
 
@@ -199,7 +199,7 @@ MEASURED = """
 import json, sys
 from pathlib import Path
 import numpy as np
-from fedboard.client.boards.open_board import open_board
+from fedboard.client.boards.cache import open_board
 from fedboard.client.recommending.recommend import recommend
 from fedboard.common.cohort import Cohort
 def peak():  # of this program; what getrusage says begins with what its parent held

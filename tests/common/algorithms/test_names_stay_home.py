@@ -16,7 +16,7 @@ HOMES = tuple(f"common/algorithms/{folder}/" for folder in ALGORITHMS)
 ALLOWED = {
     "common/algorithms/registry.py": "the one line each",
     "common/algorithms/representation/": "`residual` is a target of its alternation there, not the algorithm",
-    "client/participation/new_device.py": "an example in the file that a device's owner edits",
+    "client/participation/policy.py": "an example in the file that a device's owner edits",
     "cli/research/demo.py": "lays AdaDPALS beside the default, to show both",
 }
 NAME = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, algorithm_names()))})(?![\w-])")

@@ -15,34 +15,23 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest, message_to_sign
 from fedboard.common.boards.ed25519_keys import write_pair
 from fedboard.common.boards.layout import LATEST, MANIFESTS, manifest_name
-from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.manifest import BoardFile, Link, Manifest
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protection import Protection
 from fedboard.server.publishing.mirror import Mirror, publish_into
 from fedboard.server.publishing.signing import SigningKey
 from tests.common.privacy.commitments import plan_of, planned
+from tests.common.releases import a_release
 
 RUN = "summer"
 RUN_ID = "ab" * 16
 N_ITEMS = 120
 RANK = 4
 SECRET = SecureNoise()
-_RELEASE = GaussianRelease(
-    name="round",
-    rows=20,
-    width=10,
-    layout="vector",
-    grid_step=2.0**-8,
-    l2_bound=1000,
-    same_sign=False,
-    adjacency=Adjacency.ADD_REMOVE,
-    noise_multiplier=5.0,
-    covers="made-up sums",
-)
+_RELEASE = a_release(name="round", rows=20, width=10, grid_step=2.0**-8, l2_bound=1000, noise_multiplier=5.0)
 
 
 def factors(seed: int, *, n_items: int = N_ITEMS, rank: int = RANK) -> NDArray[np.float32]:
@@ -161,9 +150,14 @@ def signed_file(
     return mirror
 
 
+def of_version(mirror: Mirror, version: int) -> Link:
+    """The newest manifest of a version."""
+    return [link for link in mirror.chain() if link.manifest.version == version][-1]
+
+
 def path_of(mirror: Mirror, version: int) -> Path:
     """Where the newest manifest of a version is."""
-    return mirror.manifest(mirror.of_version(version).digest)
+    return mirror.manifest(of_version(mirror, version).digest)
 
 
 def write_manifest(mirror: Mirror, manifest: Manifest, *, key: SigningKey) -> None:

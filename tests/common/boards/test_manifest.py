@@ -4,15 +4,11 @@ import json
 
 import msgspec
 import pytest
-from cryptography.hazmat.primitives.asymmetric.ec import SECP384R1, generate_private_key
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
-from fedboard.common.boards.ed25519_keys import key_id
 from fedboard.common.boards.manifest import BoardFile, Manifest
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.errors import InputError
 from fedboard.common.protection import Protection
 
 DIGEST = "ab" * 32
@@ -147,25 +143,6 @@ def test_an_endless_manifest_is_not_read(private):
     content = json.dumps({"content": "x" * (1 << 20), "signatures": []}).encode()
 
     assert code_of(lambda: SignedManifest.from_bytes(content)) is FeedCode.TOO_LARGE
-
-
-def test_a_pinned_key_is_an_ed25519_public_key(tmp_path, private):
-    path = tmp_path / "key.pub"
-    path.write_bytes(private.public_key().public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
-    assert PinnedKey.read(path).id == key_id(private.public_key())
-
-    path.write_bytes(
-        generate_private_key(SECP384R1())
-        .public_key()
-        .public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
-    )
-    with pytest.raises(InputError, match="Ed25519"):
-        PinnedKey.read(path)
-    path.write_text("no key")
-    with pytest.raises(InputError, match="no public key"):
-        PinnedKey.read(path)
-    with pytest.raises(InputError, match="no public key"):
-        PinnedKey.read(tmp_path / "missing.pub")
 
 
 @pytest.mark.parametrize("name", ["fedboard-manifest-2", "fedboard-manifest-4", "fedboard-manifest-6"])

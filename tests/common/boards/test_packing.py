@@ -7,8 +7,8 @@ from io import BytesIO
 import numpy as np
 import pytest
 
-from fedboard.common.boards import packing
-from fedboard.common.boards.packing import pack
+from fedboard.common.boards import layout as packing
+from fedboard.common.boards.layout import pack
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from tests.common.boards.boards import first_board
 

@@ -1,13 +1,12 @@
 """Lists of devices: what their authority signed is read, and nothing else is."""
 
 import json
-from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.boards.ed25519_keys import has_signed
-from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority, public_key
+from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import InputError
 
 AUTHORITY = RosterAuthority(Ed25519PrivateKey.from_private_bytes(bytes(range(32))))
@@ -84,25 +83,6 @@ def test_a_device_is_listed_once_and_by_a_whole_key() -> None:
         usual: dict[str, object] = {"fleet": "films", "number": 1, "seconds": 1}
         with pytest.raises(InputError, match="number >= 1"):
             AUTHORITY.sign([], **{**usual, **bad})  # type: ignore[arg-type]
-
-
-def test_keys_in_files_are_the_same_keys_and_private(tmp_path: Path) -> None:
-    private, public = DEVICES[1].write(tmp_path)
-    assert IdentityKey.load(private).public == public_key(public) == DEVICES[1].public
-    assert private.stat().st_mode & 0o077 == 0
-    with pytest.raises(InputError):
-        DEVICES[2].write(tmp_path)
-    private.rename(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match="is there already"):
-        DEVICES[2].write(tmp_path)
-    assert not private.exists(), "a private key without its public half"
-
-    private, public = AUTHORITY.write(tmp_path)
-    assert RosterAuthority.load(private).public == public_key(public) == AUTHORITY.public
-    (tmp_path / "roster.json").write_bytes(a_roster().content)
-    assert Roster.load(tmp_path / "roster.json", authority=public_key(public)).number == 3
-    with pytest.raises(InputError, match=r"none: no list of devices"):
-        Roster.load(tmp_path / "none", authority=AUTHORITY.public)
 
 
 def test_a_signature_is_of_one_key_and_one_statement() -> None:

@@ -6,42 +6,36 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from fedboard.common.arrays import BoolArray
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.contribution_bounding.participation import (
     Attendance,
+    FixedSizeCohort,
     FullParticipation,
     Participation,
+    PoissonParticipation,
+    ShuffledCohorts,
     require_unsampled,
     round_name,
     stated_by_release,
 )
-from fedboard.common.contribution_bounding.sampling import (
-    FixedSizeCohort,
-    PoissonParticipation,
-    ShuffledCohorts,
-)
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
+from tests.common.releases import a_release
 
 N_USERS = 200_000
 NOISE: list[NoiseSource] = [SeededNoise(3), SecureNoise()]
 
 
+def draw(participation: Participation, n_users: int, noise: NoiseSource, name: str) -> BoolArray | None:
+    """All who take part at once."""
+    present = participation.rows(n_users, noise, name)
+    return None if present is None else present.rows(0, n_users)
+
+
 def a_request(**changes: object) -> Request:
-    release = GaussianRelease(
-        name="counts",
-        rows=3,
-        width=1,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=4096,
-        same_sign=True,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=2.0,
-        covers="made up",
-    )
+    release = a_release(name="counts", rows=3, width=1, l2_bound=4096, same_sign=True, noise_multiplier=2.0)
     return Request(source=SumSource.ITEM_COUNT, release=replace(release, **changes))
 
 
@@ -62,11 +56,11 @@ def test_the_share_that_takes_part_is_the_accounted_probability(
     participation = PoissonParticipation(probability)
     stated = participation.event_field("round-1")["probability"]
 
-    assert deviations_off(participation.draw(N_USERS, noise, "round-1"), stated) < 6  # 2e-9
+    assert deviations_off(draw(participation, N_USERS, noise, "round-1"), stated) < 6  # 2e-9
 
 
 def test_a_sampler_that_asks_a_tenth_more_users_than_it_states_shows() -> None:
-    drawn = PoissonParticipation(0.11).draw(N_USERS, SeededNoise(3), "round-1")
+    drawn = draw(PoissonParticipation(0.11), N_USERS, SeededNoise(3), "round-1")
 
     assert deviations_off(drawn, 0.1) > 6
 
@@ -77,24 +71,24 @@ def test_each_coin_is_an_exact_comparison_of_whole_numbers(probability: float) -
     words = noise.stream("who takes part in round-2").bits(0, 2000)
     exact = [Fraction(int(word), 1 << 64) < Fraction(probability) for word in words]
 
-    assert PoissonParticipation(probability).draw(2000, noise, "round-2").tolist() == exact
+    assert draw(PoissonParticipation(probability), 2000, noise, "round-2").tolist() == exact
 
 
 def test_a_coin_depends_on_round_and_row_alone() -> None:
     participation, noise = PoissonParticipation(0.5), SeededNoise(1)
 
-    all_users = participation.draw(10_000, noise, "round-1")
-    np.testing.assert_array_equal(participation.draw(400, noise, "round-1"), all_users[:400])
-    agree = float((participation.draw(10_000, noise, "round-2") == all_users).mean())
+    all_users = draw(participation, 10_000, noise, "round-1")
+    np.testing.assert_array_equal(draw(participation, 400, noise, "round-1"), all_users[:400])
+    agree = float((draw(participation, 10_000, noise, "round-2") == all_users).mean())
     assert abs(agree - 0.5) < 0.03  # six deviations
-    assert (participation.draw(10_000, SecureNoise(), "round-1") != all_users).any()
+    assert (draw(participation, 10_000, SecureNoise(), "round-1") != all_users).any()
 
 
 def test_the_coins_are_not_the_noise_of_a_release() -> None:
     noise = SeededNoise(1)
     words = noise.stream("round-1").bits(0, 1000)
 
-    assert (PoissonParticipation(0.5).draw(1000, noise, "round-1") != (words < 1 << 63)).any()
+    assert (draw(PoissonParticipation(0.5), 1000, noise, "round-1") != (words < 1 << 63)).any()
 
 
 @pytest.mark.parametrize("probability", [0.0, 1.0, -0.1, 1.5, float("nan")])
@@ -105,22 +99,22 @@ def test_a_probability_that_is_none_is_refused(probability: float) -> None:
 
 @pytest.mark.parametrize("noise", NOISE, ids=["seeded", "secure"])
 def test_a_fixed_size_cohort_has_its_size_and_favours_nobody(noise: NoiseSource) -> None:
-    drawn = np.array([FixedSizeCohort(30).draw(100, noise, f"round-{t}") for t in range(1, 2001)])
+    drawn = np.array([draw(FixedSizeCohort(30), 100, noise, f"round-{t}") for t in range(1, 2001)])
 
     assert (drawn.sum(axis=1) == 30).all()
     assert abs(drawn.mean(axis=0) - 0.3).max() < 6 * np.sqrt(0.3 * 0.7 / 2000)
 
 
 def test_a_cohort_larger_than_the_population_is_refused() -> None:
-    assert FixedSizeCohort(5).draw(5, SeededNoise(0), "round-1").all()
+    assert draw(FixedSizeCohort(5), 5, SeededNoise(0), "round-1").all()
     with pytest.raises(InputError, match="fewer users"):
-        FixedSizeCohort(6).draw(5, SeededNoise(0), "round-1")
+        draw(FixedSizeCohort(6), 5, SeededNoise(0), "round-1")
 
 
 @pytest.mark.parametrize("noise", NOISE, ids=["seeded", "secure"])
 def test_after_all_shuffled_cohorts_everybody_was_asked_once(noise: NoiseSource) -> None:
     participation = ShuffledCohorts(4)
-    drawn = np.array([participation.draw(1001, noise, round_name(version)) for version in range(8)])
+    drawn = np.array([draw(participation, 1001, noise, round_name(version)) for version in range(8)])
 
     assert (drawn[:4].sum(axis=0) == 1).all()
     assert (drawn[4:].sum(axis=0) == 1).all()
@@ -138,7 +132,7 @@ def test_cohorts_need_a_number(number: int) -> None:
 
 def test_a_round_by_another_name_is_refused() -> None:
     with pytest.raises(InputError, match="round is named"):
-        ShuffledCohorts(2).draw(10, SeededNoise(0), "round-one")
+        draw(ShuffledCohorts(2), 10, SeededNoise(0), "round-one")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +162,7 @@ def test_a_user_more_takes_the_place_of_another(participation: Participation) ->
     """The sum of who takes part changes by more than one user's part, so add-remove would not be kept."""
     parts = np.random.default_rng(0).choice([-1.0, 1.0], 50)
     few, many = (
-        [parts[:n][participation.draw(n, SeededNoise(0), f"round-{t}")].sum() for t in range(1, 1000)]
+        [parts[:n][draw(participation, n, SeededNoise(0), f"round-{t}")].sum() for t in range(1, 1000)]
         for n in (49, 50)
     )
 

@@ -11,16 +11,14 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
+from tests.common.releases import a_release
 
-SOUND = GaussianRelease(
+SOUND = a_release(
     name="items-1",
     rows=200,
     width=10,
-    layout="vector",
     grid_step=2.0**-8,
     l2_bound=1000,
-    same_sign=False,
-    adjacency=Adjacency.ADD_REMOVE,
     noise_multiplier=20.0,
     covers="sum of weighted residual gradients",
 )

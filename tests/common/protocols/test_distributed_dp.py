@@ -12,7 +12,6 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, SecureNoise
 from fedboard.common.protocol import ExactSums, Given, NoiseAt
@@ -21,22 +20,12 @@ from fedboard.common.protocols.registry import protocol_from, sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.sessions.session import Lost, drive, nobody_lost
 from tests.common.protocols.meetings import SilentNoise
+from tests.common.releases import a_release
 
 CLIENTS, WIDTH, ABOUT = 10, 20_000, b"run 1, round 1"
 MASKED = 2
 """The step in which clients give their contributions."""
-RELEASE = GaussianRelease(
-    name="total",
-    rows=1,
-    width=WIDTH,
-    layout="vector",
-    grid_step=2.0**-12,
-    l2_bound=2**24,
-    same_sign=False,
-    adjacency=Adjacency.ADD_REMOVE,
-    noise_multiplier=4.0,
-    covers="a total",
-)
+RELEASE = a_release(name="total", width=WIDTH, grid_step=2.0**-12, l2_bound=2**24, noise_multiplier=4.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,8 +10,7 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
-from fedboard.common.contribution_bounding.participation import Attendance
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
+from fedboard.common.contribution_bounding.participation import Attendance, PoissonParticipation
 from fedboard.common.errors import BudgetExceededError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger

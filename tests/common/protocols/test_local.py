@@ -22,20 +22,10 @@ from fedboard.server.runtime import NoisedSums
 from fedboard.simulations.sessions.session import drive
 from tests.common.protocols.meetings import SilentNoise
 from tests.common.protocols.test_distributed_dp import QuietNoise
+from tests.common.releases import a_release
 
 ABOUT, WIDTH, BOUND = b"run 1, round 1", 20_000, 2**24
-RELEASE = GaussianRelease(
-    name="total",
-    rows=1,
-    width=WIDTH,
-    layout="vector",
-    grid_step=2.0**-12,
-    l2_bound=BOUND,
-    same_sign=False,
-    adjacency=Adjacency.ADD_REMOVE,
-    noise_multiplier=4.0,
-    covers="a total",
-)
+RELEASE = a_release(name="total", width=WIDTH, grid_step=2.0**-12, l2_bound=BOUND, noise_multiplier=4.0)
 REQUESTS = (Request(source=SumSource.TOTAL, release=RELEASE),)
 
 

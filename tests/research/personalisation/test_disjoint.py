@@ -50,9 +50,9 @@ def events(*releases: GaussianRelease) -> list[Event]:
 def test_each_user_takes_part_once_a_pass_and_always_in_her_cohort() -> None:
     drawn = DisjointCohorts(3)
     noise = SeededNoise(0)
-    assert drawn.draw(10, noise, "preparation") is None
+    assert drawn.rows(10, noise, "preparation") is None
 
-    taken = np.array([drawn.draw(10, noise, f"round-{t}") for t in range(1, 7)])
+    taken = np.array([drawn.rows(10, noise, f"round-{t}").rows(0, 10) for t in range(1, 7)])
 
     np.testing.assert_array_equal(taken[:3].sum(axis=0), np.ones(10))
     np.testing.assert_array_equal(taken[3:], taken[:3])

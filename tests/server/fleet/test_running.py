@@ -20,7 +20,7 @@ from fedboard.common.errors import (
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.question import Question, refusal
 from fedboard.server.fleet.running import RoundLog, run_job
-from fedboard.server.operating.run_fares import Fares
+from fedboard.server.operating.run_files import Fares
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import FinishedRound
 from tests.common.algorithms.conftest import a_task

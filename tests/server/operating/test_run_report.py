@@ -112,20 +112,11 @@ def test_a_finished_run_tells_its_whole_budget_and_every_round(run: Path) -> Non
 
     with Ledger.open(run / "ledger.sqlite", read_only=True) as ledger:
         events, budget = ledger.events(), ledger.budget
-    alone = {event["name"]: epsilon_of_events([event], budget.delta) for event in events}
     assert page.state == "finished"
     whole = spent(epsilon_of_events(events, budget.delta))
     assert f"<strong>{whole} of {budget.epsilon:g}</strong>" in page.section("budget")
     assert page.states("rounds-table") == ["made"] * (ROUNDS + 1)
     assert page.states("releases-table") == ["booked-release"] * len(events)
-    rows = re.findall(
-        r'<th scope="row">(\S+?)<.*?data-label="Epsilon alone">([^<]*)<', page.section("releases")
-    )
-    shown = {name: float(text) for name, text in rows}
-    assert shown.keys() == alone.keys()
-    assert all(alone[name] * (1 - 1e-9) <= shown[name] <= alone[name] * (1 + 1e-4) for name in alone), (
-        "never less"
-    )
     passed = dict.fromkeys(("bytes", "chain", "ledger", "promise"), "passed")
     assert page.checks == passed | {"noise": "failed"}
     assert "<strong>Not private.</strong>" in page.html
@@ -162,7 +153,6 @@ def test_before_a_round_is_booked_its_plan_is_told(tmp_path: Path, finished: Pat
     with Ledger.open(finished / "ledger.sqlite", read_only=True) as ledger:
         budget, plan = ledger.budget, ledger.plan
         first = [event for event in ledger.events() if not event["name"].startswith("round-")]
-        of_next = [event for event in ledger.events() if event["name"].startswith("round-1/")]
     run = tmp_path / "run"
     (run / "boards").mkdir(parents=True)
     for version in (0, 1):
@@ -171,10 +161,9 @@ def test_before_a_round_is_booked_its_plan_is_told(tmp_path: Path, finished: Pat
         ledger.book_all(first)
         page = page_of(run_files(run))
 
-    now, after = (epsilon_of_events(events, budget.delta) for events in (first, first + of_next))
+    now = epsilon_of_events(first, budget.delta)
     assert page.state == "running", "the ledger is open for writing, here"
     assert f"<strong>{spent(now)} of" in page.section("budget")
-    assert f"{spent(after - now)} of it in the next round" in page.section("budget")
     assert page.states("rounds-table") == ["made", "next", "to come"]
     assert page.states("releases-table").count("booked-release") == len(first)
     assert "planned" in page.states("releases-table")

@@ -39,32 +39,6 @@ def test_a_new_key_pair_signs_and_verifies_and_is_readable_by_its_owner_alone(tm
     assert PinnedKey.read(public).open(key.sign(manifest, checked)) == manifest
 
 
-def test_a_key_is_never_overwritten(tmp_path):
-    private, _ = keys(tmp_path)
-    before = private.read_bytes()
-
-    with pytest.raises(InputError, match="there already"):
-        keys(tmp_path)
-
-    assert private.read_bytes() == before
-
-
-def test_a_key_that_others_can_read_is_not_used(tmp_path):
-    private, _ = keys(tmp_path)
-    private.chmod(0o640)
-
-    with pytest.raises(InputError, match="chmod 600"):
-        SigningKey.read(private)
-
-
-def test_what_is_no_signing_key_is_refused(tmp_path):
-    _, public = keys(tmp_path)
-
-    for path in (public, tmp_path / "missing"):
-        with pytest.raises(InputError, match="no private key"):
-            SigningKey.read(path)
-
-
 def test_a_key_signs_in_its_own_name_only(tmp_path):
     key = SigningKey.read(keys(tmp_path)[0])
 

@@ -10,8 +10,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.simulations import baselines
 from fedboard.simulations.baselines import als, sums
-from fedboard.simulations.baselines.als import fit_als_by_sums
-from fedboard.simulations.baselines.als_config import default_als
+from fedboard.simulations.baselines.als import default_als, fit_als_by_sums
 from fedboard.simulations.baselines.sums import TrainRows
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings

@@ -14,9 +14,14 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution_bounding.participation import Attendance, Participation, round_name
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
+    FixedSizeCohort,
+    Participation,
+    PoissonParticipation,
+    round_name,
+)
 from fedboard.common.contribution_bounding.personal import scale_contribution
-from fedboard.common.contribution_bounding.sampling import FixedSizeCohort, PoissonParticipation
 from fedboard.common.contribution_bounding.weights import WeightScheme
 from fedboard.common.errors import InputError, PrivacyError, WorkerDiedError
 from fedboard.common.privacy.adjacency import Adjacency
@@ -168,7 +173,7 @@ def test_who_does_not_take_part_adds_nothing_to_any_sum(feedback: Feedback, work
             requests = attendance.mark(task.requests(board))
             gathered = engine.gather(board, requests, attendance)
 
-            present = FixedSizeCohort(1500).draw(N_USERS, SeededNoise(seed), attendance.name)
+            present = FixedSizeCohort(1500).rows(N_USERS, SeededNoise(seed), attendance.name).rows(0, N_USERS)
             rows = scale_contribution(task.contribute(cohort, board, requests), requests, scales)
             expected = whole_sums(FactoredSums.of(kept_rows(rows, present)), requests)
             found = whole_sums(gathered.sums, requests)

@@ -12,7 +12,7 @@ from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut
-from fedboard.simulations.evaluation.census import EDGES, Activity
+from fedboard.simulations.evaluation.tallies import EDGES, Activity
 from tests.simulations.evaluation.metrics.small_judgements import judge_held_out
 from tests.simulations.evaluation.metrics.small_lists import targets_of, value_of
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.server.operating.run_fares import lines_of
+from fedboard.server.operating.run_files import lines_of
 from fedboard.simulations.reports import write_report
 from fedboard.simulations.reports.run_files import RunRecord, model_from_json, read_run
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from fedboard.common.certificate import Certificate
-from fedboard.common.contribution_bounding.participation import FullParticipation
-from fedboard.common.contribution_bounding.sampling import (
+from fedboard.common.contribution_bounding.participation import (
     FixedSizeCohort,
+    FullParticipation,
     PoissonParticipation,
     ShuffledCohorts,
 )

@@ -8,8 +8,7 @@ import pytest
 
 from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.board import Board
-from fedboard.common.contribution_bounding.participation import Attendance
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
+from fedboard.common.contribution_bounding.participation import Attendance, PoissonParticipation
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums

@@ -12,9 +12,10 @@ from numpy.testing import assert_array_equal
 
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
-from fedboard.common.contribution_bounding.participation import FullParticipation, Participation
-from fedboard.common.contribution_bounding.sampling import (
+from fedboard.common.contribution_bounding.participation import (
     FixedSizeCohort,
+    FullParticipation,
+    Participation,
     PoissonParticipation,
     ShuffledCohorts,
 )
@@ -104,10 +105,16 @@ def test_any_blocks_and_spans_have_the_sums_of_everybody_at_once(
 
 
 @pytest.mark.parametrize("kind", [PoissonParticipation, FixedSizeCohort, ShuffledCohorts])
-def test_who_takes_part_is_who_takes_part_in_memory(kind: Callable[[float], Participation]) -> None:
+def test_who_takes_part_is_who_a_sort_of_all_words_says(kind: Callable[[float], Participation]) -> None:
     number = {PoissonParticipation: 0.4, FixedSizeCohort: 50}.get(kind, 3)
+    stream = "shuffle 1 of all users" if kind is ShuffledCohorts else "who takes part in round-4"
     for seed in range(5):
-        drawn = kind(number).draw(999, SeededNoise(seed), "round-4")
+        words = SeededNoise(seed).stream(stream).bits(0, 999)
+        ranks = np.argsort(np.argsort(words, kind="stable"))
+        first, last = {FixedSizeCohort: (0, 50), ShuffledCohorts: (333, 666)}.get(kind, (0, 999))
+        drawn = (first <= ranks) & (ranks < last)
+        if kind is PoissonParticipation:
+            drawn = np.array([word < 0.4 * 2**64 for word in words.tolist()])
         rows = kind(number).rows(999, SeededNoise(seed), "round-4")
         for cuts in ((0, 999), (0, 1, 500, 998, 999)):
             found = [pickle.loads(pickle.dumps(rows)).rows(*span) for span in pairwise(cuts)]
@@ -156,10 +163,9 @@ def test_spans_that_share_a_user_are_never_merged(ratings: Ratings) -> None:
 
 
 def test_the_trace_of_a_span_does_not_depend_on_its_blocks_and_does_on_every_rating(ratings: Ratings) -> None:
-    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
     values = ratings.values.copy()
     values[-1] = 1 if values[-1] != 1 else 2
-    other = Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
+    other = replace(ratings, values=values)
 
     def trace(of: Ratings, **settings: object) -> dict[int, SpanRead]:
         work, board = work_of(of, **settings)

@@ -7,42 +7,33 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.algorithms.adadpsgd.algorithm import AdaDpsgd
+from fedboard.common.algorithms.adadpsgd.algorithm import AdaDpsgd, lipschitz_rates, weight_sums
 from fedboard.common.algorithms.adadpsgd.config import (
     AdaDpsgdConfig,
     AdaDpsgdShares,
     shares_by_release,
-)
-from fedboard.common.algorithms.adadpsgd.update import (
-    lipschitz_rates,
-    weight_sums,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
 from fedboard.common.contribution_bounding.clipping import clip_responses
-from fedboard.common.contribution_bounding.personal import SCALE_STEPS, scale_contribution
 from fedboard.common.contribution_bounding.weights import WeightScheme
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.protocols.trusted import rows_within_bounds
 from fedboard.server.runtime import NoisedSums
 from tests.common.algorithms.conftest import (
     N_ITEMS,
-    N_USERS,
-    exact_sums,
-    isometric_norm,
     largest_linear,
     largest_shares,
     population,
     presence,
     through,
-    without,
 )
 
 COUNTS = np.array([10.0, 40.0])
@@ -262,51 +253,6 @@ def test_without_clipping_each_example_the_booked_bound_would_not_hold() -> None
     # Whoever sends that is noticed on the device and at the aggregator.
     assert not rows_within_bounds(broken, requests).all()
     assert largest_linear(broken, requests) > 1.5
-
-
-def test_clipping_each_items_sum_instead_would_bound_nobodys_part() -> None:
-    """Line 5 of the paper's algorithm 2, taken literally."""
-    clip, cohort = 0.2, population(n_users=6)
-    task = a_task(gradient_clip=clip)
-    board = a_board(task, 1)
-    (request,) = task.requests(board)
-
-    def clipped_sums(rows: Cohort) -> np.ndarray:
-        found = whole_sums(FactoredSums.of(twin(task, rows, board)), [request])[request.name]
-        sums = found * request.release.grid_step
-        norms = np.linalg.norm(sums, axis=1, keepdims=True)
-        return sums * np.minimum(1.0, clip / np.maximum(norms, 1e-300))
-
-    moved = [np.linalg.norm(clipped_sums(cohort) - clipped_sums(without(cohort, j))) for j in range(6)]
-    honest = [
-        np.linalg.norm(exact_sums(task, cohort.rows(j, j + 1), board)[request.name])
-        * request.release.grid_step
-        for j in range(6)
-    ]
-
-    assert max(moved) > 2 * clip
-    assert max(honest) <= clip
-
-
-@pytest.mark.parametrize("feedback", list(Feedback))
-def test_a_personal_scale_shrinks_a_users_part_by_itself(feedback: Feedback) -> None:
-    task, cohort = a_task(gradient_clip=0.2, **FEEDBACKS[feedback]), rated(feedback)
-    board = a_board(task, 1)
-    requests = task.requests(board)
-    whole = task.contribute(cohort, board, requests)
-    scale = np.floor(0.3 * SCALE_STEPS) / SCALE_STEPS
-
-    scaled = scale_contribution(whole, requests, np.full(N_USERS, scale))
-
-    for request in requests:
-        for j in range(N_USERS):
-            keep = np.arange(N_USERS) == j
-            before, after = (
-                isometric_norm(request, whole_sums(FactoredSums.of(rows, keep=keep), [request])[request.name])
-                for rows in (whole, scaled)
-            )
-            assert after <= scale * request.release.l2_bound
-            assert 0.9 * scale * before <= after <= 1.001 * scale * before
 
 
 def test_every_release_has_the_noise_of_the_plan_in_real_units(tmp_path: Path) -> None:

@@ -165,18 +165,6 @@ def test_a_lost_round_leaves_what_was_known(lost: int, tmp_path: Path) -> None:
     assert np.any(boards[-1].arrays["item_biases"]) == (lost == 2)
 
 
-def test_the_moments_get_what_their_accuracy_needs() -> None:
-    shares = [
-        complete(BiasConfig(), given=(), mu=mu_for(e, 1e-5)).moments_share for e in (0.05, 0.5, 1.0, 20.0)
-    ]
-
-    assert shares == sorted(shares, reverse=True)
-    assert shares[0] == 0.5
-    assert shares[-1] == 0.005
-    kept = complete(BiasConfig(moments_share=0.1), given=("moments_share",), mu=1.0)
-    assert kept.moments_share == 0.1
-
-
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -65,16 +65,6 @@ def test_a_packed_product_has_the_norm_of_the_product_and_unpacks_to_it(rank: in
     np.testing.assert_allclose(unpack_kronecker(packed, 4, rank), whole, atol=1e-12)
 
 
-def test_the_packed_product_is_that_of_vectorised_outer_products() -> None:
-    rng = np.random.default_rng(7)
-    x, v = rng.standard_normal(4), rng.standard_normal(2)
-    along = np.outer(x, v).ravel()
-
-    packed = pack_kronecker(pack(np.outer(x, x))[None], pack(np.outer(v, v))[None])[0]
-
-    np.testing.assert_allclose(unpack_kronecker(packed, 4, 2), np.outer(along, along), atol=1e-12)
-
-
 VARIANTS = {
     "residual": SETTINGS,
     "response": replace(SETTINGS, answer=AlternationTarget.RESPONSE, response_bound=2.0),

@@ -8,7 +8,6 @@ import pytest
 from fedboard.common.algorithms.representation.algorithm import (
     Representation,
     leading_directions,
-    orthonormal,
     solved_step,
 )
 from fedboard.common.algorithms.representation.config import (
@@ -108,13 +107,3 @@ def test_where_noise_hides_the_curvature_the_step_is_short() -> None:
     step = solved_step(curvature, gradient, dimension=2, noise_stddev=10.0)
 
     assert np.linalg.norm(step) == pytest.approx(np.sqrt(2) / (10.0 * np.sqrt(2 * 2)))
-
-
-def test_the_basis_is_orthonormal_and_keeps_its_signs() -> None:
-    matrix = np.random.default_rng(0).standard_normal((6, 2))
-
-    basis = orthonormal(matrix)
-
-    np.testing.assert_allclose(basis.T @ basis, np.eye(2), atol=1e-12)
-    np.testing.assert_allclose(orthonormal(basis), basis, atol=1e-12)
-    assert (np.diag(basis.T @ matrix) > 0).all()

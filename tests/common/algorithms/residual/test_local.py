@@ -12,15 +12,9 @@ import pytest
 
 from fedboard.client.recommending.recommend import explain, recommend
 from fedboard.common.algorithms.residual.algorithm import Residual
-from fedboard.common.algorithms.residual.releases import (
-    RIDGES,
-    ROW_ONE,
-    evidence_request,
-    evidence_rows,
-    user_ridge,
-)
+from fedboard.common.algorithms.residual.local import evidence_rows, user_ridge
+from fedboard.common.algorithms.residual.releases import RIDGES, ROW_ONE, evidence_request
 from fedboard.common.algorithms.shared.preparation import real_stddev
-from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import content_of, content_vectors
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
@@ -100,21 +94,6 @@ def test_what_a_board_of_presence_says_of_ridges_is_not_read() -> None:
 
 def vars_of(rows: Contribution) -> tuple[object, ...]:
     return rows.weights, rows.vectors, rows.responses
-
-
-def test_predictions_are_the_sum_of_their_parts_on_the_rating_range(cohort: Cohort) -> None:
-    task = a_residual_task()
-    board = residual_boards(task)[-1]
-    local = task.fit_local(cohort, board)
-    users, items = np.array([1, 2, 7], dtype=np.int32), np.array([4, 0, 11], dtype=np.int32)
-
-    predicted = task.predict(local, board, users, items)
-
-    for j, i, value in zip(users, items, predicted, strict=True):
-        factor, bias = board.arrays["item_factors"][i].astype(np.float64), board.arrays["item_biases"][i]
-        expected = 3.4 + bias + local[j, 0] + factor @ local[j, 1:]
-        assert value == pytest.approx(min(max(expected, 1.0), 5.0), abs=1e-6)
-    assert task.predict(10 * local, board, users, items).max() <= 5.0
 
 
 def features(n_items: int = N_ITEMS) -> CatalogueFeatures:
@@ -320,21 +299,6 @@ def test_removing_or_replacing_a_user_moves_the_sums_by_no_more_than_is_booked(a
     assert max(moved) > 0.9 * ROW_ONE
 
 
-def test_two_opposite_users_are_apart_by_what_replace_books() -> None:
-    """One whom the factors explain, one whom they mislead: signs are mixed, so the factor is 2, not sqrt 2."""
-    rng = np.random.default_rng(3)
-    factors = rng.standard_normal((2000, 2))
-    both = people(60, 60)
-    targets = (factors @ [1.0, 1.0])[both.items] * np.where(np.arange(120) < 60, 1.0, 0.0)
-    targets[60:] = 3.0 * rng.standard_normal(60)
-    best = 0.0
-    for _ in range(200):  # of people with nothing but noise, the one for whom all candidates are worst
-        targets[60:] = 3.0 * rng.standard_normal(60)
-        rows = rows_of(both, factors, targets=targets).astype(float)
-        best = max(best, float(np.linalg.norm(rows[0] - rows[1])) / ROW_ONE)
-    assert np.sqrt(2.0) + 0.1 < best <= 2.0
-
-
 def test_the_noise_of_the_evidence_is_that_of_the_plan_and_of_what_is_weighed() -> None:
     """A factor of 1.25 in the noise, in what is booked or in what is assumed would be seen."""
     task = a_residual_task()
@@ -354,21 +318,6 @@ def test_the_noise_of_the_evidence_is_that_of_the_plan_and_of_what_is_weighed() 
     assert 0.95 < found < 1.05
     assert not 0.95 < 1.25 * found < 1.05
     assert not 0.95 < 0.8 * found < 1.05
-
-
-def told_apart(task: Residual, board: Board, cohort: Cohort) -> set[str]:
-    return set(task.contribute(cohort, board, task.requests(board)).totals)
-
-
-def test_ridges_are_asked_for_from_the_second_alternation_of_ratings_on(cohort: Cohort) -> None:
-    for settings, named in (({}, {2, 3}), ({"ridge_evidence": False}, set()), (PRESENCE, set())):
-        task = a_residual_task(**settings)
-        rated = replace(cohort, ratings=np.ones_like(cohort.ratings)) if settings is PRESENCE else cohort
-        asked = {name for board in residual_boards(task) for name in told_apart(task, board, rated)}
-        assert {name for name in asked if name.endswith("ridges")} == {f"round-{t}/ridges" for t in named}
-        implicit = task.settings.shared.feedback is Feedback.IMPLICIT
-        assert ("users" in asked) == implicit
-        assert ("moments" in asked) != implicit
 
 
 def test_absurd_boards_and_ratings_keep_the_whole_round_within_its_bounds(cohort: Cohort) -> None:

@@ -5,7 +5,6 @@ Empirical Bayes on data from its own model: the prior is found, and the posterio
 The server's part of residual alternating minimisation: gauge, credible counts, moments and curvature.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,18 +13,16 @@ import pytest
 from fedboard.common.algorithms.residual import shrinkage
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.config import ResidualConfig, stage_of
+from fedboard.common.algorithms.residual.releases import measured_columns, sketch_factors, worth_measuring
 from fedboard.common.algorithms.residual.shrinkage import (
     Estimates,
     Prior,
     fit_prior,
-    positive_definite,
     posterior_means,
 )
-from fedboard.common.algorithms.residual.start import measured_columns, sketch_factors, worth_measuring
 from fedboard.common.algorithms.residual.update import (
     ReleasedRound,
     gauge,
-    moment_matrix,
     new_coordinates,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
@@ -151,19 +148,6 @@ def test_items_can_be_taken_in_blocks_of_any_size(monkeypatch: pytest.MonkeyPatc
         assert max(last - first for first, last in asked) <= size
 
 
-@pytest.mark.parametrize("make", [lambda rng: rng.standard_normal((4, 4)), lambda _: np.zeros((4, 4))])
-def test_eigenvalues_are_raised_to_the_least(make: Callable[[np.random.Generator], np.ndarray]) -> None:
-    matrix = make(np.random.default_rng(0))
-    matrix = matrix + matrix.T
-
-    found = positive_definite(matrix, least=0.3)
-
-    values = np.linalg.eigvalsh(found)
-    np.testing.assert_allclose(values, np.sort(np.maximum(np.linalg.eigvalsh(matrix), 0.3)), atol=1e-12)
-    (stacked,) = positive_definite(matrix[None], least=0.3)
-    np.testing.assert_allclose(stacked, found)
-
-
 def items_of(
     n_items: int, width: int, level: float, spread: np.ndarray, rng: np.random.Generator
 ) -> tuple[np.ndarray, Estimates]:
@@ -226,24 +210,6 @@ def test_a_change_of_gauge_changes_no_prediction() -> None:
     items = (moved_u * counts[:, None]).T @ moved_u / counts.sum()
     np.testing.assert_allclose(users, np.eye(RANK) / RANK, atol=1e-9)
     np.testing.assert_allclose(items, np.diag(np.diag(items)), atol=1e-9)
-
-
-@pytest.mark.parametrize("stddev", [1e-3, 0.03, 0.1, 0.3, 10.0])
-def test_a_noisy_moment_is_usable_and_near_the_truth_where_it_can_be(stddev: float) -> None:
-    rng = np.random.default_rng(5)
-    noisy_error = found_error = 0.0
-    for _ in range(50):
-        truth = a_matrix(rng, 5)
-        truth *= 0.6 * 1.3**2 / np.trace(truth) * rng.uniform(0.7, 1.3)
-        noisy = truth + symmetric_noise(rng, 1, 5, stddev)[0]
-        found = moment_matrix(noisy * 40, stddev=40 * stddev, population=40.0, bound=1.3)
-        noisy_error += np.sum((noisy - truth) ** 2)
-        found_error += np.sum((found - truth) ** 2)
-        np.testing.assert_allclose(found, found.T, atol=1e-12)
-        # No direction without second moment, along which a step would have no end.
-        assert np.linalg.eigvalsh(found).min() > min(0.5 * stddev, 0.05)
-    if stddev < 0.01:
-        assert found_error < 1.05 * noisy_error
 
 
 def a_round(rng: np.random.Generator, linear: np.ndarray, stddev: float, width: int) -> ReleasedRound:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.algorithms.topk import local
-from fedboard.common.algorithms.topk.config import Stage, energies_width
-from fedboard.common.algorithms.topk.local import ENERGY_UNITS, bounded
+from fedboard.common.algorithms.topk.local import ENERGY_UNITS, Stage, bounded, energies_width
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import PrivacyError
 from fedboard.common.kernels.packed import unpack_symmetric

@@ -9,10 +9,10 @@ import pytest
 from fedboard.common.certificate import Guarantee, certify
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from tests.common.privacy.commitments import planned
 from tests.common.privacy.exact_curves import gaussian_delta, gaussian_epsilon, gaussian_mu
+from tests.common.releases import a_release
 
 N_PLANS, EACH_TIME = 200, 50
 ALLOWED = 1e-6
@@ -26,17 +26,15 @@ def random_certificate(seed: int):
     parts = rng.dirichlet(np.full(int(rng.integers(1, 41)), rng.uniform(0.2, 5)))
     shares = {f"release-{k}": float(part) for k, part in enumerate(parts) if part > 1e-12}
     events = [
-        GaussianRelease(
+        a_release(
             name=name,
             rows=int(rng.integers(1, 1000)),
             width=int(rng.integers(1, 50)),
-            layout="vector",
             grid_step=2.0**-20,
             l2_bound=int(rng.integers(1, 2**40)),
             same_sign=bool(rng.integers(2)),
             adjacency=adjacency,
             noise_multiplier=z,
-            covers="made up",
         ).event()
         | SecureNoise().describe()
         for name, z in noise_multipliers(epsilon, delta, shares).items()

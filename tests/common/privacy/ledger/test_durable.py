@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError, PrivacyError, StorageError
-from fedboard.common.privacy.ledger.durable import connect, lock_writer
+from fedboard.common.privacy.ledger.chain_rows import connect, lock_writer
 from fedboard.common.privacy.ledger.ledger import Ledger
 
 

@@ -9,8 +9,7 @@ from scipy import integrate, stats
 
 from fedboard.common.certificate import certify
 from fedboard.common.contribution import Request, SumSource
-from fedboard.common.contribution_bounding.participation import Attendance
-from fedboard.common.contribution_bounding.sampling import FixedSizeCohort
+from fedboard.common.contribution_bounding.participation import Attendance, FixedSizeCohort
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.events import digest, event_problems
 from fedboard.common.privacy.ledger.ledger import Receipt

@@ -20,8 +20,8 @@ from scipy.special import ndtr
 from fedboard.common.arrays import FloatArray
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
+from tests.common.releases import a_release
 
 FALSE_ALARM = 1e-8
 N_DRAWS = 2_000_000
@@ -30,17 +30,8 @@ WIDTH = 100
 
 def published(folder: Path, stddev: int, *, wrong_by: float = 1.0) -> FloatArray:
     """Noise of a release of this deviation in grid units, as integers; ``wrong_by`` scales what is drawn."""
-    release = GaussianRelease(
-        name="noise",
-        rows=N_DRAWS // WIDTH,
-        width=WIDTH,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=stddev,
-        same_sign=False,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=wrong_by,
-        covers="nothing",
+    release = a_release(
+        name="noise", rows=N_DRAWS // WIDTH, width=WIDTH, l2_bound=stddev, noise_multiplier=wrong_by
     )
     budget = Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     folder.mkdir()
@@ -131,17 +122,8 @@ STDDEVS = (16, 1_000, 2**28)
 
 
 def ours(folder: Path, stddev: int, *, multiplier: float = 1.0) -> FloatArray:
-    release = GaussianRelease(
-        name="noise",
-        rows=N_COMPARED // 100,
-        width=100,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=stddev,
-        same_sign=False,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=multiplier,
-        covers="nothing",
+    release = a_release(
+        name="noise", rows=N_COMPARED // 100, width=100, l2_bound=stddev, noise_multiplier=multiplier
     )
     budget = Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     with Ledger.create(folder / f"ledger-{multiplier}", budget) as ledger:

@@ -31,7 +31,9 @@ from fedboard.common.privacy.releases.pure import (
     BookedLaplace,
     ExponentialRelease,
     LaplaceRelease,
+    keeps_l1_bound,
 )
+from tests.common.releases import a_release
 
 FALSE_ALARM = 1e-8
 ADJACENCIES = tuple(Adjacency)
@@ -55,18 +57,7 @@ CHOICE = ExponentialRelease(
 
 
 def gaussian(name: str, z: float) -> GaussianRelease:
-    return GaussianRelease(
-        name=name,
-        rows=1,
-        width=1,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=1000,
-        same_sign=False,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=z,
-        covers="a sum",
-    )
+    return a_release(name=name, width=1, l2_bound=1000, noise_multiplier=z)
 
 
 def events(*releases: LaplaceRelease | ExponentialRelease | GaussianRelease) -> list[dict[str, Any]]:
@@ -235,6 +226,16 @@ def test_an_event_whose_numbers_do_not_follow_from_each_other_is_not_sound(
 
     assert not event_problems(event)
     assert event_problems({**event, field: event[field] * 2})
+
+
+def test_rows_keep_an_l1_bound_by_their_absolute_values_and_none_overflows() -> None:
+    least, most = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+    rows = [[3, -4], [4, -4], [-8, 0], [0, 7], [least, 0], [most, most], [least, least], [-3, 3]]
+
+    kept = keeps_l1_bound(np.array(rows, dtype=np.int64), 7)
+
+    assert kept.tolist() == [sum(abs(number) for number in row) <= 7 for row in rows]
+    assert kept.tolist() == [True, False, False, True, False, False, False, True]
 
 
 def test_wrong_sums_and_penalties_are_refused_before_anything_is_drawn(

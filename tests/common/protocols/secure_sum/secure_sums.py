@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.messages.frame import pack_frame, unpack_frame
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.distributed_dp import DistributedDp
@@ -19,24 +17,14 @@ from fedboard.common.protocols.secure_sum.messages import MaskingStep, reply
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sessions import Voucher
+from tests.common.releases import a_release
 
 ABOUT = b"run, round, board"
 BOUND = 1 << 12
 
 
 def a_request(width: int = 4) -> Request:
-    release = GaussianRelease(
-        name="numbers",
-        rows=1,
-        width=width,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=BOUND,
-        same_sign=False,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=1.0,
-        covers="numbers",
-    )
+    release = a_release(width=width, l2_bound=BOUND)
     return Request(source=SumSource.TOTAL, release=release)
 
 

@@ -23,7 +23,6 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.booking import keeps_l2_bound
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.protocols.sums import truncated as coarse
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
 from fedboard.common.protocols.sums.residues import Packing
@@ -37,6 +36,7 @@ from tests.common.algorithms.conftest import (
     population,
     residual_boards,
 )
+from tests.common.releases import a_release
 from tests.thorough import examples
 
 N_ITEMS = 14
@@ -313,18 +313,7 @@ def a_packed_request(
     width: int = 3,
     l2_bound: int = 1 << 24,
 ) -> Request:
-    release = GaussianRelease(
-        name=name,
-        rows=rows,
-        width=width,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=l2_bound,
-        same_sign=False,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=1.0,
-        covers="sums",
-    )
+    release = a_release(name=name, rows=rows, width=width, l2_bound=l2_bound)
     return Request(source=source, release=release)
 
 

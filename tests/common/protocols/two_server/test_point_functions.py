@@ -14,8 +14,22 @@ from fedboard.common.arrays import IntArray, ResidueArray
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.protocols.two_server import point_functions
-from fedboard.common.protocols.two_server.bins import N_TABLES, Bins, Domain, TreeHash, block_cipher, expanded
-from fedboard.common.protocols.two_server.point_functions import Corrections, evaluate_all, generate, roots
+from fedboard.common.protocols.two_server.bins import (
+    N_TABLES,
+    RESIDUES_PER_BLOCK,
+    Bins,
+    Domain,
+    TreeHash,
+    block_cipher,
+    expanded,
+)
+from fedboard.common.protocols.two_server.point_functions import (
+    Corrections,
+    generate,
+    leaf_blocks,
+    roots,
+    rows_of,
+)
 
 
 def test_each_table_holds_every_item_once() -> None:
@@ -66,6 +80,14 @@ def test_where_bins_are_short_the_last_items_go_without_and_no_bin_is_given_twic
 
 
 SEEDS = (b"first server 016", b"second server 16")
+
+
+def evaluate_all(corrections: Corrections, seed: bytes, domain: Domain, *, party: int) -> ResidueArray:
+    """One server's share of the sum of all point functions, at every row; uint32, shape (n_points, width)."""
+    total = np.zeros((domain.leaf_blocks, domain.n_leaves, 1, RESIDUES_PER_BLOCK), dtype=np.uint32)
+    for leaves, block, numbers in leaf_blocks(corrections, seed, domain, party=party):
+        total[block, leaves, 0] += numbers.sum(axis=1, dtype=np.uint32)
+    return rows_of(total, domain, party=party)[0]
 
 
 def values_of(n_keys: int, width: int, seed: int = 0) -> ResidueArray:

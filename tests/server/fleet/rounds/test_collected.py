@@ -9,9 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.board import Board
-from fedboard.common.contribution_bounding.participation import Attendance, FullParticipation, Participation
+from fedboard.common.contribution_bounding.participation import (
+    Attendance,
+    FixedSizeCohort,
+    FullParticipation,
+    Participation,
+    PoissonParticipation,
+)
 from fedboard.common.contribution_bounding.personal import squared_norms
-from fedboard.common.contribution_bounding.sampling import FixedSizeCohort, PoissonParticipation
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise

@@ -10,8 +10,7 @@ import pytest
 
 from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
-from fedboard.common.contribution_bounding.participation import Attendance
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
+from fedboard.common.contribution_bounding.participation import Attendance, PoissonParticipation
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.contribution_bounding.sampling import PoissonParticipation
+from fedboard.common.contribution_bounding.participation import PoissonParticipation
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted import Trusted

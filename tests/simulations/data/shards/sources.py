@@ -3,6 +3,7 @@
 import gzip
 import json
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,10 @@ def _titled(form: str, encoding: str = "utf-8") -> bytes:
     return "".join(form.format(item, f"Amélie {item}") + "\n" for item in ids).encode(encoding)
 
 
-def _lines(rows: Sequence[Row], form: str, head: str = "") -> bytes:
-    return (head + "".join(form.format(*row) + "\n" for row in rows)).encode()
-
-
 def _folder(root: Path, name: str, files: dict[str, bytes]) -> Path:
-    (root / name).mkdir(parents=True)
+    (root / name).mkdir(parents=True, exist_ok=True)
     for file, content in files.items():
         (root / name / file).write_bytes(content)
-    return root / name
-
-
-def _file(root: Path, name: str, content: bytes) -> Path:
-    (root / name).write_bytes(content)
     return root / name
 
 
@@ -157,131 +149,87 @@ A40, SO, MB = "{0:040x}", "SO{1:016d}", "af8e4cc5-ef54-458d-a194-{1:012x}"
 GENERIC = {"rating_range": (1.0, 5.0), "columns": ColumnMapping(time="time")}
 AMAZON_USER, AMAZON_ITEM = "A{0:09d}", "B{1:09d}"
 
-SOURCES: dict[str, Callable[[Path, list[Row]], tuple[Path, dict[str, Any]]]] = {
-    "movielens-100k": lambda root, rows: (
-        _folder(
-            root,
-            "ml-100k",
-            {"u.data": _lines(rows, "{}\t{}\t{}\t{}"), "u.item": _titled("{}|{}|01-Jan-1995", "latin-1")},
-        ),
-        {},
+
+def _same(rows: Sequence[Row]) -> Sequence[Row]:
+    return rows
+
+
+OF_2023, OF_20M = "user_id,parent_asin,rating,timestamp\n", "userId,movieId,rating,timestamp\n"
+OF_RECBOLE = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
+TEXT: dict[str, tuple[str, str, str, Callable[[Sequence[Row]], Sequence[Row]]]] = {
+    "movielens-100k": ("ml-100k/u.data", "", "{}\t{}\t{}\t{}", _same),
+    "movielens-1m": ("ml-1m/ratings.dat", "", "{}::{}::{}::{}", _same),
+    "movielens-10m": ("ml-10M100K/ratings.dat", "", "{}::{}::{}.5::{}", _same),
+    "movielens-20m": ("ml-20m/ratings.csv", OF_20M, "{},{},{}.0,{}", _same),
+    "amazon-2014": ("Books.csv", "", f"{AMAZON_USER},{AMAZON_ITEM},{{2}}.0,{{3}}", again),
+    "amazon-2018": ("Books.csv", "", f"{AMAZON_ITEM},{AMAZON_USER},{{2}}.0,{{3}}", again),
+    "amazon-2023": ("Books.csv", OF_2023, "u{},{},{}.0,{}000", again),
+    "msd": ("train_triplets.txt", "", f"{A40}\t{SO}\t{{2}}", again),
+    "lastfm-360k": (
+        "usersha1-artmbid-artname-plays.tsv",
+        "",
+        f"{A40}\t{MB}\tartist {{1}}\t{{2}}",
+        lambda rows: _zeros(rows),
     ),
-    "movielens-1m": lambda root, rows: (
-        _folder(
-            root,
-            "ml-1m",
-            {
-                "ratings.dat": _lines(rows, "{}::{}::{}::{}"),
-                "movies.dat": _titled("{}::{}::Drama", "latin-1"),
-            },
-        ),
-        {},
-    ),
-    "movielens-10m": lambda root, rows: (
-        _folder(
-            root,
-            "ml-10M100K",
-            {"ratings.dat": _lines(rows, "{}::{}::{}.5::{}"), "movies.dat": _titled("{}::{}::Drama")},
-        ),
-        {"rating_range": (0.5, 5.5)},
-    ),
-    "movielens-20m": lambda root, rows: (
-        _folder(
-            root,
-            "ml-20m",
-            {
-                "ratings.csv": _lines(rows, "{},{},{}.0,{}", "userId,movieId,rating,timestamp\n"),
-                "movies.csv": b"movieId,title,genres\n" + _titled('{},"{}",Drama'),
-            },
-        ),
-        {},
-    ),
-    "netflix": lambda root, rows: (_netflix(root, rows, together=False), {}),
-    "netflix-combined": lambda root, rows: (_netflix(root, rows, together=True), {}),
-    "amazon-2014": lambda root, rows: (
-        _file(root, "Books.csv", _lines(again(rows), f"{AMAZON_USER},{AMAZON_ITEM},{{2}}.0,{{3}}")),
-        {},
-    ),
-    "amazon-2018": lambda root, rows: (
-        _file(root, "Books.csv", _lines(again(rows), f"{AMAZON_ITEM},{AMAZON_USER},{{2}}.0,{{3}}")),
-        {},
-    ),
-    "amazon-2023": lambda root, rows: (
-        _file(
-            root,
-            "Books.csv",
-            _lines(again(rows), "u{},{},{}.0,{}000", "user_id,parent_asin,rating,timestamp\n"),
-        ),
-        {},
-    ),
-    "msd": lambda root, rows: (
-        _file(root, "train_triplets.txt", _lines(again(rows), f"{A40}\t{SO}\t{{2}}")),
-        {},
-    ),
-    "lastfm-360k": lambda root, rows: (
-        _file(
-            root,
-            "usersha1-artmbid-artname-plays.tsv",
-            _lines(_zeros(rows[:40]), f"{A40}\t{MB}\tartist {{1}}\t{{2}}")
-            + _lines(rows[40:], f"{A40}\t{MB}\t\t{{2}}"),
-        ),
-        {},
-    ),
-    "recbole": lambda root, rows: (
-        _folder(
-            root,
-            "tiny",
-            {
-                "tiny.inter": _lines(
-                    rows,
-                    "u{}\t{}\t{}\t{}.0",
-                    "user_id:token\titem_id:token\trating:float\ttimestamp:float\n",
-                ),
-                "tiny.item": b"item_id:token\ttitle:token_seq\n" + _titled("{}\t{}"),
-            },
-        ),
-        {"rating_range": (1.0, 5.0)},
-    ),
-    "yelp": lambda root, rows: (
-        _folder(
-            root,
-            "yelp",
-            {
-                "yelp_academic_dataset_review.json": _json(
-                    again(rows), user="user_id", item="business_id", rating="stars", time="date"
-                )
-            },
-        ),
-        {},
-    ),
-    "goodreads": lambda root, rows: (
-        _folder(
-            root,
-            "books",
-            {
-                "goodreads_interactions_poetry.json": _json(
-                    _zeros(again(rows)), user="user_id", item="book_id", rating="rating", time="date_added"
-                )
-            },
-        ),
-        {},
-    ),
-    "jsonl": lambda root, rows: (
-        _file(root, "any.jsonl", _json(rows, user="user", item="item", rating="rating", time="time")),
-        GENERIC,
-    ),
-    "lenskit": lambda root, rows: (_lenskit(root, rows), {"rating_range": (1.0, 5.0)}),
-    "csv": lambda root, rows: (
-        _file(root, "any.csv.gz", gzip.compress(_lines(rows, "{3},{0},{2},{1}", "time,user,rating,item\n"))),
-        GENERIC,
-    ),
-    "tsv": lambda root, rows: (
-        _file(root, "any.tsv", _lines(rows, '"u\t{0}"\t{1}\t{2}', "user\titem\trating\n")),
-        {"rating_range": (1.0, 5.0)},
-    ),
-    "parquet": lambda root, rows: (_parquet(root, rows, texts=False), GENERIC),
-    "parquet of texts": lambda root, rows: (_parquet(root, rows, texts=True), GENERIC),
-    "parquet in parts": lambda root, rows: (_parts(root, rows), GENERIC),
-    "npz": lambda root, rows: (_npz(root, rows), {}),
+    "recbole": ("tiny/tiny.inter", OF_RECBOLE, "u{}\t{}\t{}\t{}.0", _same),
+    "csv": ("any.csv.gz", "time,user,rating,item\n", "{3},{0},{2},{1}", _same),
+    "tsv": ("any.tsv", "user\titem\trating\n", '"u\t{0}"\t{1}\t{2}', _same),
 }
+"""The file, in a folder where that is what is named; its header; a line of user, item, rating and time; and what is
+done to the rows before."""
+TITLES = {
+    "movielens-100k": ("u.item", b"", "{}|{}|01-Jan-1995", "latin-1"),
+    "movielens-1m": ("movies.dat", b"", "{}::{}::Drama", "latin-1"),
+    "movielens-10m": ("movies.dat", b"", "{}::{}::Drama", "utf-8"),
+    "movielens-20m": ("movies.csv", b"movieId,title,genres\n", '{},"{}",Drama', "utf-8"),
+    "recbole": ("tiny.item", b"item_id:token\ttitle:token_seq\n", "{}\t{}", "utf-8"),
+}
+JSON = {
+    "yelp": ("yelp/yelp_academic_dataset_review.json", "user_id business_id stars date", again),
+    "goodreads": (
+        "books/goodreads_interactions_poetry.json",
+        "user_id book_id rating date_added",
+        lambda rows: _zeros(again(rows)),
+    ),
+    "jsonl": ("any.jsonl", "user item rating time", _same),
+}
+STARS = {"rating_range": (1.0, 5.0)}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "movielens-10m": {"rating_range": (0.5, 5.5)},
+    **dict.fromkeys(("csv", "jsonl", "parquet", "parquet of texts", "parquet in parts"), GENERIC),
+    **dict.fromkeys(("recbole", "lenskit", "tsv"), STARS),
+}
+OTHERS: dict[str, Callable[[Path, list[Row]], Path]] = {
+    "netflix": partial(_netflix, together=False),
+    "netflix-combined": partial(_netflix, together=True),
+    "lenskit": _lenskit,
+    "parquet": partial(_parquet, texts=False),
+    "parquet of texts": partial(_parquet, texts=True),
+    "parquet in parts": _parts,
+    "npz": _npz,
+}
+
+
+def _written(root: Path, rows: list[Row], name: str) -> tuple[Path, dict[str, Any]]:
+    options = OPTIONS.get(name, {})
+    if name in OTHERS:
+        return OTHERS[name](root, rows), options
+    if name in TEXT:
+        file, header, form, changed = TEXT[name]
+        content = (header + "".join(form.format(*row) + "\n" for row in changed(rows))).encode()
+    else:
+        file, fields, changed = JSON[name]
+        content = _json(
+            changed(rows), **dict(zip(("user", "item", "rating", "time"), fields.split(), strict=True))
+        )
+    folder, _, base = file.rpartition("/")
+    files = {base: gzip.compress(content) if base.endswith(".gz") else content}
+    if name in TITLES:
+        beside, head, form, encoding = TITLES[name]
+        files[beside] = head + _titled(form, encoding)
+    place = _folder(root, folder, files)
+    return (place if folder else place / base), options
+
+
+SOURCES = {name: partial(_written, name=name) for name in (*TEXT, *JSON, *OTHERS)}
 """By format, what writes a source and how it is then asked for."""

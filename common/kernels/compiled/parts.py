@@ -1,14 +1,45 @@
-"""Gathering the scattered rows that one sum needs into a contiguous panel."""
+"""What several kernels are made of: copies, mixed words, and scattered rows in a contiguous panel."""
 
 from typing import Any, Final
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 
-from fedboard.common.arrays import Float32Array, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.kernels.compiled.tiles import lanes_of
 from fedboard.common.kernels.compiled.vectors import Emitter, Value, call, counting, data_pointer, int64
 from fedboard.common.kernels.compiling import compiled, emitted
+
+
+@compiled()
+def copy_vector(source: FloatArray | Float32Array, target: FloatArray | Float32Array) -> None:
+    """Copy the first numbers of ``source``, as many as ``target`` has."""
+    for place in range(target.size):
+        target[place] = source[place]
+
+
+@compiled()
+def copy_matrix(source: FloatArray | Float32Array, target: FloatArray | Float32Array) -> None:
+    """Copy the corner of ``source`` that is as large as ``target``."""
+    for row in range(target.shape[0]):
+        for column in range(target.shape[1]):
+            target[row, column] = source[row, column]
+
+
+STRIDE: Final = np.uint64(0x9E3779B97F4A7C15)
+_FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31 = (np.uint64(bits) for bits in (27, 30, 31))
+
+
+@compiled()
+def mix(word: np.uint64) -> np.uint64:
+    """A permutation of 64-bit words in which every bit of the input moves about half of the output's."""
+    word = word + STRIDE
+    word = (word ^ (word >> _S30)) * _FIRST
+    word = (word ^ (word >> _S27)) * _SECOND
+    return word ^ (word >> _S31)
+
 
 # Rows asked for before they are needed: enough to hide a miss in the second-level cache.
 _AHEAD: Final = 16
@@ -32,7 +63,7 @@ def gather(
         prefetch_row(factors, int(columns[min(k + _AHEAD, columns.size - 1)]), rank)
         source, target = int(columns[k]) * rank, (k - first) * step
         for position in range(0, whole, lanes):
-            copy_vector(factors, source + position, panel, target + position)
+            move_vector(factors, source + position, panel, target + position)
         for position in range(whole, rank):
             panel[target + position] = factors[source + position]
 
@@ -75,7 +106,7 @@ def _ask_for(builder: Any, base: Value, place: Value) -> None:
 
 
 @emitted
-def copy_vector(typing_context: Any, source: Any, source_place: Any, target: Any, target_place: Any) -> Any:
+def move_vector(typing_context: Any, source: Any, source_place: Any, target: Any, target_place: Any) -> Any:
     """Copy one vector between flat arrays of one type."""
 
     def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -20,9 +20,8 @@ from fedboard.simulations.data.synthetic.people import (
     people_config,
     ratings_of_people,
 )
-from fedboard.simulations.data.synthetic.people.tables import of_config
 from fedboard.simulations.problem import load_data
-from tests.simulations.data.synthetic.people import reference
+from tests.simulations.data.synthetic import reference
 
 USERS = 300
 SMALL = PeopleStream(config=PeopleConfig(users=USERS, items=400, mean=12))
@@ -89,7 +88,7 @@ def test_whoever_is_taken_out_moves_nobody_to_another_part() -> None:
 def test_compiled_people_are_those_of_the_reference(config: PeopleConfig) -> None:
     stream, start = PeopleStream(config=config), 10**11
     found = stream.read(start, start + 60)
-    tables = of_config(config, stream.shape)
+    tables = stream.tables
     items, ratings = np.empty_like(found.items), np.empty_like(found.ratings)
 
     reference.fill_rows(tables, start, found.indptr, items, ratings)

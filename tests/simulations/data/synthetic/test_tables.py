@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from fedboard.simulations.data.synthetic.people import PeopleConfig
-from fedboard.simulations.data.synthetic.people import tables as words
-from fedboard.simulations.data.synthetic.people.tables import ML_1M, UNIT, alias_table, of_config
+from fedboard.simulations.data.synthetic import people_tables as words
+from fedboard.simulations.data.synthetic.people import PeopleConfig, PeopleStream
+from fedboard.simulations.data.synthetic.people_tables import ML_1M, UNIT, alias_table
 
 
 @settings(max_examples=60, deadline=None)
@@ -23,7 +23,7 @@ def test_a_table_draws_each_by_its_weight(weights: list[int]) -> None:
 
 
 def test_tastes_stay_whole_numbers_that_float32_adds_exactly() -> None:
-    tables = of_config(PeopleConfig(users=1, items=3449), ML_1M)
+    tables = PeopleStream(config=PeopleConfig(users=1, items=3449)).tables
     furthest = words.CENTRE * np.array(ML_1M.taste_spreads) // UNIT + 1
 
     assert np.array_equal(tables.taste, np.rint(tables.taste))

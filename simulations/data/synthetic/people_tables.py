@@ -22,16 +22,11 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
 from fedboard.common.contribution_bounding.mixing import mix64
-from fedboard.simulations.data.synthetic.people.config import PeopleConfig
 
 TASTES: Final = 16
 """Directions of taste."""
-STAR: Final = 1 << 14
-"""Scores count in these parts of a star."""
 ITEM_TASTE: Final = 111
 """Spread of the items' tastes: their standard deviation is 64."""
-EXCESS: Final = 1 << 12
-"""What is beyond the minimum counts in these parts of its mean."""
 Knots = tuple[tuple[int, int], ...]
 """(level, value): levels rise from 0 to 2^16, values are joined by straight lines."""
 
@@ -102,8 +97,6 @@ _OF_PEOPLE, _OF_ITEMS, _OF_ORDER = 0x70656F706C65, 0x6974656D73, 0x6F72646572
 _FIELDS: Final = 0xFFFF
 CENTRE: Final = 2 * _FIELDS
 """Of the sum of four fields of 16 bits."""
-BELL_DEVIATION: Final = (((1 << 32) - 1) / 3) ** 0.5
-"""Standard deviation of ``bell``."""
 
 
 def seed_word(seed: int) -> BitArray:
@@ -282,11 +275,6 @@ def tables_of(seed: int, items: int, mean: float, fewest: int, most: int, shape:
         ),
         taste_spreads=np.array(shape.taste_spreads, dtype=np.int64),
     )
-
-
-def of_config(config: PeopleConfig, shape: Shape) -> Tables:
-    """The tables of these people."""
-    return tables_of(config.seed, config.items, config.mean, config.fewest, config.most, shape)
 
 
 def between(knots: Knots, levels: IntArray) -> IntArray:

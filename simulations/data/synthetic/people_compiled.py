@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.compiled.mixing import mix
-from fedboard.common.kernels.compiled.row_pairs import inner_product
+from fedboard.common.kernels.compiled.parts import mix
+from fedboard.common.kernels.compiled.vectors import inner_product
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
-from fedboard.simulations.data.synthetic.people import tables as words
-from fedboard.simulations.data.synthetic.people.tables import ACCEPTED, LEAST_ACCEPTED, TASTES
+from fedboard.simulations.data.synthetic import people_tables as words
+from fedboard.simulations.data.synthetic.people_tables import ACCEPTED, LEAST_ACCEPTED, TASTES
 
 _STRIDE = np.uint64(words.STRIDE)
 _S16, _S32, _S40, _S48 = (np.uint64(bits) for bits in (16, 32, 40, 48))

@@ -3,8 +3,8 @@
 import numpy as np
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
-from fedboard.simulations.data.synthetic.people import tables as words
-from fedboard.simulations.data.synthetic.people.tables import ACCEPTED, LEAST_ACCEPTED, Tables
+from fedboard.simulations.data.synthetic import people_tables as words
+from fedboard.simulations.data.synthetic.people_tables import ACCEPTED, LEAST_ACCEPTED, Tables
 
 _UNIT = 1 << 16
 

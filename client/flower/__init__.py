@@ -1,1 +1,0 @@
-"""Answering inside Flower apps of one's own."""

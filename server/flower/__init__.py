@@ -1,1 +1,0 @@
-"""The server's side of fedboard inside Flower apps of one's own."""
