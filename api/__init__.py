@@ -15,15 +15,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fedboard.accounting import epsilon, noise_multiplier
     from fedboard.asking import Reply, ask
-    from fedboard.catalogues import algorithms, protocols
-    from fedboard.checking import Verification, verify
     from fedboard.common import errors
     from fedboard.common.board import Board
     from fedboard.common.certificate import Certificate
     from fedboard.common.privacy.accounting.budget import Budget
     from fedboard.common.privacy.ledger.ledger import Ledger
+    from fedboard.guarantees import Verification, epsilon, noise_multiplier, verify
     from fedboard.ratings import Ratings, load_ratings
     from fedboard.recommending import explain, load_board, neighbours, recommend
     from fedboard.run import Run
@@ -40,22 +38,47 @@ _PLACES = {
     "Reply": "fedboard.asking",
     "Run": "fedboard.run",
     "Sweep": "fedboard.simulating",
-    "Verification": "fedboard.checking",
-    "algorithms": "fedboard.catalogues",
+    "Verification": "fedboard.guarantees",
     "ask": "fedboard.asking",
-    "epsilon": "fedboard.accounting",
+    "epsilon": "fedboard.guarantees",
     "explain": "fedboard.recommending",
     "load_board": "fedboard.recommending",
     "load_ratings": "fedboard.ratings",
     "neighbours": "fedboard.recommending",
-    "noise_multiplier": "fedboard.accounting",
-    "protocols": "fedboard.catalogues",
+    "noise_multiplier": "fedboard.guarantees",
     "recommend": "fedboard.recommending",
     "simulate": "fedboard.simulating",
     "sweep": "fedboard.simulating",
-    "verify": "fedboard.checking",
+    "verify": "fedboard.guarantees",
 }
 """Name -> module that has it."""
+
+
+def algorithms(feedback: str | None = None) -> tuple[str, ...]:
+    """Names of the private algorithms, as ``simulate(algorithm=...)`` takes them.
+
+    Args:
+        feedback: ``explicit`` or ``implicit`` for those that learn from it; None for all.
+
+    Raises:
+        InputError: another kind of feedback.
+    """
+    from fedboard.common.algorithms.registry import algorithm_names
+    from fedboard.common.algorithms.shared.ratings_config import Feedback
+    from fedboard.common.errors import InputError
+
+    try:
+        kind = None if feedback is None else Feedback(feedback)
+    except ValueError:
+        raise InputError(f"feedback must be one of {', '.join(Feedback)}, got {feedback!r}") from None
+    return algorithm_names(kind)
+
+
+def protocols() -> tuple[str, ...]:
+    """Names of the aggregation protocols, as ``simulate(protocol=...)`` takes them."""
+    from fedboard.common.protocols.registry import PROTOCOL_NAMES
+
+    return tuple(PROTOCOL_NAMES)
 
 
 if not TYPE_CHECKING:  # a checker knows every name, so that it finds a misspelt one

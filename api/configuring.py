@@ -7,10 +7,9 @@ from typing import Any
 
 from fedboard.common.errors import InputError
 from fedboard.ratings import InMemory, Table, load_ratings
-from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.config import KEYS, SimulationConfig, base_of, configured
 from fedboard.simulations.problem import Problem, problem_of
-from fedboard.simulations.runs.keys import KEYS, base_of, configured
-from fedboard.simulations.runs.participants import parse_participation
+from fedboard.simulations.runs.trainer import parse_participation
 
 IN_MEMORY = "memory"
 """What a run's record calls ratings that came from no file."""

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from fedboard.client.boards.cache import open_board
-from fedboard.client.participation.own_ratings import OwnView, open_own
+from fedboard.client.participation import own_view
+from fedboard.client.participation.own_view import Explained, Neighbour, OwnView, Recommended, open_own
 from fedboard.client.ratings.own_file import own_ratings
-from fedboard.client.recommending import recommend as recommending
-from fedboard.client.recommending.catalogue_search import ItemIndex, title_of
+from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
@@ -17,73 +17,6 @@ Place: TypeAlias = str | Path
 OwnRatings: TypeAlias = Mapping[str, float] | Mapping[int, float] | Iterable[str] | Iterable[int] | Path
 """One person's ratings: item (id or full title) -> rating, or the items alone where feedback is implicit; or the
 path (``str`` or ``Path``) of a CSV file, a rating store or a device.toml. Private."""
-
-
-class Reason(NamedTuple):
-    """What all own ratings together do to an item's score, against somebody without ratings. Private."""
-
-    effect: str
-    """``raised``, ``lowered``, or ``hardly-moved``: popular with everybody, whatever she rated."""
-    net: float
-    """What they add together, in the unit of the score."""
-    item_id: str | None
-    """Of the rated item that adds most in that direction; None where they hardly moved it."""
-
-
-class Recommended(NamedTuple):
-    """One suggestion. Private: it tells about the person it is for."""
-
-    item_id: str
-    """The publisher's id."""
-    title: str | None
-    """None where the board has no titles."""
-    score: float
-    """Predicted rating on the public range; for implicit feedback a score without a unit."""
-    reason: Reason | None
-    """Why it is on the list; None where the own models of the board's algorithm cannot be taken apart."""
-
-
-class Neighbour(NamedTuple):
-    """One similar item. Public, like the board."""
-
-    item_id: str
-    """The publisher's id."""
-    title: str | None
-    """None where the board has no titles."""
-    cosine: float
-    """In [-1, 1]; 1 is the same direction."""
-
-
-class Influence(NamedTuple):
-    """What one own rating adds to a prediction. Private."""
-
-    item_id: str
-    """Of the item that she rated."""
-    title: str | None
-    """None where the board has no titles."""
-    rating: float
-    """Hers."""
-    added: float
-    """In the unit of the score; negative where it pulls down."""
-
-
-class Explained(NamedTuple):
-    """A prediction taken apart: ``base`` and all that is ``added`` sum to ``total``. Private."""
-
-    item_id: str
-    """Of the item that the prediction is about."""
-    title: str | None
-    """None where the board has no titles."""
-    prediction: float
-    """As ``recommend`` gives it."""
-    total: float
-    """Before it is held to the public range."""
-    base: float
-    """What the board alone says, to somebody without any rating."""
-    influences: tuple[Influence, ...]
-    """One per own rating, strongest first."""
-    reason: Reason
-    """All of them together."""
 
 
 def load_board(place: Place, *, witnesses: Sequence[str] = (), cosignatures: int | None = None) -> Board:
@@ -102,10 +35,10 @@ def load_board(place: Place, *, witnesses: Sequence[str] = (), cosignatures: int
 
 
 def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list[Recommended]:
-    """The best items for one person among those that she has not rated and the board has learnt.
+    """The best items for one person among those that they have not rated and the board has learnt.
 
     Args:
-        ratings: hers, such as ``{"Matrix, The (1999)": 5.0, "296": 3.5}``. Private.
+        ratings: theirs, such as ``{"Matrix, The (1999)": 5.0, "296": 3.5}``. Private.
         board: a board, or where one is. Public.
         k: number of items wanted, >= 1.
 
@@ -115,20 +48,7 @@ def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list
     Raises:
         InputError: an item that the board does not know, a rating off its range, no ratings, or k < 1.
     """
-    view = _view(ratings, board)
-    catalogue = view.board.catalogue
-    best = recommending.recommend(view.own, view.board, k=k)
-    why = recommending.reasons(view.own, view.board, [found.item for found in best])
-    rated = [catalogue.item_ids[item] for item in view.own.items]
-    return [
-        Recommended(
-            item_id=catalogue.item_ids[found.item],
-            title=title_of(catalogue, found.item),
-            score=found.score,
-            reason=None if reason is None else _named(reason, rated),
-        )
-        for found, reason in zip(best, why, strict=True)
-    ]
+    return own_view.recommended(_view(ratings, board), k=k)
 
 
 def explain(item: str | int, ratings: OwnRatings, board: Board | Place) -> Explained:
@@ -142,23 +62,7 @@ def explain(item: str | int, ratings: OwnRatings, board: Board | Place) -> Expla
     Raises:
         InputError: an item that is not known or not learnt, or a task whose own model cannot be explained.
     """
-    view = _view(ratings, board)
-    catalogue = view.board.catalogue
-    number = ItemIndex(catalogue).find_part(str(item))
-    found = recommending.explain(view.own, view.board, number)
-    rated = [catalogue.item_ids[part.item] for part in found.influences]
-    return Explained(
-        item_id=catalogue.item_ids[number],
-        title=title_of(catalogue, number),
-        prediction=found.prediction,
-        total=found.total,
-        base=found.base,
-        influences=tuple(
-            Influence(catalogue.item_ids[part.item], title_of(catalogue, part.item), part.rating, part.added)
-            for part in found.influences
-        ),
-        reason=_named(found.reason, rated),
-    )
+    return own_view.explained(str(item), _view(ratings, board))
 
 
 def neighbours(item: str | int, board: Board | Place, *, k: int = 10) -> list[Neighbour]:
@@ -175,17 +79,7 @@ def neighbours(item: str | int, board: Board | Place, *, k: int = 10) -> list[Ne
     Raises:
         InputError: an item that is not known or not learnt, or k < 1.
     """
-    opened = _opened(board)
-    catalogue = opened.catalogue
-    number = ItemIndex(catalogue).find_part(str(item))
-    return [
-        Neighbour(catalogue.item_ids[found.item], title_of(catalogue, found.item), found.cosine)
-        for found in recommending.nearest_items(opened, number, k=k)
-    ]
-
-
-def _named(reason: recommending.Reason, rated: Sequence[str]) -> Reason:
-    return Reason(str(reason.effect), reason.net, None if reason.rated is None else rated[reason.rated])
+    return own_view.neighbours(str(item), _opened(board), k=k)
 
 
 def _opened(board: Board | Place) -> Board:
@@ -196,7 +90,7 @@ def _view(ratings: OwnRatings, board: Board | Place) -> OwnView:
     opened = _opened(board)
     if isinstance(ratings, str | Path):
         return open_own(Path(ratings), opened)
-    scale = recommending.rating_range_of(opened)
+    scale = rating_range_of(opened)
     own = own_ratings(_rows(ratings, explicit=scale is not None), opened.catalogue, rating_range=scale)
     if own.n_ratings == 0:
         raise InputError("no ratings: give at least one item, by id or full title")

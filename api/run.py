@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedboard.checking import Verification, verify
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.shown import table_html
 from fedboard.configuring import IN_MEMORY
+from fedboard.guarantees import Verification, verify
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data.splits.tables import SplitTables
 from fedboard.simulations.problem import Problem, load_problem

@@ -252,7 +252,7 @@ def compile_all(results: Results) -> None:
 
 FIRST_USE = """
 import json, resource, time
-from fedboard.simulations.runs import kernel_choice as choice
+from fedboard.simulations.runs import calibrated as choice
 
 wall = time.perf_counter()
 unused = choice.never_called("residual")

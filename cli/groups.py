@@ -45,14 +45,44 @@ class HouseContext(click.Context):
     formatter_class = WholeWords
 
 
+def _rare(command: click.Command) -> list[click.Option]:
+    """Options that are declared hidden: ``--help-all`` shows them."""
+    return [param for param in command.params if isinstance(param, click.Option) and param.hidden]
+
+
+def _show_all(ctx: click.Context, param: click.Parameter, asked: bool) -> None:
+    if not asked or ctx.resilient_parsing:
+        return
+    rare = _rare(ctx.command)
+    for option in rare:
+        option.hidden = False
+    try:
+        click.echo(ctx.get_help(), color=ctx.color)
+    finally:
+        for option in rare:
+            option.hidden = True
+    ctx.exit()
+
+
 class Commands(click.Group):
     """A group that lists the first sentence of each command, whole, and says what a mistyped one may have meant."""
 
     context_class = HouseContext
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Register a command; its help is formatted as everybody's."""
+        """Register a command; its help is formatted as everybody's, and leaves out what is rarely needed."""
         cmd.context_class = HouseContext
+        if _rare(cmd):
+            cmd.params.append(
+                click.Option(
+                    ["--help-all"],
+                    is_flag=True,
+                    is_eager=True,
+                    expose_value=False,
+                    callback=_show_all,
+                    help="Show also the options that are rarely needed.",
+                )
+            )
         super().add_command(cmd, name)
 
     def resolve_command(

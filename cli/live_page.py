@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from fedboard.common.reports.place import Place
-    from fedboard.common.reports.serving import Source
+    from fedboard.common.reports.serving import Place, Source
 
 LIVE = click.option(
     "--live",
@@ -26,8 +25,7 @@ def serving(place: "Place", source: "Source") -> Iterator[str]:
     Raises:
         InputError: the address cannot be used.
     """
-    from fedboard.common.reports.place import warning_of
-    from fedboard.common.reports.serving import PageServer
+    from fedboard.common.reports.serving import PageServer, warning_of
 
     warning = warning_of(place)
     if warning is not None:

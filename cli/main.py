@@ -10,10 +10,9 @@ import click
 
 from fedboard.cli.colours import colour_wanted
 from fedboard.cli.device.board import board
-from fedboard.cli.device.client import client
+from fedboard.cli.device.client import client, status
 from fedboard.cli.device.ratings import ratings
 from fedboard.cli.device.recommend import explain, recommend
-from fedboard.cli.device.status import status
 from fedboard.cli.documents import begin
 from fedboard.cli.exit_codes import table
 from fedboard.cli.failures import guarded

@@ -3,10 +3,10 @@
 import shutil
 import sys
 import textwrap
+import time
 import unicodedata
 from collections.abc import Collection, Sequence
-
-_UNITS = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+from datetime import timedelta
 
 
 def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
@@ -51,9 +51,17 @@ def _width(text: str) -> int:
     )
 
 
-def byte_text(number: float) -> str:
-    """Three digits and a decimal unit."""
-    for unit, name in _UNITS:
-        if number >= unit:
-            return f"{number / unit:,.3g} {name}"
-    return f"{number:.0f} B"
+class Countdown:
+    """How long what is left will take, by how long took what was done here."""
+
+    def __init__(self, total: int) -> None:
+        """Begin with ``total`` parts ahead."""
+        self._left, self._done, self._began = total, 0, time.monotonic()
+
+    def told(self, *, kept: bool = False) -> str:
+        """One part further: ``, about 0:12:00 left``; empty at the end, and until a part was done and not kept."""
+        self._left, self._done = self._left - 1, self._done + (not kept)
+        if not (self._left and self._done):
+            return ""
+        seconds = (time.monotonic() - self._began) / self._done * self._left
+        return f", about {timedelta(seconds=round(seconds))} left"

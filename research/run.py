@@ -20,7 +20,7 @@ from fedboard.cli.counts import REPETITIONS, WORKERS
 from fedboard.cli.documents import STDOUT, begin, file_document, json_or_file
 from fedboard.cli.failures import guarded
 from fedboard.cli.research.audit import stepping
-from fedboard.cli.research.configuration import configure, listed, table_options
+from fedboard.cli.research.configuration import configure, file_options, listed
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -56,7 +56,7 @@ _TOLD_PER_PHASE = 4
     help="Ratings, as for simulate, or files of the paper's own kind; several times where the list says so.  "
     "[default: the nearest set there is, as the list says]",
 )
-@table_options
+@file_options
 @click.option(
     "--epsilon",
     metavar="LIST",

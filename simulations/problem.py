@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,27 +44,54 @@ from fedboard.simulations.data.splits import (
 from fedboard.simulations.data.splits.coins import Fold, SplitCoins
 from fedboard.simulations.data.splits.tables import SplitTables, split_tables
 from fedboard.simulations.data.splits.times import ByDate, ByLast, TimeRule, public_time
+from fedboard.simulations.data.stream import UserStream
 
 
 @dataclass(frozen=True, kw_only=True)
-class Problem:
-    """Training rows and what is held out. The rows are private, catalogue and range are public."""
+class Described:
+    """What is publicly known about a problem, wherever its ratings are. The names of metrics are its owner's."""
 
     name: str
+    """Of the data."""
     catalogue: Catalogue
     rating_range: tuple[float, float]
-    train: Cohort
-    split: RatingSplit | UserSplit
     catalogue_origin: str
     """Where the list of items comes from, for the certificate."""
     catalogue_listed: bool = False
     """Whether that list stands apart from the ratings; secret noise needs it."""
     item_features: ItemFeatures | None = None
     """What is publicly known about the items, in the order of the catalogue."""
-    user_ids: NDArray[Any] | None = None
-    """Shape (n_users,): whose each row is, as the file has it; None: not at hand. Private."""
     own_metrics: tuple[str, ...] = ()
     """By which it is judged beside those that are installed, each as ``path/to/file.py:NAME``."""
+
+    @property
+    def feature_values(self) -> FloatArray | None:
+        """Public features of the items, float64, shape (n_items, n_features), for the task."""
+        return None if self.item_features is None else self.item_features.values
+
+    @property
+    def statement(self) -> str:
+        """What a certificate says about the data: public facts only."""
+        low, high = self.rating_range
+        items = f"{self.catalogue.n_items} items ({self.catalogue_origin})"
+        told = f"{self.name}: {items}, ratings from {low:g} to {high:g}"
+        known = self.item_features
+        if known is None:
+            return told
+        return (
+            f"{told}; {len(known.names)} public item features ({known.source}, which describes "
+            f"{known.n_described} of the items), for algorithms that use them"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Problem(Described):
+    """Training rows and what is held out. The rows are private."""
+
+    train: Cohort
+    split: RatingSplit | UserSplit
+    user_ids: NDArray[Any] | None = None
+    """Shape (n_users,): whose each row is, as the file has it; None: not at hand. Private."""
 
     @property
     def tables(self) -> SplitTables:
@@ -77,16 +104,6 @@ class Problem:
             raise InputError(f"{self.name}: the ids of its users are not at hand; load it by its path")
         return split_tables(self.split, self.user_ids, self.catalogue.item_ids)
 
-    @property
-    def feature_values(self) -> FloatArray | None:
-        """Public features of the items, float64, shape (n_items, n_features), for the task."""
-        return None if self.item_features is None else self.item_features.values
-
-    @property
-    def statement(self) -> str:
-        """What a certificate says about the data: public facts only."""
-        return statement_of(self)
-
     @cached_property
     def item_counts(self) -> IntArray:
         """Exact training ratings per item, int64, shape (n_items,), counted once. Not private: for judging only."""
@@ -95,47 +112,30 @@ class Problem:
         return counts
 
 
-class Described(Protocol):
-    """What is publicly known about a problem, wherever its ratings are."""
+def described(
+    data: Ratings | UserStream, config: SimulationConfig, features: ItemFeatures | None, *, origin: str
+) -> dict[str, Any]:
+    """The fields of ``Described``.
 
-    @property
-    def name(self) -> str:
-        """Of the data."""
-        ...
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The items."""
-        ...
-
-    @property
-    def catalogue_origin(self) -> str:
-        """Where their list comes from."""
-        ...
-
-    @property
-    def rating_range(self) -> tuple[float, float]:
-        """Lowest and highest rating."""
-        ...
-
-    @property
-    def item_features(self) -> ItemFeatures | None:
-        """What is publicly known about the items."""
-        ...
-
-
-def statement_of(problem: Described) -> str:
-    """What a certificate says about the data: public facts only."""
-    low, high = problem.rating_range
-    items = f"{problem.catalogue.n_items} items ({problem.catalogue_origin})"
-    told = f"{problem.name}: {items}, ratings from {low:g} to {high:g}"
-    known = problem.item_features
-    if known is None:
-        return told
-    return (
-        f"{told}; {len(known.names)} public item features ({known.source}, which describes "
-        f"{known.n_described} of the items), for algorithms that use them"
-    )
+    Args:
+        data: the ratings; of them only what is public.
+        config: of the run.
+        features: of the items in their order.
+        origin: where the list of items comes from.
+    """
+    return {
+        "name": data.name,
+        "catalogue": Catalogue(
+            item_ids=tuple(str(i) for i in data.item_ids),
+            titles=data.titles,
+            features=None if features is None else features.table,
+        ),
+        "rating_range": data.rating_range,
+        "catalogue_origin": origin,
+        "catalogue_listed": data.items_listed,
+        "item_features": features,
+        "own_metrics": config.run.metrics,
+    }
 
 
 def load_problem(config: SimulationConfig) -> Problem:
@@ -159,32 +159,21 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
     Raises:
         InputError: the split does not fit the feedback.
     """
-    explicit = config.feedback is Feedback.EXPLICIT
     require_fitting_split(config, ratings.name, presence=ratings.presence)
     if config.run.judged_users is not None:
         raise InputError(
             "run.judged_users is of streamed runs; ratings that are in memory are judged on everybody: leave it out"
         )
-    split = _rating_split(ratings, config) if explicit else _user_split(ratings, config)
+    split = _split_of(ratings, config)
     # A private run must not say so: it goes on, and gives what nobody gives.
     if config.privacy.noise == "seeded":
         _require_something_to_learn(split, config)
     features = _item_features(config.data, ratings.item_ids, ratings.titles) or brought
     return Problem(
-        name=ratings.name,
-        catalogue=Catalogue(
-            item_ids=tuple(str(i) for i in ratings.item_ids),
-            titles=ratings.titles,
-            features=None if features is None else features.table,
-        ),
-        rating_range=ratings.rating_range,
+        **described(ratings, config, features, origin=origin_of(config.data, listed=ratings.items_listed)),
         train=split.train,
         split=split,
-        catalogue_origin=origin_of(config.data, listed=ratings.items_listed),
-        catalogue_listed=ratings.items_listed,
-        item_features=features,
         user_ids=ratings.user_ids,
-        own_metrics=config.run.metrics,
     )
 
 
@@ -337,32 +326,23 @@ def _options_of(config: DataConfig) -> dict[str, Any]:
     }
 
 
-def _rating_split(ratings: Ratings, config: SimulationConfig) -> RatingSplit:
-    by_time = _time_rule(config.split)
+def _split_of(ratings: Ratings, config: SimulationConfig) -> RatingSplit | UserSplit:
+    split, by_time, fold = config.split, _time_rule(config.split), fold_of(config.split)
+    if config.feedback is Feedback.EXPLICIT:
+        if by_time is not None:
+            return split_ratings_by_time(ratings, by_time)
+        return split_ratings(
+            ratings, seed=split.seed, validation=split.validation, test=split.test, fold=fold
+        )
     if by_time is not None:
-        return split_ratings_by_time(ratings, by_time)
-    default = 0.0 if ratings.test is not None else 0.1
-    validation = default if config.split.validation is None else config.split.validation
-    return split_ratings(
-        ratings,
-        seed=config.split.seed,
-        validation=validation,
-        test=config.split.test,
-        fold=fold_of(config.split),
-    )
-
-
-def _user_split(ratings: Ratings, config: SimulationConfig) -> UserSplit:
-    by_time = _time_rule(config.split)
-    if by_time is not None:
-        return split_lists_by_time(ratings, by_time, positive_above=config.split.positive_above)
+        return split_lists_by_time(ratings, by_time, positive_above=split.positive_above)
     return split_users(
         ratings,
-        seed=config.split.seed,
-        validation=config.split.held_out_users,
-        test=config.split.held_out_users,
-        positive_above=config.split.positive_above,
-        fold=fold_of(config.split),
+        seed=split.seed,
+        validation=split.held_out_users,
+        test=split.held_out_users,
+        positive_above=split.positive_above,
+        fold=fold,
     )
 
 

@@ -17,14 +17,19 @@ from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.runs.algorithm_choice import loading_of
-from fedboard.simulations.runs.calibrated import AnyProblem, build_any, completed, kernels_of, load_any
-from fedboard.simulations.runs.comparison import compared, histograms, judged
-from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.kernel_choice import compile_kernels, never_called
-from fedboard.simulations.runs.ledger import Part, give_back
-from fedboard.simulations.runs.round_names import round_names
+from fedboard.simulations.runs.calibrated import (
+    AnyProblem,
+    build_any,
+    compile_kernels,
+    completed,
+    kernels_of,
+    load_any,
+    loading_of,
+    never_called,
+)
+from fedboard.simulations.runs.directory import Part, RunDirectory, give_back, round_names
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
+from fedboard.simulations.runs.without_privacy import compared, judged
 from fedboard.simulations.sessions.choice import chosen_class
 from fedboard.simulations.streams.partial_sums import PartialSums
 
@@ -135,12 +140,11 @@ def _workers(config: SimulationConfig, backend: str, stack: ExitStack) -> Worker
         PrivacyError: secret noise would go to it in the clear.
     """
     if config.run.runtime == "ray":
-        from fedboard.simulations.ray.cluster import Cluster
-        from fedboard.simulations.ray.pool import RayPool
-        from fedboard.simulations.ray.secrecy import require_encrypted
+        from fedboard.simulations.ray.cluster import Cluster, require_encrypted
+        from fedboard.simulations.ray.runtime import RayPool
 
         run = config.run
-        cluster = Cluster(run.address, workers=run.workers, carry_code=run.carry_code)
+        cluster = Cluster(run.address, workers=run.workers)
         require_encrypted(cluster, private=config.promise.noise_source.private)
         return RayPool(stack.enter_context(cluster))
     return stack.enter_context(
@@ -279,9 +283,6 @@ class _Session:
             )
         rounds = sum(float(done["seconds"]) for done in self.run.lines() if done["event"] == "round")
         line["seconds_total"] = max(seconds, rounds)  # a run that was resumed took longer than its last part
-        drawn = histograms(self.task, self.board, self.problem, pool=self.pool)
-        if drawn is not None:
-            self.run.write_json(self.run.distributions, drawn)
         self.run.append(line)
         certificate = Certificate.from_dict(dict(self.board.certificate or {}))
         write_atomically(self.run.certificate, certificate.to_json().encode())

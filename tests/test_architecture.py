@@ -385,7 +385,7 @@ MAY_NAME_A_PROTOCOL = {
     ("simulations/streams", "trusted"): ROWS,
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
-    ("simulations/evaluation/contract_runs.py", "trusted"): ROWS,
+    ("simulations/evaluation/algorithm_contract.py", "trusted"): ROWS,
     ("simulations/runs/asking.py", "trusted"): "a question is asked of rows, under no other protocol",
     ("client/participation/promises.py", "two-server"): "a device decides by the registered name",
     ("client/participation/promises.py", "secure-sum"): "a device decides by the registered name",
@@ -477,11 +477,9 @@ def test_nothing_that_serves_people_reads_a_card() -> None:
 @pytest.mark.slow
 def test_there_is_one_loop_over_a_session() -> None:
     """Steps are closed there alone, so that nobody decides anew who is out; the others hand on what it says."""
-    handed_on = {"simulations/audit/sessions.py", "simulations/sessions/costs.py"}
-
     closing = {path for path in imports_of(ROOT) if "proceed" in called_in(nodes_of(ROOT / path))}
 
-    assert closing == {"common/protocols/sessions.py", *handed_on}
+    assert closing == {"common/protocols/sessions.py", "simulations/audit/sessions.py"}
 
 
 def called_in(nodes: Iterable[ast.AST]) -> set[str]:

@@ -128,7 +128,8 @@ class Fedboard:
             cls.command("fleet", "init", folder, "--data-catalogue", people.titles, "--devices", 1)
             for device, (first, end) in TABLE["fleet"]["users"].items():
                 users = ("--users", f"{first}:{end}", "--rating-range", "1,5")
-                cls.command("data", "cohort", people.ratings, folder / f"cohort-{device}", *users)
+                to = ("--as", "cohort", "--out", folder / f"cohort-{device}")
+                cls.command("data", "shard", people.ratings, *to, *users)
         return folder
 
     @classmethod

@@ -1,7 +1,8 @@
 """``fedboard board``: boards signed for readers, fetched as one, and written as a page."""
 
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,7 +16,7 @@ from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
 from fedboard.common.errors import InputError, PrivacyError
 
 if TYPE_CHECKING:
-    from fedboard.client.boards.feed import Fetched
+    from fedboard.client.boards.feed import BoardFeed, Fetched
     from fedboard.common.boards.witnesses import Witnesses
 
 
@@ -48,6 +49,9 @@ def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
 
 
 _PATH = click.Path(path_type=Path)
+_AUTHORITY = click.option(
+    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
+)
 
 
 @click.command(epilog="Example: fedboard board page runs/films --out films.html")
@@ -60,9 +64,7 @@ _PATH = click.Path(path_type=Path)
     help="Leave the boards on their web server: the page loads them from there, and from nowhere else.",
 )
 @witness_options
-@click.option(
-    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
-)
+@_AUTHORITY
 def page(
     source: str,
     out: Path,
@@ -96,9 +98,6 @@ def page(
 
 
 _LARGEST = 1 << 30
-_AUTHORITY = click.option(
-    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
-)
 _MAX_BYTES = click.option(
     "--max-bytes",
     type=click.IntRange(min=1),
@@ -145,24 +144,13 @@ def fetch(
     A board whose noise can be reproduced from its seed is refused, whatever its
     manifest says, but with --simulation, or where the device's [policy] has seeded_noise = true.
     """
-    from fedboard.client.boards.cache import BoardCache
-    from fedboard.client.boards.feed import BoardFeed
-    from fedboard.client.boards.sources import open_source
-    from fedboard.common.boards.board_signature import PinnedKey
-
     if follow and version is not None:
         raise InputError("--follow waits for new boards; leave --version out")
     reader = _reader(source, key, cache, authority, device)
-    pinned = PinnedKey.read(reader.key, witnesses=witnesses or reader.witnesses)
-    with closing(open_source(reader.source, authority=reader.authority)) as opened:
-        feed = BoardFeed(
-            opened,
-            pinned,
-            BoardCache(reader.cache),
-            run=run,
-            max_bytes=max_bytes,
-            simulation=simulation or reader.simulation,
-        )
+    reader = reader._replace(
+        simulation=simulation or reader.simulation, witnesses=witnesses or reader.witnesses
+    )
+    with _feed(reader, run=run, max_bytes=max_bytes) as feed:
         started = time.perf_counter()
         fetched = feed.fetch(version)
         tell(fetched, time.perf_counter() - started, as_json=as_json)
@@ -180,20 +168,14 @@ def fetch_first(device: Path) -> None:
         InputError: nobody answers there.
         FeedRefusedError: what is there is not believed.
     """
-    from fedboard.client.boards.cache import BoardCache
-    from fedboard.client.boards.feed import BoardFeed
-    from fedboard.client.boards.sources import open_source
     from fedboard.client.participation.config import load_device
-    from fedboard.common.boards.board_signature import PinnedKey
 
     config = load_device(device)
     known = config.board.source is not None and config.board.public_key is not None
     if not known or any(config.board.cache.glob("board-*.board")):
         return
-    reader = _reader(None, None, None, None, device)
-    pinned = PinnedKey.read(reader.key, witnesses=reader.witnesses)
-    with closing(open_source(reader.source, authority=reader.authority)) as opened:
-        BoardFeed(opened, pinned, BoardCache(reader.cache), simulation=reader.simulation).fetch()
+    with _feed(_reader(None, None, None, None, device)) as feed:
+        feed.fetch()
 
 
 class _Reader(NamedTuple):
@@ -207,6 +189,18 @@ class _Reader(NamedTuple):
     """Whether the device takes boards of seeded noise."""
     witnesses: "Witnesses | None" = None
     """Who must have cosigned, by the device's own policy."""
+
+
+@contextmanager
+def _feed(reader: _Reader, **how: Any) -> Iterator["BoardFeed"]:
+    from fedboard.client.boards.cache import BoardCache
+    from fedboard.client.boards.feed import BoardFeed
+    from fedboard.client.boards.sources import open_source
+    from fedboard.common.boards.board_signature import PinnedKey
+
+    pinned = PinnedKey.read(reader.key, witnesses=reader.witnesses)
+    with closing(open_source(reader.source, authority=reader.authority)) as source:
+        yield BoardFeed(source, pinned, BoardCache(reader.cache), simulation=reader.simulation, **how)
 
 
 def _reader(

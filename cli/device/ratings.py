@@ -56,18 +56,11 @@ def ratings() -> None:
 @click.argument("folder", type=click.Path(path_type=Path), default=Path())
 @click.option("--epsilon", type=float, default=1.0, show_default=True, help="Your limit over all runs.")
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="Delta of that limit.")
-@click.option(
-    "--adjacency",
-    type=click.Choice(["add-remove", "replace"]),
-    default="add-remove",
-    show_default=True,
-    help="What neighbouring means in that limit.",
-)
-def init(folder: Path, epsilon: float, delta: float, adjacency: str) -> None:
-    """Make a device in FOLDER: an empty rating store and a commented device.toml."""
-    from fedboard.client.participation.new_device import make_device
+def init(folder: Path, epsilon: float, delta: float) -> None:
+    """Make a device in FOLDER: an empty rating store and a commented device.toml, where more can be said."""
+    from fedboard.client.participation.policy import make_device
 
-    path = make_device(folder, epsilon=epsilon, delta=delta, adjacency=adjacency)
+    path = make_device(folder, epsilon=epsilon, delta=delta, adjacency="add-remove")
     click.echo(f"{path}: read it, it says what this device will give; then: fedboard ratings import FILE.csv")
 
 
@@ -151,17 +144,16 @@ def remove(item: str | None, everything: bool, yes: bool, device: Path, place: P
     metavar="FILE",
     help="Write them as `import` reads them, readable by you alone; - is stdout.",
 )
-@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
 @JSON
 @_of_store
-def list_ratings(file: str | None, force: bool, as_json: bool, device: Path, place: Path | None) -> None:
+def list_ratings(file: str | None, as_json: bool, device: Path, place: Path | None) -> None:
     """List your ratings."""
     board = _board(device, place)
     with _open(device) as opened:
         found = opened.ratings()
         coverage = None if board is None else opened.coverage(board)
     if file is not None:
-        _write_csv(file, found, board, force=force)
+        _write_csv(file, found, board)
         return
     if as_json:
         document({"ratings": [asdict(own) for own in found]})
@@ -173,8 +165,8 @@ def list_ratings(file: str | None, force: bool, as_json: bool, device: Path, pla
     click.echo(f"\n{len(found)} ratings{left}")
 
 
-def _write_csv(file: str, found: "Sequence[OwnRating]", board: "Board | None", *, force: bool) -> None:
-    from fedboard.client.private_files import write_new_private, write_private
+def _write_csv(file: str, found: "Sequence[OwnRating]", board: "Board | None") -> None:
+    from fedboard.client.private_files import write_new_private
     from fedboard.client.ratings.own_file import write_ratings
 
     text, place = io.StringIO(), Path(file)
@@ -185,11 +177,9 @@ def _write_csv(file: str, found: "Sequence[OwnRating]", board: "Board | None", *
     if place.exists() and not place.is_file():
         raise InputError(f"{place}: ratings are written to a file; give - for stdout")
     try:
-        (write_private if force else write_new_private)(place, text.getvalue().encode("utf-8"))
+        write_new_private(place, text.getvalue().encode("utf-8"))
     except FileExistsError:
-        raise InputError(
-            f"{place}: something is there already and is kept; give another name, or --force to replace it"
-        ) from None
+        raise InputError(f"{place}: something is there already and is kept; give another name") from None
 
 
 def _forget_answers(device: Path) -> int:

@@ -1,8 +1,7 @@
 """``fedboard recommend`` and ``explain``: what a person's own device does with a board."""
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,11 +13,8 @@ from fedboard.cli.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.client.participation.own_ratings import OwnView
-    from fedboard.client.recommending.recommend import Explanation, Reason, Recommendation
-    from fedboard.common.board import Board
+    from fedboard.client.participation.own_view import Explained, OwnView, Recommended
     from fedboard.common.boards.witnesses import Witnesses
-
 
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
 
@@ -46,79 +42,45 @@ def recommend(
     device.toml will do too. BOARD is a board file or a run directory, of which the newest board is taken; for a
     device it may be left out, and its first one is fetched. No rating leaves this machine.
     """
-    from fedboard.client.participation.own_ratings import open_own
-    from fedboard.client.recommending import recommend as device
-    from fedboard.client.recommending.recommend import reasons
+    from fedboard.client.participation.own_view import as_record, open_own, recommended
 
     if board is None and ratings.suffix == ".toml":
         fetch_first(ratings)
     view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
-    explicit = device.rating_range_of(view.board) is not None
-    found = device.recommend(view.own, view.board, k=k)
-    why = reasons(view.own, view.board, [entry.item for entry in found])
-    if as_json:
-        document(_record(found, why, view, explicit=explicit))
-    else:
-        _print(found, why, view, explicit=explicit)
-
-
-def reason_record(reason: "Reason | None", rated: Sequence[str]) -> dict[str, Any] | None:
-    """A reason as JSON; ``rated`` are the ids of the rated items that it counts."""
-    if reason is None:
-        return None
-    item = None if reason.rated is None else rated[reason.rated]
-    return {"effect": reason.effect, "net": reason.net, "item_id": item}
-
-
-def _record(
-    found: "list[Recommendation]", why: "list[Reason | None]", view: "OwnView", *, explicit: bool
-) -> dict[str, Any]:
-    from fedboard.client.recommending.catalogue_search import title_of
-
-    board, value = view.board, "predicted_rating" if explicit else "score"
-    ids = board.catalogue.item_ids
-    rated = [ids[item] for item in view.own.items]
-    entries = [
+    found = recommended(view, k=k)
+    if not as_json:
+        _print(found, view)
+        return
+    document(
         {
-            "rank": rank,
-            "item_id": ids[entry.item],
-            "title": title_of(board.catalogue, entry.item),
-            value: entry.score,
-            "reason": reason_record(reason, rated),
+            "board_version": view.board.version,
+            "board_digest": view.board.digest,
+            **mark_record(view.board),
+            "ratings_left_out": view.left_out,
+            "recommendations": [{"rank": rank, **as_record(one)} for rank, one in enumerate(found, start=1)],
         }
-        for rank, (entry, reason) in enumerate(zip(found, why, strict=True), start=1)
-    ]
-    return {
-        "board_version": board.version,
-        "board_digest": board.digest,
-        **mark_record(board),
-        "ratings_left_out": view.left_out,
-        "recommendations": entries,
-    }
+    )
 
 
-def _print(
-    found: "list[Recommendation]", why: "list[Reason | None]", view: "OwnView", *, explicit: bool
-) -> None:
-    from fedboard.client.recommending.catalogue_search import title_of
+def _print(found: "list[Recommended]", view: "OwnView") -> None:
+    from fedboard.client.recommending.recommend import rating_range_of
 
-    board, n_own = view.board, view.own.n_ratings
-    ids = board.catalogue.item_ids
-    titles = [title_of(board.catalogue, item) or ids[item] for item in view.own.items]
     rows = [
         (
             f"{rank}",
-            title_of(board.catalogue, entry.item) or ids[entry.item],
-            ids[entry.item],
-            f"{entry.score:.2f}",
-            "" if reason is None else reason.words(titles),
+            one.title or one.item_id,
+            one.item_id,
+            f"{one.score:.2f}",
+            "" if one.reason is None else one.reason.words(),
         )
-        for rank, (entry, reason) in enumerate(zip(found, why, strict=True), start=1)
+        for rank, one in enumerate(found, start=1)
     ]
-    value = "predicted rating" if explicit else "score"
+    value = "score" if rating_range_of(view.board) is None else "predicted rating"
     unused = f" ({view.left_out} more are not on it)" if view.left_out else ""
-    mark(board)
-    click.echo(f"From {n_own} of your ratings{unused} and version {board.version} of the board:\n")
+    mark(view.board)
+    click.echo(
+        f"From {view.own.n_ratings} of your ratings{unused} and version {view.board.version} of the board:\n"
+    )
     click.echo(aligned(("", "title", "id", value, "why"), rows, right=(0, 3)))
     click.echo(f"\n{_STAYS}")
 
@@ -154,86 +116,51 @@ def explain(
     a run directory is enough, in the place of RATINGS: items are near by the cosine of their factors. Nothing
     leaves this machine.
     """
+    from fedboard.client.participation.own_view import as_record, explained, open_own
+
     if alike:
         _show_alike(item, board or ratings, k=k, witnesses=witnesses, as_json=as_json)
         return
-    from fedboard.client.participation.own_ratings import open_own
-    from fedboard.client.recommending.catalogue_search import ItemIndex
-    from fedboard.client.recommending.recommend import explain as take_apart
-
     view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
-    number = ItemIndex(view.board.catalogue).find_part(item)
-    found = take_apart(view.own, view.board, number)
+    found = explained(item, view)
     if as_json:
-        document(_explained(found, view.board))
+        document({**as_record(found), **mark_record(view.board)})
     else:
-        _print_explained(found, view.board, k=k)
+        mark(view.board)
+        _print_explained(found, k=k)
 
 
-def _explained(found: "Explanation", board: "Board") -> dict[str, Any]:
-    ids = board.catalogue.item_ids
-    return {
-        "item_id": ids[found.item],
-        "prediction": found.prediction,
-        "total": found.total,
-        "base": found.base,
-        "reason": reason_record(found.reason, [ids[part.item] for part in found.influences]),
-        **mark_record(board),
-        "influences": [
-            {"item_id": ids[part.item], "rating": part.rating, "added": part.added}
-            for part in found.influences
-        ],
-    }
-
-
-def _print_explained(found: "Explanation", board: "Board", *, k: int) -> None:
-    from fedboard.client.recommending.catalogue_search import describe
-
+def _print_explained(found: "Explained", *, k: int) -> None:
     shown, rest = found.influences[:k], found.influences[k:]
     rows = [("what the board says without you", "", f"{found.base:.3f}")]
-    rows += [(describe(board.catalogue, p.item), f"{p.rating:g}", f"{p.added:+.3f}") for p in shown]
+    rows += [(_called(p.item_id, p.title), f"{p.rating:g}", f"{p.added:+.3f}") for p in shown]
     if rest:
         rows.append((f"your {len(rest)} other ratings", "", f"{sum(part.added for part in rest):+.3f}"))
     rows.append(("together", "", f"{found.total:.3f}"))
-    mark(board)
-    click.echo(f"Why {describe(board.catalogue, found.item)}:\n")
+    click.echo(f"Why {_called(found.item_id, found.title)}:\n")
     click.echo(aligned(("", "you rated", "adds"), rows, right=(1, 2)))
-    titles = [describe(board.catalogue, part.item) for part in found.influences]
-    click.echo(f"\nIn short: {found.reason.words(titles, listed=False)}.")
+    click.echo(f"\nIn short: {found.reason.words(listed=False)}.")
     if abs(found.total - found.prediction) > 5e-4:
         click.echo(f"\nShown as {found.prediction:.2f}, the nearest rating on the scale.")
 
 
 def _show_alike(item: str, board: Path, *, k: int, witnesses: "Witnesses | None", as_json: bool) -> None:
     from fedboard.client.boards.cache import open_board
+    from fedboard.client.participation.own_view import as_record, neighbours
     from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
-    from fedboard.client.recommending.recommend import nearest_items
 
     opened = open_board(board, witnesses=witnesses)
-    catalogue = opened.catalogue
-    number = ItemIndex(catalogue).find_part(item)
-    found = nearest_items(opened, number, k=k)
+    found = neighbours(item, opened, k=k)
+    number = ItemIndex(opened.catalogue).find_part(item)
     if as_json:
-        entries = [
-            {"item_id": catalogue.item_ids[n.item], "title": title_of(catalogue, n.item), "cosine": n.cosine}
-            for n in found
-        ]
-        record = {
-            "item_id": catalogue.item_ids[number],
-            "title": title_of(catalogue, number),
-            **mark_record(opened),
-            "neighbours": entries,
-        }
-        document(record)
+        about = {"item_id": opened.catalogue.item_ids[number], "title": title_of(opened.catalogue, number)}
+        document({**about, **mark_record(opened), "neighbours": as_record(found)})
         return
-    rows = [
-        (
-            title_of(catalogue, n.item) or catalogue.item_ids[n.item],
-            catalogue.item_ids[n.item],
-            f"{n.cosine:.3f}",
-        )
-        for n in found
-    ]
+    rows = [(one.title or one.item_id, one.item_id, f"{one.cosine:.3f}") for one in found]
     mark(opened)
-    click.echo(f"Nearest to {describe(catalogue, number)}:\n")
+    click.echo(f"Nearest to {describe(opened.catalogue, number)}:\n")
     click.echo(aligned(("title", "id", "cosine"), rows, right=(2,)))
+
+
+def _called(item_id: str, title: str | None) -> str:
+    return item_id if title is None else f"{title} [{item_id}]"

@@ -1,6 +1,5 @@
 """``fedboard server``, ``helper`` and ``witness``: what serves until it is told to stop."""
 
-import asyncio
 import signal
 import time
 from collections.abc import Callable
@@ -149,6 +148,8 @@ def _serve(
     mirror: Path, address: str, certificate: Path | None, private_key: Path | None, *, simulation: bool
 ) -> None:
     """Hand out the boards of a mirror until Ctrl-C, with TLS where there is a certificate."""
+    import asyncio  # megabytes that no other command needs
+
     from fedboard.server.publishing.service import serve_boards
 
     if (certificate is None) != (private_key is None):

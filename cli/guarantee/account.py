@@ -1,32 +1,33 @@
 """``fedboard account``: what noise for this epsilon, what epsilon for this plan."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import click
 
 from fedboard.cli.counts import PEOPLE, RELEASES
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
-if TYPE_CHECKING:
-    from fedboard.client.verification.accounts import Account
-
-Command = TypeVar("Command", bound=Callable[..., object])
-
 _DEFAULT_DELTA = 1e-5
-_DELTA = click.option("--delta", type=float, help="Probability that the bound fails; below 1 / users.")
-_ADJACENCY = click.option(
-    "--adjacency",
-    type=click.Choice(["add-remove", "replace"]),
-    default="add-remove",
-    show_default=True,
-    help="Of a plan; what is booked states its own.",
+
+
+@click.command(
+    epilog="\b\nExamples:\n  fedboard account --epsilon 1 --delta 1e-5 --releases 9\n"
+    "  fedboard account --epsilon 5 --shares counts=0.1,items=0.9\n"
+    "  fedboard account --epsilon 1 --releases 100 --poisson 0.01\n"
+    "  fedboard account --noise-multiplier 12 --releases 9\n"
+    "  fedboard account runs/demo --group 4"
 )
-_POISSON = click.option(
+@click.argument("source", required=False, type=click.Path(path_type=Path))
+@click.option("--epsilon", type=float, help="Print the noise with which all releases together cost this.")
+@click.option(
+    "--noise-multiplier", type=float, metavar="Z", help="Print what releases with this noise cost together."
+)
+@click.option("--releases", type=RELEASES, help="Number of equal releases.")
+@click.option("--shares", metavar="NAME=PART,...", help="With --epsilon: parts of mu^2, together at most 1.")
+@click.option(
     "--poisson",
     type=float,
     metavar="Q",
@@ -34,103 +35,66 @@ _POISSON = click.option(
     "round-2/... share their round's coin (all others that of the preparation); without such names each release "
     "has its own.",
 )
-_PLOT = click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Draw the privacy curve, by each accounting (an .html page); needs fedboard[all].",
+@click.option(
+    "--delta",
+    type=float,
+    help="Probability that the bound fails; below 1 / users.  [default: SOURCE's, or 1e-5]",
 )
-
-
-@click.group(cls=Commands)
-def account() -> None:
-    """Answer what a guarantee costs: noise for an epsilon, epsilon for a plan or a ledger."""
-
-
-@account.command(
-    epilog="\b\nExamples:\n  fedboard account noise --epsilon 1 --delta 1e-5 --releases 9\n"
-    "  fedboard account noise --epsilon 5 --shares counts=0.1,items=0.9 --plot curve.html\n"
-    "  fedboard account noise --epsilon 1 --releases 100 --poisson 0.01"
+@click.option(
+    "--adjacency",
+    type=click.Choice(["add-remove", "replace"]),
+    default="add-remove",
+    show_default=True,
+    help="Of a plan; what is booked states its own.",
 )
-@click.option("--epsilon", type=float, required=True, help="What all releases together may cost.")
-@click.option("--delta", type=float, default=_DEFAULT_DELTA, show_default=True)
-@click.option("--releases", type=RELEASES, help="Number of releases that share the budget evenly.")
-@click.option("--shares", metavar="NAME=PART,...", help="Parts of mu^2, together at most 1, by release.")
-@_POISSON
-@_PLOT
+@click.option("--group", type=PEOPLE, metavar="K", help="Say what holds for K users together, too.")
 @JSON
-def noise(
-    epsilon: float,
-    delta: float,
+def account(
+    source: Path | None,
+    epsilon: float | None,
+    noise_multiplier: float | None,
     releases: int | None,
     shares: str | None,
-    poisson: float | None,
-    plot: Path | None,
-    as_json: bool,
-) -> None:
-    """Print the noise multiplier of each release, so that all together cost at most EPSILON.
-
-    A noise multiplier is the deviation of the noise over the sensitivity under the run's own adjacency, so the
-    answer is the same for each. Poisson participation is accounted under add-remove only.
-    """
-    from fedboard.client.verification.accounts import noise_answer, plan_account, planned
-    from fedboard.common.privacy.adjacency import Adjacency
-
-    divided = _shares(releases, shares)
-    answer = noise_answer(epsilon, delta, divided, poisson=poisson)
-    plan = planned(answer["noise_multipliers"], poisson)
-    _draw(plan_account(plan, Adjacency.ADD_REMOVE, label="this plan"), plot, delta=delta)
-    _tell(answer, _noise_text, as_json=as_json)
-
-
-@account.command(
-    epilog="\b\nExamples:\n  fedboard account epsilon --noise-multiplier 12 --releases 9\n"
-    "  fedboard account epsilon plan.toml --delta 1e-6\n"
-    "  fedboard account epsilon runs/demo --group 4 --plot curve.html"
-)
-@click.argument("source", required=False, type=click.Path(path_type=Path))
-@click.option("--noise-multiplier", type=float, metavar="Z", help="Of each release, instead of SOURCE.")
-@click.option("--releases", type=RELEASES, default=1, show_default=True, help="Number of releases with Z.")
-@_POISSON
-@_DELTA
-@_ADJACENCY
-@click.option("--group", type=PEOPLE, metavar="K", help="Say what holds for K users together, too.")
-@_PLOT
-@JSON
-def epsilon(
-    source: Path | None,
-    noise_multiplier: float | None,
-    releases: int,
     poisson: float | None,
     delta: float | None,
     adjacency: str,
     group: int | None,
-    plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Print what releases cost together: exactly, by loss distributions, by Renyi orders and by zCDP.
+    """Print what releases cost together, or with --epsilon, how much noise each of them needs.
 
     SOURCE is a run directory, a ledger, a board, a certificate, or a plan: a TOML file that maps release
     names to noise multipliers, or to tables with noise_multiplier and, if needed, mechanism ("gaussian" or
-    "laplace") and participation.
+    "laplace") and participation. The cost is told exactly, by loss distributions, by Renyi orders and by zCDP.
+
+    A noise multiplier is the deviation of the noise over the sensitivity under the run's own adjacency, so the
+    answer to --epsilon is the same for each. Poisson participation is accounted under add-remove only.
     """
-    from fedboard.client.verification.accounts import epsilon_answer, equal_account, read_account
+    from fedboard.client.verification.accounts import (
+        epsilon_answer,
+        equal_account,
+        noise_answer,
+        read_account,
+    )
     from fedboard.common.privacy.adjacency import Adjacency
 
-    if (source is None) == (noise_multiplier is None):
-        raise InputError("give either SOURCE or --noise-multiplier Z with --releases N")
+    if [source, epsilon, noise_multiplier].count(None) != 2:
+        raise InputError("give either SOURCE, or --noise-multiplier Z, or --epsilon E, with --releases N")
+    if epsilon is not None:
+        divided = _shares(releases, shares)
+        answer = noise_answer(epsilon, delta or _DEFAULT_DELTA, divided, poisson=poisson)
+        document(answer) if as_json else click.echo(_noise_text(answer))
+        return
     if source is not None and poisson is not None:
         raise InputError("--poisson goes with --noise-multiplier; a plan states participation by release")
     if source is not None:
         taken = read_account(source, Adjacency(adjacency))
     else:
         taken = equal_account(
-            noise_multiplier or 0, releases, poisson=poisson, adjacency=Adjacency(adjacency)
+            noise_multiplier or 0, releases or 1, poisson=poisson, adjacency=Adjacency(adjacency)
         )
-    at = delta or taken.delta or _DEFAULT_DELTA
-    answer = epsilon_answer(taken, at, group=group)
-    _draw(taken, plot, delta=at)
-    _tell(answer, _epsilon_text, as_json=as_json)
+    answer = epsilon_answer(taken, delta or taken.delta or _DEFAULT_DELTA, group=group)
+    document(answer) if as_json else click.echo(_epsilon_text(answer))
 
 
 def _shares(releases: int | None, shares: str | None) -> dict[str, float]:
@@ -152,20 +116,6 @@ def _shares(releases: int | None, shares: str | None) -> dict[str, float]:
     return divided
 
 
-def _tell(answer: dict[str, Any], text: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
-    document(answer) if as_json else click.echo(text(answer))
-
-
-def _draw(taken: "Account", plot: Path | None, *, delta: float) -> None:
-    if plot is None:
-        return
-    from fedboard.simulations.reports.account_figures import write_account_figure
-
-    budget = None if taken.planned or taken.commitment is None else taken.commitment.budget
-    write_account_figure(taken.fixed if taken.planned else taken.events, plot, delta=delta, budget=budget)
-    click.echo(f"Curve  {plot}", err=True)
-
-
 def _noise_text(answer: dict[str, Any]) -> str:
     multipliers, full = answer["noise_multipliers"], answer["full_participation"]
     if len(multipliers) > 1 and len(set(multipliers.values())) == 1:
@@ -175,8 +125,7 @@ def _noise_text(answer: dict[str, Any]) -> str:
     if answer["poisson"] is None:
         compared = (
             f"All together are {full['mu']:.6g}-GDP, one release of noise multiplier "
-            f"{full['noise_multiplier_of_all']:.6g}. Accounting through Renyi orders would demand "
-            f"{full['more_noise_through_rdp']:.2%} more noise, through zCDP {full['more_noise_through_zcdp']:.2%}."
+            f"{full['noise_multiplier_of_all']:.6g}."
         )
     else:
         compared = (

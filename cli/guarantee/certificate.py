@@ -15,13 +15,13 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.client.verification.evidence import Evidence
-    from fedboard.client.verification.verification import Verdict
+    from fedboard.client.verification.evidence import Evidence, Verification
     from fedboard.common.boards.witnesses import Witnesses
     from fedboard.common.certificate import Finding
 
 _PATH = click.Path(path_type=Path)
-_LARGEST = 1 << 30
+_LARGEST = 1 << 32
+"""Bytes of a mirror's board: more than ten million items of rank 64 take."""
 _SIMULATION = click.option(
     "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
 )
@@ -84,18 +84,15 @@ def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
 
 
 def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
-    from fedboard.client.verification.label import label_page, verified_label
+    from fedboard.client.verification.label import odds_of, verified_label
     from fedboard.client.verification.registry import registry_record
     from fedboard.common.files import write_atomically
 
     if form == "registry":
-        text, told = (
-            registry_record(evidence),
-            f"A draft for the registry of deployments: {out}; say what is marked TO SAY",
-        )
+        text = registry_record(evidence)
+        told = f"A draft for the registry of deployments: {out}; say what is marked TO SAY"
     else:
-        made = verified_label(evidence)
-        text, told = label_page(made), f"{made.odds.sentence}\n{out}"
+        text, told = verified_label(evidence), f"{odds_of(evidence.certificate).sentence}\n{out}"
     if out is None:
         click.echo(text, nl=False)
     else:
@@ -123,13 +120,6 @@ def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
 @click.option(
     "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
 )
-@click.option(
-    "--max-bytes",
-    type=click.IntRange(min=1),
-    default=_LARGEST,
-    show_default=True,
-    help="Of a mirror: largest board taken.",
-)
 @_SIMULATION
 @click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
 @JSON
@@ -139,7 +129,6 @@ def verify(
     key: Path | None,
     witnesses: "Witnesses | None",
     authority: Path | None,
-    max_bytes: int,
     simulation: bool,
     with_passed: bool,
     as_json: bool,
@@ -171,7 +160,7 @@ def verify(
         if heads:
             raise InputError("--head is about a ledger, and a mirror has none")
         pinned = PinnedKey.read(key, witnesses=witnesses)
-        verdict = verify_mirror(target, pinned, authority=authority, max_bytes=max_bytes)
+        verdict = verify_mirror(target, pinned, authority=authority, max_bytes=_LARGEST)
     elif key is not None or witnesses is not None:
         raise InputError(f"{target}: --key and --witness are about a mirror; there is none")
     else:
@@ -184,7 +173,7 @@ def verify(
     return ExitCode.NOT_PRIVATE if verdict.revealed and not simulation else ExitCode.DONE
 
 
-def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
+def _record(verdict: "Verification", *, with_passed: bool) -> dict[str, Any]:
     from fedboard.client.verification.verification import LIMITS
 
     def told(findings: "Sequence[Finding]") -> list[dict[str, str]]:
@@ -193,8 +182,8 @@ def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
     about = {} if verdict.ledger is None else {"ledger": verdict.ledger, "limits": list(LIMITS)}
     passed = {"passed": told([found for found in verdict.findings if found.passed])} if with_passed else {}
     return {
-        "holds": not verdict.failed,
-        "private": not verdict.failed and verdict.protection.value == "private",
+        "holds": verdict.holds,
+        "private": verdict.private,
         "noise": verdict.protection.value,
         "checks": len(verdict.findings),
         "failed": told(verdict.failed),
@@ -203,7 +192,7 @@ def _record(verdict: "Verdict", *, with_passed: bool) -> dict[str, Any]:
     }
 
 
-def _verdict(verdict: "Verdict", *, with_passed: bool) -> str:
+def _verdict(verdict: "Verification", *, with_passed: bool) -> str:
     from fedboard.client.verification.verification import LIMITS
 
     words = {True: "ok", False: bad("FAILED")}

@@ -1,9 +1,9 @@
 """``fedboard query``: one private question, to the users of a data set or to the devices of a fleet."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
@@ -11,7 +11,6 @@ from click.core import ParameterSource
 from fedboard.cli.columns import COLUMNS, column_mapping
 from fedboard.cli.counts import WORKERS
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
 from fedboard.cli.research.configuration import parse_range
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, TooFewAnswersError
@@ -58,8 +57,6 @@ def _text(record: dict[str, Any]) -> str:
     return told
 
 
-Command = TypeVar("Command", bound=Callable[..., object])
-
 OF_DATA = {
     "data_format": "--format",
     "columns": "--columns",
@@ -74,100 +71,6 @@ OF_DATA = {
     "workers": "--workers",
 }
 """What a fleet has in its own settings: parameter to option."""
-
-_SUBJECTS = click.Choice(["ratings", "counts", "norms"])
-
-
-def question_options(command: Command) -> Command:
-    """Options that say whom to ask, about what, at which cost and who pays."""
-    for option in reversed(
-        (
-            click.option("--data", metavar="PATH|NAME", help="Ratings, or `synthetic`."),
-            click.option(
-                "--fleet",
-                type=click.Path(path_type=Path, dir_okay=False),
-                metavar="FILE",
-                help="Instead of data: the fleet.toml of a server, whose devices are asked. Its [queries] pays.",
-            ),
-            click.option(
-                "--no-wait", is_flag=True, help="Of a fleet: put the question and end; see `query results`."
-            ),
-            click.option(
-                "--format", "data_format", metavar="NAME", help="Format, where it is not recognised."
-            ),
-            COLUMNS,
-            click.option(
-                "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
-            ),
-            click.option(
-                "--of",
-                "subject",
-                type=_SUBJECTS,
-                default="ratings",
-                show_default=True,
-                help="Ratings; each user's number of ratings; the L2 norm of her ratings less the scale's centre.",
-            ),
-            click.option("--epsilon", type=float, required=True, help="What this question costs by itself."),
-            click.option(
-                "--bound",
-                type=float,
-                metavar="H",
-                help="Ratings beyond which a user weighs no more; a public guess, or the answer to "
-                "`quantile --of counts`.  [default: 20]",
-            ),
-            click.option(
-                "--highest",
-                type=float,
-                metavar="X",
-                help="Largest number that counts.  [default: 1000; norms: 100]",
-            ),
-            click.option(
-                "--ledger", type=click.Path(path_type=Path), metavar="FILE", help="Pays; made with --budget."
-            ),
-            click.option(
-                "--population",
-                type=click.Path(path_type=Path),
-                metavar="FILE",
-                help="Account of these users; pays too.",
-            ),
-            click.option(
-                "--budget", type=float, metavar="EPSILON", help="Of a new --ledger, all questions together."
-            ),
-            click.option("--delta", type=float, help="Of a new --ledger.  [default: 1e-5]"),
-            click.option(
-                "--adjacency",
-                type=click.Choice(["add-remove", "replace"]),
-                help="Of a new --ledger.  [default: add-remove]",
-            ),
-            click.option(
-                "--mechanism",
-                type=click.Choice(["auto", "pure", "gaussian"]),
-                default="auto",
-                show_default=True,
-                help="auto: pure (delta 0) while the account holds pure releases only.",
-            ),
-            click.option(
-                "--noise", type=click.Choice(["secure", "seeded"]), default="secure", show_default=True
-            ),
-            click.option("--seed", type=int, help="Of seeded noise, which protects nobody."),
-            click.option(
-                "--workers",
-                type=WORKERS,
-                default=1,
-                help="Processes; never changes the answer.",
-            ),
-            click.option(
-                "--certificate",
-                type=click.Path(path_type=Path, dir_okay=False),
-                metavar="FILE",
-                help="Write it there.",
-            ),
-            JSON,
-        )
-    ):
-        command = option(command)
-    return command
-
 
 _LOOK_SECONDS = 0.2
 
@@ -281,68 +184,123 @@ Examples:
   fedboard query mean --data ml-1m/ --epsilon 0.2 --population members.ledger --noise secure
   fedboard query mean --fleet fleet.toml --epsilon 0.5
   fedboard query quantile --of counts --share 0.9 --bisect --fleet fleet.toml --epsilon 0.5
+  fedboard query results --fleet fleet.toml
 """
 
 
-@click.group(cls=Commands)
-def query() -> None:
-    """Ask the users of a data set, or of a fleet, one private question; it is booked before the answer is drawn."""
-
-
-@query.command(epilog=_EXAMPLES)
-@question_options
-def mean(**given: Any) -> None:
-    """Print a private mean: of the ratings, of the users' numbers of ratings, of their norms.
-
-    Means of ratings weigh no user more than H ratings. Numbers of ratings are private, so H must not be read off
-    them.
-    """
-    _answer("mean", given)
-
-
-@query.command(epilog=_EXAMPLES)
+@click.command(epilog=_EXAMPLES)
+@click.argument("question", type=click.Choice(["mean", "quantile", "results"]))
+@click.argument("name", required=False, metavar="[QUESTION-N]")
+@click.option("--data", metavar="PATH|NAME", help="Ratings, or `synthetic`.")
+@click.option(
+    "--fleet",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    metavar="FILE",
+    help="Instead of data: the fleet.toml of a server, whose devices are asked. Its [queries] pays.",
+)
+@click.option("--no-wait", is_flag=True, help="Of a fleet: put the question and end; see `query results`.")
+@click.option("--format", "data_format", metavar="NAME", help="Format, where it is not recognised.")
+@COLUMNS
+@click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
+@click.option(
+    "--of",
+    "subject",
+    type=click.Choice(["ratings", "counts", "norms"]),
+    default="ratings",
+    show_default=True,
+    help="Ratings; each user's number of ratings; the L2 norm of her ratings less the scale's centre.",
+)
 @click.option("--share", type=float, default=0.5, show_default=True, help="Which quantile, in (0, 1).")
 @click.option(
     "--candidates",
     metavar="X,X,...",
-    help="The possible answers, ascending.  [default: evenly spaced ratings; log-spaced counts and norms]",
+    help="Of a quantile: the possible answers, ascending.  [default: evenly spaced ratings; log-spaced counts "
+    "and norms]",
 )
 @click.option(
-    "--bisect", is_flag=True, help="Ask in rounds that halve the candidates: less noise, Gaussian only."
+    "--bisect",
+    is_flag=True,
+    help="Of a quantile: ask in rounds that halve the candidates: less noise, Gaussian only.",
 )
-@question_options
-def quantile(**given: Any) -> None:
-    """Print a private quantile: of the ratings, of the users' numbers of ratings, of their norms.
-
-    The quantile of counts is a bound on contributions, that of norms a clipping norm.
-    """
-    _answer("quantile", given)
-
-
-@query.command(epilog="Example: fedboard query results --fleet fleet.toml")
-@click.argument("name", required=False, metavar="[QUESTION-N]")
+@click.option("--epsilon", type=float, help="What this question costs by itself.")
 @click.option(
-    "--fleet",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
-    required=True,
+    "--bound",
+    type=float,
+    metavar="H",
+    help="Ratings beyond which a user weighs no more; a public guess, or the answer to "
+    "`quantile --of counts`.  [default: 20]",
+)
+@click.option(
+    "--highest", type=float, metavar="X", help="Largest number that counts.  [default: 1000; norms: 100]"
+)
+@click.option("--ledger", type=click.Path(path_type=Path), metavar="FILE", help="Pays; made with --budget.")
+@click.option(
+    "--population",
+    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The fleet.toml of its server.",
+    help="Account of these users; pays too.",
+)
+@click.option("--budget", type=float, metavar="EPSILON", help="Of a new --ledger, all questions together.")
+@click.option("--delta", type=float, help="Of a new --ledger.  [default: 1e-5]")
+@click.option(
+    "--adjacency",
+    type=click.Choice(["add-remove", "replace"]),
+    help="Of a new --ledger.  [default: add-remove]",
+)
+@click.option(
+    "--mechanism",
+    type=click.Choice(["auto", "pure", "gaussian"]),
+    default="auto",
+    show_default=True,
+    help="auto: pure (delta 0) while the account holds pure releases only.",
+)
+@click.option("--noise", type=click.Choice(["secure", "seeded"]), default="secure", show_default=True)
+@click.option("--seed", type=int, help="Of seeded noise, which protects nobody.")
+@click.option("--workers", type=WORKERS, default=1, help="Processes; never changes the answer.")
+@click.option(
+    "--certificate",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write it there.",
 )
 @JSON
-def results(name: str | None, fleet: Path, as_json: bool) -> None:
-    """List what a fleet was asked, and how each question stands; or tell the answer to one."""
+def query(question: str, **given: Any) -> None:
+    """Ask the users of a data set, or of a fleet, one private question; it is booked before the answer is drawn.
+
+    A mean or a quantile: of the ratings, of the users' numbers of ratings, of their norms. Means of ratings weigh
+    no user more than H ratings. Numbers of ratings are private, so H must not be read off them. The quantile of
+    counts is a bound on contributions, that of norms a clipping norm.
+
+    `query results` lists what a fleet was asked, and how each question stands; with a name it tells the answer.
+    """
+    if question == "results":
+        _results(given)
+        return
+    if given["epsilon"] is None:
+        raise InputError("what may the question cost? give --epsilon")
+    if given["name"] is not None:
+        raise InputError(f"{given['name']!r}: a name goes with `query results` alone")
+    if question == "mean" and (given["share"] != 0.5 or given["candidates"] or given["bisect"]):
+        raise InputError("--share, --candidates and --bisect are of quantiles; a mean has none of them")
+    _answer(question, given)
+
+
+def _results(given: dict[str, Any]) -> None:
     from fedboard.server.fleet.queries import queries_of
     from fedboard.server.fleet.settings import read_settings
     from fedboard.server.fleet.state_folder import StateFolder
 
-    found = {put.name: put for put in queries_of(StateFolder.of(read_settings(fleet)))}
+    if given["fleet"] is None:
+        raise InputError("whose questions? give --fleet FILE, the fleet.toml of its server")
+    name = given["name"]
+    found = {put.name: put for put in queries_of(StateFolder.of(read_settings(given["fleet"])))}
     if name is None:
-        _list(found.values(), as_json=as_json)
+        _list(found.values(), as_json=given["as_json"])
     elif name not in found:
         known = ", ".join(found) or "none so far"
         raise InputError(f"this fleet was not asked {name!r}; its questions: {known}")
     else:
-        _tell_put(found[name], place=None, as_json=as_json)
+        _tell_put(found[name], place=given["certificate"], as_json=given["as_json"])
 
 
 def _answer(kind: Any, given: dict[str, Any]) -> None:
@@ -356,11 +314,11 @@ def _answer(kind: Any, given: dict[str, Any]) -> None:
     wording = Wording(
         kind=kind,
         subject=Subject(given["subject"]),
-        share=given.get("share", 0.5),
-        candidates=_candidates(given.get("candidates")),
+        share=given["share"],
+        candidates=_candidates(given["candidates"]),
         bound=given["bound"],
         highest=given["highest"],
-        bisected=given.get("bisect", False),
+        bisected=given["bisect"],
     )
     if given["fleet"] is not None:
         _query_fleet(wording, given)

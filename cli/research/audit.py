@@ -22,10 +22,8 @@ from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import AuditResult, Plan
     from fedboard.simulations.audit.board_games import BoardGame
-    from fedboard.simulations.audit.entrance import Entrance
-    from fedboard.simulations.audit.subject import AuditFinding, Subject
+    from fedboard.simulations.audit.subject import AuditFinding
     from fedboard.simulations.config import SimulationConfig
-    from fedboard.simulations.engine import WorkerPool
 
 
 _PHASES = {
@@ -55,7 +53,7 @@ def stepping(games: int = 1) -> Iterator[Callable[[str, int, int], None]]:
     if not sys.stderr.isatty():  # nothing more is needed for plain lines
         yield say
         return
-    from fedboard.simulations.runs.bars import Bars, is_live
+    from fedboard.simulations.runs.progress import Bars, is_live
 
     if not is_live():
         yield say
@@ -189,34 +187,21 @@ def audit(
     config = configure(base, {**flags, "workers": workers}, assignments, source="the flags")
     plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat or 1)
     with stepping(plan.repeat) as on_step:
-        record, text = _audit(config, plan, _about(config, noise or "seeded"), on_step, out)
+        about = {
+            "algorithm": config.algorithm,
+            "protocol": config.run.protocol,
+            "feedback": str(config.feedback),
+            "data": config.data.source,
+            "adjacency": str(config.privacy.adjacency),
+            "seed": config.seed,
+            "noise_source": noise or "seeded",
+        }
+        record, text = _audit(config, plan, about, on_step, out)
     if json_file is not None:
         file_document(record, json_file)
     if json_file != STDOUT:
         click.echo(text)
     return 1 if record["violated"] else 0
-
-
-def _entered(config: "SimulationConfig") -> "Entrance":
-    from fedboard.simulations.audit.entrance import Entrance
-    from fedboard.simulations.problem import load_data
-
-    return Entrance(config, load_data(config.data))
-
-
-def _workers(config: "SimulationConfig") -> "WorkerPool":
-    from fedboard.simulations.engine import WorkerPool
-    from fedboard.simulations.runs.algorithm_choice import loading_of
-
-    compiled = config.run.kernels != "numpy"
-    return WorkerPool(config.run.workers, prepare=loading_of(config.algorithm), compiled=compiled)
-
-
-def _subject(config: "SimulationConfig", entrance: "Entrance", noise: str) -> "Subject":
-    """The parts of the run on the honest users' file."""
-    from fedboard.simulations.audit.subject import subject_of
-
-    return subject_of(config, entrance.problem(entrance.honest), noise=noise)
 
 
 def _about(config: "SimulationConfig", noise: str) -> dict[str, Any]:
@@ -235,14 +220,21 @@ def _audit(
     config: "SimulationConfig", plan: "Plan", about: dict[str, Any], on_step: Any, out: Path | None
 ) -> tuple[dict[str, Any], str]:
     from fedboard.simulations.audit.audit import audit as run_audit
+    from fedboard.simulations.audit.entrance import Entrance
     from fedboard.simulations.audit.record import audit_record, stopped_record
-    from fedboard.simulations.audit.subject import broken_check
-    from fedboard.simulations.runs.algorithm_choice import label_of
-    from fedboard.simulations.runs.folders import RUNS, fresh
+    from fedboard.simulations.audit.subject import broken_check, subject_of
+    from fedboard.simulations.engine import WorkerPool
+    from fedboard.simulations.problem import load_data
+    from fedboard.simulations.runs.calibrated import label_of, loading_of
+    from fedboard.simulations.runs.directory import RUNS, fresh
 
     place = out or fresh(RUNS / f"audit-{label_of(config.algorithm)}-eps{config.privacy.epsilon:g}")
-    with _entered(config) as entrance, _workers(config) as pool:
-        subject = _subject(config, entrance, about["noise_source"])
+    loading, compiled = loading_of(config.algorithm), config.run.kernels != "numpy"
+    with (
+        Entrance(config, load_data(config.data)) as entrance,
+        WorkerPool(config.run.workers, prepare=loading, compiled=compiled) as pool,
+    ):
+        subject = subject_of(config, entrance.problem(entrance.honest), noise=about["noise_source"])
         about |= {"users": int(entrance.honest.ids.size), "items": subject.catalogue.n_items}
         try:
             result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., object])
 
-_BARE_WORD = re.compile(r"[A-Za-z_][\w./-]*")
+_BARE_WORD = re.compile(r"[\w./~][\w./:-]*")
 
 
 def _formats() -> str:
@@ -37,11 +37,6 @@ format_option = click.option(
 """Which reader reads the ratings."""
 
 
-POPULATION = click.option(
-    "--population", metavar="FILE", help="Account of these users over all runs; see fedboard ledger."
-)
-"""Which account adds up."""
-
 SET = click.option(
     "--set",
     "assignments",
@@ -53,36 +48,28 @@ SET = click.option(
 
 
 def table_options(command: Command) -> Command:
-    """Options that say how ratings are to be read."""
-    for option in reversed(
-        (
-            format_option,
-            COLUMNS,
-            click.option(
-                "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
-            ),
-            click.option("--titles", metavar="FILE", help="Item titles."),
-        )
-    ):
-        command = option(command)
-    return command
+    """Options that say how a table is to be read."""
+    scale = click.option(
+        "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
+    )
+    return COLUMNS(scale(command))
+
+
+def file_options(command: Command) -> Command:
+    """The same, where no configuration says the rest."""
+    titles = click.option("--titles", metavar="FILE", help="Item titles.")
+    return format_option(table_options(titles(command)))
 
 
 def data_options(command: Command) -> Command:
-    """Options that say which ratings."""
-    features = click.option(
-        "--item-features",
-        metavar="FILE",
-        help="Public features of the items, such as genres: movies.dat, u.item, movies.csv or any table; "
-        "`titles`, or `none`.  [default: what MovieLens data bring]",
-    )
+    """Options that say which ratings; the rest is said by keys of the section ``data``."""
     named = click.option(
         "--data",
         metavar="PATH|NAME",
         help="Ratings: a file, folder or zip archive, `synthetic`, or "
         "`synthetic:users=1e7`: as many made-up people as you like.",
     )
-    return named(table_options(features(command)))
+    return named(table_options(command))
 
 
 def model_options(command: Command) -> Command:
@@ -92,27 +79,13 @@ def model_options(command: Command) -> Command:
             click.option(
                 "--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says."
             ),
-            click.option("--delta", type=float, help="Delta of the guarantee.  [default: 1e-5]"),
-            click.option(
-                "--adjacency", type=click.Choice(["add-remove", "replace"]), help="What neighbouring means."
-            ),
+            click.option("--delta", type=float, hidden=True, help="Of the guarantee.  [default: 1e-5]"),
             click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private."),
-            click.option("--rank", type=int, help="Length of the vectors."),
+            click.option("--rank", type=int, hidden=True, help="Length of the vectors."),
             click.option(
                 "--rounds",
                 type=int,
                 help="Rounds, without those that prepare; of algorithms that go in steps: --set settings.steps=N.",
-            ),
-            click.option(
-                "--recipe",
-                metavar="NAME",
-                help="Whose settings: tuned, which are ours (adaptive weights have mu = 1/4 or 1/3 for ratings, 0 "
-                "for lists), or paper, those that an algorithm's authors published.  [default: tuned]",
-            ),
-            click.option(
-                "--kernels",
-                type=click.Choice(["auto", "numpy", "compiled"]),
-                help="Which code computes.",
             ),
             SET,
         )
@@ -135,7 +108,7 @@ def configure(
     Raises:
         InputError: a key or value that is not one.
     """
-    from fedboard.simulations.runs.keys import configured
+    from fedboard.simulations.config import configured
 
     settings = [*_given(flags), *(assigned(text) for text in assignments)]
     return configured(base, settings, source=source)
@@ -172,7 +145,7 @@ def parse_range(text: str) -> tuple[float, float]:
 
 
 def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    from fedboard.simulations.runs.keys import KEYS
+    from fedboard.simulations.config import KEYS
 
     given = {name: value for name, value in flags.items() if value is not None}
     if "rating_range" in given:
@@ -180,7 +153,7 @@ def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
     if "columns" in given:
         given["columns"] = parse_columns(given["columns"])
     if "participation" in given:
-        from fedboard.simulations.runs.participants import parse_participation
+        from fedboard.simulations.runs.trainer import parse_participation
 
         given["participation"] = parse_participation(given["participation"])
     return [(KEYS[name], value) for name, value in given.items()]

@@ -5,16 +5,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from fedboard.cli.columns import COLUMNS, column_mapping
+from fedboard.cli.columns import column_mapping
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.groups import Commands
-from fedboard.cli.research.configuration import SET, configure, format_option, parse_range, table_options
+from fedboard.cli.research.configuration import SET, configure, file_options, parse_range
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
+
+if TYPE_CHECKING:
+    from fedboard.simulations.data import Ratings
 
 _EVERY = 10.0
 """Seconds between two lines."""
@@ -26,7 +29,7 @@ def telling() -> Iterator[Callable[[str, int, int | None], None]]:
     if not sys.stderr.isatty():
         yield _Lines().tell
         return
-    from fedboard.simulations.runs.bars import Bars, is_live
+    from fedboard.simulations.runs.progress import Bars, is_live
 
     if not is_live():
         yield _Lines().tell
@@ -64,10 +67,7 @@ def data() -> None:
 
 @data.command(epilog="Example: fedboard data info ml-1m.zip")
 @click.argument("path", metavar="[PATH]", required=False)
-@format_option
-@COLUMNS
-@click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
-@click.option("--titles", metavar="FILE", help="Item titles.")
+@file_options
 @click.option("--times", is_flag=True, help="Tell also when they were given.")
 @JSON
 def info(
@@ -83,31 +83,24 @@ def info(
 
     Exact statistics of the raw data: for its owner, not for publication.
     """
-    from fedboard.simulations.data import describe, find_data, load_ratings
+    from fedboard.simulations.data import describe, find_data
     from fedboard.simulations.data.named import is_sharded
 
     if path is None:
         _tell_formats(as_json=as_json)
         return
-    found = find_data(path)
+    found, how = find_data(path), (data_format, columns, rating_range, titles)
     if is_sharded(found):
-        facts = _facts_of_shards(found, (data_format, columns, rating_range, titles), times=times)
+        facts = _facts_of_shards(found, how, times=times)
     else:
-        ratings = load_ratings(
-            found,
-            format=data_format,
-            columns=column_mapping(columns),
-            rating_range=None if rating_range is None else parse_range(rating_range),
-            titles=titles,
-            times=times,
-        )
-        facts = describe(ratings)
+        facts = describe(_loaded(found, how, times=times))
     document(facts) if as_json else click.echo(_text(facts))
 
 
 def _facts_of_shards(path: str, given: tuple[str | None, ...], *, times: bool) -> dict[str, Any]:
     """What ``describe`` would tell, read a block of users at a time."""
-    from fedboard.simulations.streams.shards import describe_shards, open_shards
+    from fedboard.simulations.data.shards import open_shards
+    from fedboard.simulations.data.summary import describe_shards
 
     if any(one is not None for one in given):
         raise InputError(
@@ -127,10 +120,17 @@ def _facts_of_shards(path: str, given: tuple[str | None, ...], *, times: bool) -
     type=click.Path(path_type=Path),
     help="A new folder; it appears whole or not at all, for its owner alone.",
 )
-@format_option
-@COLUMNS
-@click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
-@click.option("--titles", metavar="FILE", help="Item titles.")
+@file_options
+@click.option(
+    "--as",
+    "kind",
+    type=click.Choice(["shards", "cohort"]),
+    default="shards",
+    help="Or what the gateway reads that hosts these users: a device's `[ratings] cohort`.  [default: shards]",
+)
+@click.option(
+    "--users", metavar="FIRST:LAST", help="Of a cohort: which users, counted from 0; LAST is not one."
+)
 @click.option(
     "--catalogue",
     type=click.Choice(["rated", "listed"]),
@@ -160,20 +160,29 @@ def shard(
     columns: str | None,
     rating_range: str | None,
     titles: str | None,
+    kind: str,
+    users: str | None,
     catalogue: Literal["rated", "listed"],
     no_times: bool,
     shard_ratings: int,
     memory: float,
     as_json: bool,
 ) -> None:
-    """Write the ratings of SOURCE to DIR as shards, for data that do not fit into memory.
+    """Write the ratings of SOURCE to DIR as shards, for data that do not fit into memory, or as a cohort.
 
     Any format of `fedboard data info`. They are sorted on disk, beside DIR; npz and
     synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
     """
+    if kind == "cohort":
+        told = _write_cohort(source, folder, users or ":", (data_format, columns, rating_range, titles))
+        text = "{users:,} users with {ratings:,} ratings in {folder}".format(**told)
+        document(told) if as_json else click.echo(text)
+        return
+    if users is not None:
+        raise InputError("--users goes with --as cohort")
     from fedboard.simulations.data import find_data
-    from fedboard.simulations.streams.shards import ShardOptions
-    from fedboard.simulations.streams.shards import shard_ratings as make_shards
+    from fedboard.simulations.data.sharding import ShardOptions
+    from fedboard.simulations.data.sharding import shard_ratings as make_shards
 
     options = ShardOptions(
         format=data_format,
@@ -217,7 +226,7 @@ def shard(
 @click.option(
     "--config", "config_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Of the run."
 )
-@table_options
+@file_options
 @click.option("--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says.")
 @SET
 @JSON
@@ -268,35 +277,17 @@ def _scale(rating_range: tuple[float, float] | None) -> str:
     return "--rating-range" if rating_range is None else "{:g} to {:g}".format(*rating_range)
 
 
-@data.command(epilog="Example: fedboard data cohort ml-1m.zip gateway-a/cohort --users 0:3000")
-@click.argument("path")
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.option(
-    "--users", metavar="FIRST:LAST", default=":", help="Which users, counted from 0; LAST is not one."
-)
-@format_option
-@COLUMNS
-@click.option("--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables.")
-def cohort(
-    path: str,
-    folder: Path,
-    users: str,
-    data_format: str | None,
-    columns: str | None,
-    rating_range: str | None,
-) -> None:
-    """Write the ratings of many users from PATH to FOLDER, for the gateway that hosts them.
-
-    A device's configuration names the folder: `[ratings] cohort = "FOLDER"`. It holds raw ratings and is
-    readable by its owner alone.
-    """
+def _write_cohort(
+    source: str, folder: Path, users: str, how: tuple[str | None, str | None, str | None, str | None]
+) -> dict[str, Any]:
+    """Write the ratings of some users, readable by their owner alone; how many there are."""
     from fedboard.client.ratings.cohort_file import write_cohort
-    from fedboard.simulations.data import find_data, load_ratings
+    from fedboard.simulations.data import find_data
     from fedboard.simulations.data.named import is_sharded
 
     if (folder / "cohort.json").exists():
         raise InputError(f"{folder}: there is a cohort already; delete that folder, or choose another one")
-    found = find_data(path)
+    found = find_data(source)
     if is_sharded(found):
         from fedboard.simulations.data.shards import open_shards
 
@@ -304,12 +295,27 @@ def cohort(
         first, last = _slice(users, shards.n_users)
         rows, item_ids = shards.read(first, last), shards.item_ids
     else:
-        scale = None if rating_range is None else parse_range(rating_range)
-        ratings = load_ratings(found, format=data_format, columns=column_mapping(columns), rating_range=scale)
+        ratings = _loaded(found, how)
         first, last = _slice(users, ratings.n_users)
         rows, item_ids = ratings.cohort().rows(first, last), ratings.item_ids
     write_cohort(folder, rows, tuple(item_ids.tolist()))
-    click.echo(f"{last - first:,} users with {rows.n_ratings:,} ratings in {folder}")
+    return {"users": last - first, "ratings": rows.n_ratings, "folder": str(folder)}
+
+
+def _loaded(
+    source: str, how: tuple[str | None, str | None, str | None, str | None], *, times: bool = False
+) -> "Ratings":
+    from fedboard.simulations.data import load_ratings
+
+    data_format, columns, rating_range, titles = how
+    return load_ratings(
+        source,
+        format=data_format,
+        columns=column_mapping(columns),
+        rating_range=None if rating_range is None else parse_range(rating_range),
+        titles=titles,
+        times=times,
+    )
 
 
 def _slice(text: str, n_users: int) -> tuple[int, int]:

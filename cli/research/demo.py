@@ -41,7 +41,7 @@ def demo(out: Path | None, workers: int | None, epsilon: float, small: bool, as_
     from fedboard.client.boards.cache import open_board
     from fedboard.common.algorithms.registry import floor_names
     from fedboard.simulations.problem import load_problem
-    from fedboard.simulations.runs.folders import RUNS, fresh
+    from fedboard.simulations.runs.directory import RUNS, fresh
 
     config = _configuration(epsilon, workers or _usual_workers(small=small), small=small)
     place = fresh(out or RUNS / "demo")

@@ -41,7 +41,7 @@ def live(run: Path, address: str) -> None:
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
     everybody there read it.
     """
-    from fedboard.common.reports.place import RUN_PORT, place_of
+    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import run_files
 
     place = place_of(address, port=RUN_PORT)
@@ -74,7 +74,7 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
     if address is None:
         yield
         return
-    from fedboard.common.reports.place import RUN_PORT, place_of
+    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import RunFiles
     from fedboard.simulations.runs.without_privacy import is_reference
 

@@ -13,7 +13,7 @@ from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.live_page import LIVE
 from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research.configuration import POPULATION, configure, data_options, model_options
+from fedboard.cli.research.configuration import configure, data_options, model_options
 from fedboard.cli.text import folded
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
@@ -26,31 +26,6 @@ if TYPE_CHECKING:
     from fedboard.simulations.simulate import RunResult
 
 
-def run_place(out: Path | None, name: str | None, *, default: str, resume: bool) -> Path:
-    """The directory of a run.
-
-    Args:
-        out: as given by ``--out``.
-        name: as given by ``--name``: a directory in ``runs``.
-        default: name of a new run that was given neither.
-        resume: whether the run is there already.
-
-    Raises:
-        InputError: both are given, or neither for a run to resume.
-    """
-    from fedboard.simulations.runs.folders import RUNS, fresh
-
-    if out is not None and name is not None:
-        raise InputError("give --out DIR or --name NAME (which is runs/NAME), not both")
-    if out is not None:
-        return out
-    if name is not None:
-        return RUNS / name
-    if resume:
-        raise InputError("--resume needs the run: give --out DIR or --name NAME")
-    return fresh(RUNS / default)
-
-
 _EXAMPLES = """\b
 Examples:
   fedboard simulate --data ml-1m/ --epsilon 5 --workers 2
@@ -60,7 +35,9 @@ Examples:
   fedboard simulate --out runs/residual-eps5 --resume
 """
 
-_COPIES = "Resume one copy of this folder at most: each draws new noise for the same users; see --population"
+_COPIES = (
+    "Resume one copy of this folder at most: each draws new noise for the same users; see privacy.population"
+)
 
 
 def _algorithms() -> str:
@@ -80,25 +57,25 @@ def _algorithms() -> str:
 @click.option(
     "--participation",
     metavar="KIND[:NUMBER]",
-    help="Who takes part in a round: full, poisson:PROBABILITY; with --adjacency replace fixed-size:USERS or "
-    "shuffled-cohorts:NUMBER.",
+    hidden=True,
+    help="Who takes part in a round: full, poisson:PROBABILITY; where neighbours replace each other also "
+    "fixed-size:USERS or shuffled-cohorts:NUMBER.",
 )
-@POPULATION
+@click.option(
+    "--population",
+    metavar="FILE",
+    hidden=True,
+    help="Account of these users over all runs; see fedboard ledger.",
+)
 @click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
 @click.option("--workers", type=int, help="Worker processes; never changes the result.")
 @click.option(
     "--runtime",
     type=click.Choice(["engine", "ray", "in-process", "flower"]),
+    hidden=True,
     help="Where clients run: the engine's processes, workers of a Ray cluster, a Flower grid in this process, or "
     "Flower's simulation on Ray; never changes the result.  [default: engine]",
 )
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    help="Ray cluster that this machine is a node of, or auto; without it RAY_ADDRESS, else Ray is started here "
-    "for the run.",
-)
-@click.option("--nodes", type=int, help="Flower nodes, each with a cohort of users.  [default: 4]")
 @click.option(
     "--protocol",
     metavar="NAME",
@@ -108,34 +85,23 @@ def _algorithms() -> str:
 @click.option(
     "--clients",
     type=int,
+    hidden=True,
     help="Clients of such a protocol; if not given every user is one, or on Flower every node.",
 )
-@click.option("--dropout", type=float, help="Share of the clients that is lost in each round.  [engine]")
 @click.option(
-    "--masks",
-    type=click.Choice(["real", "cancelled"]),
-    help="cancelled leaves out what cancels in the sums: the same board, without messages.  [default: real]",
-)
-@click.option(
-    "--streamed/--no-streamed",
-    default=None,
-    help="Go through ratings in blocks and never hold them all: the same board.  [default: where the data are "
-    "sharded, or people made up one by one]",
-)
-@click.option(
-    "--block-ratings", type=int, metavar="N", help="Ratings that a worker holds then.  [default: 1048576]"
+    "--dropout", type=float, hidden=True, help="Share of the clients that is lost in each round.  [engine]"
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
-@click.option("--name", help="Short for --out runs/NAME.")
 @click.option("--resume", is_flag=True, help="Go on with the run there; of its copies, with one at most.")
-@click.option("--no-baselines", is_flag=True, help="Skip the comparison with models without privacy.")
-@click.option("--no-report", is_flag=True, help="Draw no report.html.")
+@click.option(
+    "--no-baselines", is_flag=True, hidden=True, help="Skip the comparison with models without privacy."
+)
+@click.option("--no-report", is_flag=True, hidden=True, help="Draw no report.html.")
 @JSON
 @LIVE
 def simulate(
     config_file: Path | None,
     out: Path | None,
-    name: str | None,
     resume: bool,
     no_baselines: bool,
     no_report: bool,
@@ -150,16 +116,17 @@ def simulate(
     the default algorithm at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
     """
     from fedboard.cli.research.live import watched
-    from fedboard.simulations.runs.folders import name_of
-    from fedboard.simulations.runs.keys import base_of
+    from fedboard.simulations.config import base_of
+    from fedboard.simulations.runs.directory import RUNS, fresh
+    from fedboard.simulations.runs.without_privacy import name_of
 
     flags["baselines"] = False if no_baselines else None
-    place = None if out is None and name is None else run_place(out, name, default="", resume=resume)
+    if resume and out is None:
+        raise InputError("--resume needs the run: give --out DIR")
     config = configure(
-        base_of(config_file, place, resume=resume), flags, assignments, source=str(config_file or "the flags")
+        base_of(config_file, out, resume=resume), flags, assignments, source=str(config_file or "the flags")
     )
-    if place is None:
-        place = run_place(None, None, default=name_of(config), resume=resume)
+    place = out or fresh(RUNS / name_of(config))
     if resume and config.privacy.noise == "secure" and config.privacy.population is None:
         click.echo(_COPIES, err=True)
     with watched(config, place, live):

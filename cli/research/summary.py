@@ -50,7 +50,7 @@ def private_summary(
         others: metrics of more algorithms at the same epsilon.
         page: the board's page, if one was written.
     """
-    from fedboard.simulations.runs.algorithm_choice import chosen_on_examples, label_of
+    from fedboard.simulations.runs.calibrated import chosen_on_examples, label_of
 
     claim, final = result.certificate.claim, result.final
     made = {"Board": newest_board(result), "Report": result.report, "Page": page}
@@ -142,7 +142,7 @@ def guarantee_text(result: "RunResult") -> str:
     if not certificate.private:
         lines.append(
             "The noise can be reproduced from the seed: a simulation. Real users need --noise secure, and "
-            "a list of items that stands apart from the ratings: --set data.catalogue=listed (--titles FILE)."
+            "a list of items that stands apart from the ratings: --set data.catalogue=listed (data.titles=FILE)."
         )
     return "\n".join((*lines, *certificate.claim.warnings))
 

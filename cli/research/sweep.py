@@ -1,6 +1,7 @@
 """``fedboard sweep``: a grid of runs and their privacy-utility frontier."""
 
 from collections.abc import Callable, Mapping
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,8 @@ from fedboard.cli.counts import FOLDS, WORKERS
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption
-from fedboard.cli.research.configuration import POPULATION, configure, data_options, listed, model_options
+from fedboard.cli.research.configuration import configure, data_options, listed, model_options
+from fedboard.cli.text import Countdown
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
 
@@ -60,7 +62,6 @@ def _default_axis() -> str:
     help="Every cell on each of the k folds of the ratings, or users; the table has their means and deviations.",
 )
 @model_options
-@POPULATION
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the sweep.  [default: runs/sweep]")
 @click.option("--jobs", type=WORKERS, default=1, show_default=True, help="Cells at the same time.")
 @click.option("--resume", is_flag=True, help="Keep finished cells, go on with the others.")
@@ -86,7 +87,7 @@ def sweep(
     stop the others: it is named at the end, and the exit code is 1.
     """
     from fedboard.simulations.problem import require_data
-    from fedboard.simulations.runs.folders import RUNS, fresh
+    from fedboard.simulations.runs.directory import RUNS, fresh
 
     if resume and out is None:
         raise InputError("--resume needs the sweep: give --out DIR")
@@ -134,15 +135,17 @@ def _with(record: "SweepRecord", **axes: Any) -> "SweepRecord":
 
 
 def _run(record: "SweepRecord", place: Path, *, jobs: int, resume: bool) -> "SweepResult":
+    from fedboard.simulations.sweeps.sweep import plan_cells
     from fedboard.simulations.sweeps.sweep import sweep as run_sweep
 
-    done = 0
+    cells = len(plan_cells(record))
+    click.echo(f"{cells} cells, {jobs} at a time; how long they take is told after the first", err=True)
+    done, left = count(1), Countdown(cells)
 
     def told(outcome: "CellOutcome") -> None:
-        nonlocal done
-        done += 1
         state = "failed" if outcome.error else "was finished" if outcome.was_finished else "finished"
-        click.echo(f"cell {done}: {outcome.cell.name} {state}", err=True)
+        name, rest = outcome.cell.name, left.told(kept=outcome.was_finished)
+        click.echo(f"cell {next(done)} of {cells}: {name} {state}{rest}", err=True)
 
     with resumable("sweep", place, "sweep.json"):
         return run_sweep(record, place, jobs=jobs, resume=resume, on_done=told)

@@ -1,9 +1,9 @@
 """``fedboard tune``: choose settings on data that need no protection, or pay for the choice."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,16 +12,15 @@ from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import resumable
 from fedboard.cli.names import NamedOption, private_algorithms
 from fedboard.cli.research.configuration import assigned, configure, data_options, listed, model_options
-from fedboard.cli.text import aligned
+from fedboard.cli.text import Countdown, aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.simulations.tuning.private.choice import Chosen
-    from fedboard.simulations.tuning.private.plan import PrivateTuneRecord
-    from fedboard.simulations.tuning.private.run import PrivateTuneResult
-    from fedboard.simulations.tuning.tune import TuneRecord, TuneResult
-
-Command = TypeVar("Command", bound=Callable[..., object])
+    from fedboard.simulations.tuning.private_choice import Chosen
+    from fedboard.simulations.tuning.private_plan import PrivateTuneRecord
+    from fedboard.simulations.tuning.private_run import PrivateTuneResult
+    from fedboard.simulations.tuning.search import TuneRecord
+    from fedboard.simulations.tuning.tune import TuneResult
 
 _TRIALS, _SEEDS = 40, "0,1,2"
 _EXAMPLES = """\b
@@ -31,35 +30,6 @@ Examples:
   fedboard simulate runs/tune/tuned.toml --data my-ratings.csv --epsilon 5
   fedboard tune --private --data my-ratings.csv --rating-range 1,5 --epsilon 5 --candidate rounds=3
 """
-
-_OWN = ("candidate", "population", "seed", "workers")
-"""Parameters that only a private choice has."""
-
-
-def _private_options(command: Command) -> Command:
-    """Options of a private choice."""
-    for option in reversed(
-        (
-            click.option(
-                "--private",
-                is_flag=True,
-                help="Choose on the private ratings themselves, by booked releases; --epsilon is then of "
-                "everything together, the final board included.",
-            ),
-            click.option(
-                "--candidate",
-                multiple=True,
-                metavar="KEY=VALUE,...",
-                help="With --private: settings to try, e.g. rounds=4,user_ridge=3 or shares.counts=0.1; "
-                "repeatable.",
-            ),
-            click.option("--population", metavar="FILE", help="With --private: account of these users."),
-            click.option("--seed", type=int, help="With --private: first factors and seeded noise."),
-            click.option("--workers", type=WORKERS, help="With --private: worker processes."),
-        )
-    ):
-        command = option(command)
-    return command
 
 
 def _metrics() -> str:
@@ -89,16 +59,32 @@ def _metrics() -> str:
     type=click.IntRange(2, REPETITIONS.max),
     help="Settings to try, the shipped ones included.  [default: 40]",
 )
-@click.option("--seeds", help="Of the noise; all of them for the best trials.  [default: 0,1,2]")
+@click.option("--seeds", hidden=True, help="Of the noise; all of them for the best trials.  [default: 0,1,2]")
 @click.option(
-    "--search", "search_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Where to look."
+    "--search",
+    "search_file",
+    metavar="FILE.toml",
+    hidden=True,
+    type=click.Path(path_type=Path),
+    help="Where to look.",
 )
-@click.option("--search-seed", type=int, default=0, show_default=True, help="Which settings are tried.")
-@click.option("--metric", cls=NamedOption, help="What decides:", names=_metrics)
+@click.option("--metric", cls=NamedOption, hidden=True, help="What decides:", names=_metrics)
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the search.  [default: runs/tune]")
 @click.option("--jobs", type=WORKERS, help="Trials at the same time.  [default: 1]")
 @click.option("--resume", is_flag=True, help="Keep finished trials, go on with the others.")
-@_private_options
+@click.option(
+    "--private",
+    is_flag=True,
+    help="Choose on the private ratings themselves, by booked releases; --epsilon is then of everything together, "
+    "the final board included.",
+)
+@click.option(
+    "--candidate",
+    "candidates",
+    multiple=True,
+    metavar="KEY=VALUE,...",
+    help="With --private: settings to try, e.g. rounds=4,user_ridge=3 or shares.counts=0.1; repeatable.",
+)
 @JSON
 def tune(
     config_file: Path | None,
@@ -106,12 +92,12 @@ def tune(
     trials: int | None,
     seeds: str | None,
     search_file: Path | None,
-    search_seed: int,
     metric: str | None,
     out: Path | None,
     jobs: int | None,
     resume: bool,
     private: bool,
+    candidates: tuple[str, ...],
     as_json: bool,
     assignments: tuple[str, ...],
     **flags: Any,
@@ -125,30 +111,29 @@ def tune(
     With --private it takes the private ratings and pays: a few candidates are fixed in public, each is trained
     with a share of the budget, one noisy release compares them on ratings that each user keeps back, and the final
     board, DIR/final, is trained with what is left. --epsilon is of all of it together, and every certificate claims
-    that. The shipped settings are kept unless a candidate is better beyond the noise. Trials see less budget than
-    the final run, so settings whose best value depends on the budget may be ranked wrongly; and where the shipped
-    settings fit, what the trials cost is lost (docs/guide/tuning.md has numbers).
+    that. The shipped settings are kept unless a candidate is better beyond the noise.
+    What that costs: docs/guide/tuning.md.
     """
-    from fedboard.simulations.runs.folders import RUNS, fresh
-    from fedboard.simulations.tuning.private.run import is_private_tuning, read_private_record
+    from fedboard.simulations.runs.directory import RUNS, fresh
+    from fedboard.simulations.tuning.private_run import is_private_tuning, read_private_record
 
     if resume and out is None:
         raise InputError("--resume needs the search: give --out DIR")
     place = out or fresh(RUNS / "tune")
-    own = {name: flags.pop(name) for name in _OWN}
     searched: dict[str, Any] = {"public": public, "metric": metric, "seeds": seeds, "jobs": jobs}
     searched |= {"trials": trials, "search": search_file}
     if private or (resume and is_private_tuning(place)):
         _require_private_only(searched)
         if resume:
-            _require_nothing_else(config_file, assignments, {**flags, **own})
+            _require_nothing_else(config_file, assignments, candidates, flags)
             fixed = read_private_record(place)
         else:
-            fixed = _planned(config_file, {**flags, **own}, assignments, candidates=own["candidate"])
+            fixed = _planned(config_file, flags, assignments, candidates=candidates)
         summary, text = _told(_run_private(fixed, place, resume=resume))
         document(summary) if as_json else click.echo(text)
         return
-    _require_not_private(own)
+    if candidates:
+        raise InputError("--candidate goes with --private")
     if resume:
         from fedboard.simulations.tuning.tune import read_tune_record
 
@@ -169,7 +154,6 @@ def tune(
             seeds=listed(_SEEDS if seeds is None else seeds, int, "--seeds"),
             search_file=search_file,
             metric=metric,
-            search_seed=search_seed,
         )
     result = _run(record, place, jobs=jobs or 1, resume=resume)
     document(_summary(result)) if as_json else click.echo(_text(result))
@@ -193,19 +177,23 @@ def _require_nothing_else(*given: Any) -> None:
 
 def _run(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> "TuneResult":
     from fedboard.simulations.reports.wording import lower_is_better
+    from fedboard.simulations.tuning.search import runs_of
     from fedboard.simulations.tuning.trials import TrialRecord
     from fedboard.simulations.tuning.tune import tune as run_tuning
 
     best = min if lower_is_better(record.metric) else max
     seen: list[float] = []
+    runs = runs_of(record)
+    click.echo(f"{runs} runs, {jobs} at a time; how long they take is told after the first", err=True)
+    left = Countdown(runs)
 
-    def told(trial: TrialRecord) -> None:
-        place = f"trial {trial.number} of {record.trials - 1}, seed {trial.seed}"
+    def told(trial: TrialRecord, kept: bool) -> None:
+        place, rest = f"trial {trial.number} of {record.trials - 1}, seed {trial.seed}", left.told(kept=kept)
         if record.metric not in trial.metrics:
             click.echo(f"{place}: failed: {trial.error or 'no such metric'}", err=True)
             return
         seen.append(trial.metrics[record.metric])
-        click.echo(f"{place}: {record.metric} {seen[-1]:.4f}, best {best(seen):.4f}", err=True)
+        click.echo(f"{place}: {record.metric} {seen[-1]:.4f}, best {best(seen):.4f}{rest}", err=True)
 
     with resumable("tune", place, "tune.json"):
         return run_tuning(record, place, jobs=jobs, resume=resume, on_trial=told)
@@ -242,17 +230,6 @@ def _text(result: "TuneResult") -> str:
     return f"{table}\n\nTuned     {result.tuned}\nTrials    {result.files[1]}\nRun with  {again}"
 
 
-def _require_not_private(given: Mapping[str, Any]) -> None:
-    """Refuse options of a private choice where none is asked for.
-
-    Raises:
-        InputError: names the option.
-    """
-    for name in _OWN:
-        if given.get(name) not in (None, ()):
-            raise InputError(f"--{name.replace('_', '-')} goes with --private")
-
-
 def _require_private_only(given: Mapping[str, Any]) -> None:
     """Refuse options that would look at ratings without booking it.
 
@@ -265,8 +242,8 @@ def _require_private_only(given: Mapping[str, Any]) -> None:
     reasons = {
         "public": "private ratings are not public; leave out --private to search on public ones",
         "metric": "trials are compared by squared error, in one booked release",
-        "seeds": "each trial is paid for, so it is run once; --seed is of the noise",
-        "jobs": "trials follow each other; --workers sets the processes",
+        "seeds": "each trial is paid for, so it is run once; the key seed is of the noise",
+        "jobs": "trials follow each other; the key run.workers sets the processes",
         "trials": "each --candidate is one",
         "search": "each look at a score would have to be paid; name settings with --candidate",
     }
@@ -288,13 +265,12 @@ def _planned(
         InputError: no epsilon, or something that cannot be tried.
     """
     from fedboard.simulations.sweeps.cells import shared_problem
-    from fedboard.simulations.tuning.private.plan import candidate_of, plan_private_tuning, require_supported
+    from fedboard.simulations.tuning.private_plan import candidate_of, plan_private_tuning, require_supported
     from fedboard.simulations.tuning.trials import for_trials
 
     base = {} if config_file is None else _read(config_file)
     _require_epsilon(base, flags, assignments)
-    given = {name: value for name, value in flags.items() if name != "candidate"}
-    config = configure(base, given, assignments, source=str(config_file or "the flags"))
+    config = configure(base, flags, assignments, source=str(config_file or "the flags"))
     require_supported(config)
     if not candidates:
         raise InputError(
@@ -310,7 +286,7 @@ def _planned(
 def _run_private(record: "PrivateTuneRecord", place: Path, *, resume: bool) -> "PrivateTuneResult":
     """Run to the end, telling on stderr how it is getting on."""
     from fedboard.simulations.runs.progress import listening
-    from fedboard.simulations.tuning.private.run import start_tuning, tune_privately
+    from fedboard.simulations.tuning.private_run import start_tuning, tune_privately
 
     with resumable("tune", place, "tune.json"):
         if not resume:
@@ -326,7 +302,7 @@ def _told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
     import msgspec
 
     from fedboard.cli.research.summary import private_summary
-    from fedboard.simulations.tuning.private.choice import FILE
+    from fedboard.simulations.tuning.private_choice import FILE
 
     chosen, certificate = result.chosen, result.final.certificate
     said = private_summary(result.record.config, result.final)  # epsilon is that of the whole
@@ -347,7 +323,7 @@ def _told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
 
 
 def _choice_text(chosen: "Chosen") -> str:
-    from fedboard.simulations.tuning.private.plan import told_of
+    from fedboard.simulations.tuning.private_plan import told_of
 
     known = ["lost"] * (len(chosen.candidates) - 1)
     if chosen.losses is not None:

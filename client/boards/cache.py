@@ -4,7 +4,6 @@ A board of a cache is complete and unchanged, or not there at all.
 """
 
 import contextlib
-import hashlib
 import logging
 import os
 import re
@@ -19,7 +18,6 @@ from fedboard.common.boards.layout import LATEST, SEEN
 from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.validity import Clock, utc_seconds, utc_text
 from fedboard.common.errors import FedboardError, InputError
-from fedboard.common.files import write_atomically
 
 if TYPE_CHECKING:
     from fedboard.common.boards.witnesses import Witnesses
@@ -73,25 +71,15 @@ class BoardCache:
         """Whether a board with this digest was put here."""
         return any(board.digest == digest for board in self.boards())
 
-    def put(self, content: bytes, *, digest: str) -> Path:
-        """Add a board that came as bytes; durable on return.
+    def adopt(self, arrived: Path, *, digest: str) -> Path:
+        """Add a board that lies in a file on the same disk, durably; the file is moved, or deleted if it is not it.
 
         Args:
-            content: of a board file.
+            arrived: the file.
             digest: what it must have, from the signed manifest.
 
         Raises:
             InputError: not a board, or not this one; nothing is kept.
-        """
-        arriving = self.folder / f"{hashlib.sha256(content).hexdigest()}.arriving"
-        write_atomically(arriving, content)
-        return self.adopt(arriving, digest=digest)
-
-    def adopt(self, arrived: Path, *, digest: str) -> Path:
-        """Add a board that lies in a file on the same disk; the file is moved, or deleted if it is not that board.
-
-        Raises:
-            InputError: as for ``put``.
         """
         try:
             board = _verified(arrived, digest)

@@ -13,9 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from fedboard.client.boards.sources import BoardSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.layout import MANIFESTS, ROOTS, SEEN, manifest_name, root_name
@@ -26,6 +25,9 @@ from fedboard.common.boards.validity import Clock
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
+
+if TYPE_CHECKING:  # a device that answers asks nobody for boards, and needs no HTTP
+    from fedboard.client.boards.sources import BoardSource
 
 EVIDENCE: Final = ("contradiction-1.json", "contradiction-2.json")
 """Two manifests that nobody honest can have signed both; anybody can be shown them."""
@@ -263,7 +265,7 @@ class Trust:
         self.keys = pinned if kept is None else pinned.followed(lambda version: kept / root_name(version))
         """Of the newest root that is known. What is kept of a chain from another pinned key does not count."""
 
-    def follow(self, source: BoardSource, ask: Ask = lambda question: question()) -> PinnedKey:
+    def follow(self, source: "BoardSource", ask: Ask = lambda question: question()) -> PinnedKey:
         """Take the roots that a source has after the newest known one.
 
         Args:
@@ -284,7 +286,7 @@ class Trust:
             raise FeedRefusedError(FeedCode.ROOT_EXPIRED)
         return self.keys
 
-    def _took_next(self, source: BoardSource, ask: Ask) -> bool:
+    def _took_next(self, source: "BoardSource", ask: Ask) -> bool:
         try:
             content = ask(partial(source.root, self.keys.root.version + 1))
         except FeedRefusedError as error:

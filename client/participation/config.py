@@ -286,7 +286,7 @@ def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
         answers = config.answers(server=asker.id)
         answers.expire()
         gate = DeviceGate(
-            config.policy,
+            policy=config.policy,
             ledger=ledger,
             answers=answers,
             asker=asker,

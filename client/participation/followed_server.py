@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
 from fedboard.client.boards.seen import Trust
-from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.roots import QUESTIONS, Root
@@ -23,7 +22,6 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PinnedServer
 
 if TYPE_CHECKING:  # a device that has pinned a key asks nobody for roots
-    from fedboard.client.boards.seen import Trust
     from fedboard.client.boards.sources import BoardSource
 
 _log = logging.getLogger(__name__)
@@ -52,13 +50,11 @@ class FollowedServer:
     source: "Callable[[], BoardSource] | None" = None
     """Where newer roots are looked for; None: nowhere."""
     monotonic: Clock = time.monotonic
-    _trust: "Trust" = field(init=False)
+    _trust: Trust = field(init=False)
     _looked: float | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Take up what is remembered."""
-        from fedboard.client.boards.seen import Trust
-
         self._trust = Trust(self.pinned, self.kept)
 
     @property
@@ -145,6 +141,9 @@ def server_of(
     """
     if not _is_json(path):
         return PinnedServer.read(path)
+    from fedboard.client.boards.sources import (
+        open_source,
+    )  # HTTP, which a device with a pinned key does without
 
     pinned = PinnedKey.read(path, witnesses=witnesses)
     if QUESTIONS not in pinned.root.roles:

@@ -9,6 +9,7 @@ the one that the policy names, or because the board is not one that was publishe
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -46,6 +47,7 @@ from fedboard.common.rounds.step import StepMessage
 _log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceGate:
     """Decides on each question by the user's policy; the ledger is its only memory of what it answered.
 
@@ -56,42 +58,26 @@ class DeviceGate:
     Not guaranteed: that a server states its noise truthfully, see ``DeviceLedger``.
     """
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        ledger: DeviceLedger,
-        answers: KeptAnswers,
-        refusals: RefusalCounts,
-        asker: Asker,
-        booked: BookedRounds,
-        cache: BoardCache | None = None,
-        cosigned: CosignedBoards | None = None,
-        voucher: Voucher | None = None,
-        asked: AskedQuestions | None = None,
-    ) -> None:
-        """Use a ledger that is open for writing: its lock keeps a second process from answering too.
-
-        Args:
-            policy: the user's.
-            ledger: what was given so far.
-            answers: those that may be sent again.
-            refusals: are counted there.
-            asker: whose questions are answered.
-            booked: rounds that were booked, by the server's own word.
-            cache: of published boards.
-            cosigned: those boards that enough witnesses have cosigned; None where the policy names no witnesses.
-            voucher: the device's identity, where the policy names who vouches for devices.
-            asked: questions are noted there, in words, whether they are answered or not.
-        """
-        self._policy = policy
-        self._ledger = ledger
-        self._answers = answers
-        self._refusals = refusals
-        self.asker = asker
-        self._booked = booked
-        self._cache, self._cosigned = cache, cosigned
-        self._voucher, self._asked = voucher, asked
+    policy: Policy
+    """The user's."""
+    ledger: DeviceLedger
+    """What was given so far; open for writing: its lock keeps a second process from answering too."""
+    answers: KeptAnswers
+    """Those that may be sent again."""
+    asker: Asker
+    """Whose questions are answered."""
+    refusals: RefusalCounts
+    """Are counted there."""
+    booked: BookedRounds
+    """Rounds that were booked, by the server's own word."""
+    cache: BoardCache | None = None
+    """Of published boards."""
+    cosigned: CosignedBoards | None = None
+    """Those boards that enough witnesses have cosigned; None where the policy names no witnesses."""
+    voucher: Voucher | None = None
+    """The device's identity, where the policy names who vouches for devices."""
+    asked: AskedQuestions | None = None
+    """Questions are noted there, in words, whether they are answered or not."""
 
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         """The bytes that answered this very question before, to be sent again as they are; None for a new one.
@@ -103,11 +89,11 @@ class DeviceGate:
         Raises:
             RefusedError: the policy does not allow the question, or no longer; the code says why.
         """
-        if not self._answers.has(question):
+        if not self.answers.has(question):
             return None
         self.repeat(question, requests)
         booked = question.board.digest in {about.board for about, _ in self._answered(question.run)}
-        return self._answers.recall(question) if booked else None
+        return self.answers.recall(question) if booked else None
 
     def repeat(self, question: Question, requests: Sequence[Request]) -> None:
         """Hold a question that may have been answered before against the policy of today.
@@ -150,7 +136,7 @@ class DeviceGate:
         with _as_refusals():
             self._require_run(step.run, step.protocol, private_noise=step.private_noise)
             return relied_on(
-                step.protocol, step.parameters, self._policy, backend=backend, voucher=self._voucher
+                step.protocol, step.parameters, self.policy, backend=backend, voucher=self.voucher
             )
 
     def welcome(self, step: StepMessage) -> None:
@@ -178,16 +164,16 @@ class DeviceGate:
         )
         with _as_refusals():
             if answer is not None:
-                self._answers.keep(question, answer)
+                self.answers.keep(question, answer)
             try:
-                self._ledger.admit(question.run, requests, scale=float(np.max(scale)), about=about)
+                self.ledger.admit(question.run, requests, scale=float(np.max(scale)), about=about)
             except (BudgetExceededError, PrivacyError):
-                self._answers.drop(question)
+                self.answers.drop(question)
                 raise
-            if self._asked is not None and is_question(question.board):
+            if self.asked is not None and is_question(question.board):
                 asked = statement_of(question.board)
-                self._asked.note(question.run, asked, question.board, answered=True)
-            self._answers.drop_earlier(question)  # not before: until now the server may ask for them again
+                self.asked.note(question.run, asked, question.board, answered=True)
+            self.answers.drop_earlier(question)  # not before: until now the server may ask for them again
 
     def hold(self, booked: BookedRound, signed: bytes) -> bytes:
         """Keep durably what the server has booked; an answer to that round is erased, and none is given any more.
@@ -199,21 +185,21 @@ class DeviceGate:
         Returns:
             The message that was held before; empty for none.
         """
-        before = self._booked.hold(booked, signed)
-        self._answers.drop(booked)
+        before = self.booked.hold(booked, signed)
+        self.answers.drop(booked)
         return before
 
     def note(self, code: Refusal) -> None:
         """Count a refusal, as it is sent."""
-        self._refusals.add(code)
+        self.refusals.add(code)
 
     def failed(self, error: Exception) -> None:
         """Count it and keep the reason here; rows that cannot be computed are answered as empty ones."""
-        self._refusals.add(Refusal.INTERNAL)
+        self.refusals.add(Refusal.INTERNAL)
         _log.error("rows could not be computed and are answered as empty ones", exc_info=error)
 
     def _require_run(self, run: str, protocol: str, *, private_noise: bool) -> None:
-        policy = self._policy
+        policy = self.policy
         _require(private_noise or policy.seeded_noise, Refusal.NOT_PRIVATE)
         _require_name(run)
         runs, protocols = policy.runs, policy.protocols
@@ -221,10 +207,10 @@ class DeviceGate:
         _require(protocols is None or protocol in protocols, Refusal.NOT_ALLOWED)
 
     def _require_allowed(self, question: Question, board: Board) -> None:
-        policy, catalogue = self._policy, board.catalogue
+        policy, catalogue = self.policy, board.catalogue
         self._require_run(question.run, question.protocol, private_noise=question.private_noise)
-        if self._asked is not None and is_question(board):
-            self._asked.note(question.run, statement_of(board), board)
+        if self.asked is not None and is_question(board):
+            self.asked.note(question.run, statement_of(board), board)
         require_task_allowed(board, policy)
         _require(catalogue.n_items >= policy.smallest_catalogue, Refusal.SINGLES_OUT)
         _require(len(set(catalogue.item_ids)) == catalogue.n_items, Refusal.SINGLES_OUT)
@@ -232,25 +218,25 @@ class DeviceGate:
         _require(agreed is None or catalogue_digest(catalogue) in agreed, Refusal.SINGLES_OUT)
         self._require_not_booked(question.run, board.version)
         self._require_not_continued(board)
-        if policy.published_only or self._cosigned is not None:
-            published = self._cache is not None and self._cache.holds(board.digest)
-            unseen = Refusal.NOT_PUBLISHED if self._cosigned is None else Refusal.NOT_WITNESSED
+        if policy.published_only or self.cosigned is not None:
+            published = self.cache is not None and self.cache.holds(board.digest)
+            unseen = Refusal.NOT_PUBLISHED if self.cosigned is None else Refusal.NOT_WITNESSED
             _require(published, unseen)
-        if self._cosigned is not None:
-            self._require_witnessed(question.run, board, self._cosigned)
+        if self.cosigned is not None:
+            self._require_witnessed(question.run, board, self.cosigned)
 
     def _require_witnessed(self, run: str, board: Board, cosigned: CosignedBoards) -> None:
         """Enough witnesses have cosigned the board; and a name has one ledger, so that no second run asks."""
         _require(cosigned.shows(board, run=run), Refusal.NOT_WITNESSED)
         stem = run_stem(run)
-        answered = {given.run for given in self._ledger.given() if run_stem(given.run) == stem}
+        answered = {given.run for given in self.ledger.given() if run_stem(given.run) == stem}
         _require(answered <= {run}, Refusal.NOT_WITNESSED)
 
     def _require_not_continued(self, board: Board) -> None:
         """A board whose successor was published is asked about by nobody but a server that lost what it had
         released: its answers would be released a second time, and be booked once.
         """
-        held = [] if self._cache is None else self._cache.boards()
+        held = [] if self.cache is None else self.cache.boards()
         for path in (cached.path for cached in held if cached.version == board.version + 1):
             try:
                 later = Board.load(path)
@@ -262,7 +248,7 @@ class DeviceGate:
         """A round that its server has booked is asked about by nobody but a server that was put back: noise was, or
         may have been, drawn on its answers.
         """
-        _require(number > self._booked.newest(run), Refusal.WRONG_ROUND)
+        _require(number > self.booked.newest(run), Refusal.WRONG_ROUND)
 
     def _require_history(self, run: str, board: Board) -> None:
         """The board must continue the last one that was answered; rounds may be missed in between."""
@@ -282,13 +268,13 @@ class DeviceGate:
         self, board: Board, requests: Sequence[Request], plan: Sequence[Sequence[Request]]
     ) -> None:
         for request in (*requests, *(request for asked in plan for request in asked)):
-            _require(request.release.adjacency == self._policy.adjacency, Refusal.OTHER_ADJACENCY)
-            _require(request.release.noise_multiplier >= self._policy.least_noise, Refusal.NOT_PRIVATE)
-        require_certified(board, plan, self._policy)
+            _require(request.release.adjacency == self.policy.adjacency, Refusal.OTHER_ADJACENCY)
+            _require(request.release.noise_multiplier >= self.policy.least_noise, Refusal.NOT_PRIVATE)
+        require_certified(board, plan, self.policy)
 
     def _scale(self, run: str, rounds: Sequence[Sequence[Request]]) -> float:
         """Fixed by the first answer for the whole run, so that every round of it is the same part of her."""
-        policy, ledger = self._policy, self._ledger
+        policy, ledger = self.policy, self.ledger
         limits = limits_of(policy, run=run, question=of_question(rounds[0][0].name))
         scales = {scale for _, scale in self._answered(run)}
         if scales:
@@ -308,13 +294,13 @@ class DeviceGate:
     def _require_within_limits(self, run: str, *, question: bool) -> None:
         """What was given keeps to the limits of today, which may be lower than when it was given."""
         slack = 1 + RELATIVE_TOLERANCE
-        for epsilon, of_run, questions in limits_of(self._policy, run=run, question=question):
-            given = self._ledger.cost_with((), run=of_run, questions=questions)
+        for epsilon, of_run, questions in limits_of(self.policy, run=run, question=question):
+            given = self.ledger.cost_with((), run=of_run, questions=questions)
             _require(given <= epsilon * slack, Refusal.OVER_LIMIT)
 
     def _answered(self, run: str) -> list[tuple[AnsweredBoard, float]]:
         """Boards of a run that were answered, with the part given."""
-        given = (entry for entry in self._ledger.given() if entry.run == run)
+        given = (entry for entry in self.ledger.given() if entry.run == run)
         return [(entry.about, entry.scale) for entry in given if entry.about is not None]
 
 

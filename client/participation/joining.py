@@ -19,7 +19,7 @@ from cryptography import x509
 from google.protobuf.message import Message
 
 from fedboard.client.participation.config import load_device
-from fedboard.client.participation.new_device import make_device
+from fedboard.client.participation.policy import make_device
 from fedboard.client.private_files import write_private
 from fedboard.common.boards.ed25519_keys import KeyPair, public_pem
 from fedboard.common.boards.roots import QUESTIONS as ASKING

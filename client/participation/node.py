@@ -14,8 +14,8 @@ from typing import Final
 
 from fedboard.client.participation.connection import CallError, Received, ServerConnection, Tally, Trouble
 from fedboard.client.participation.policy import Server
-from fedboard.client.participation.rounds import RatingSource
-from fedboard.client.participation.steps import Client, MemoryVault, SessionGate, is_asking, respond_to
+from fedboard.client.participation.rounds import Gate, RatingSource
+from fedboard.client.participation.steps import Client, MemoryVault, is_asking, respond_to
 from fedboard.common.messages.certificate_dates import read_authority
 from fedboard.common.messages.devices import DeviceKey
 from fedboard.common.messages.refusals import Refusal
@@ -104,7 +104,7 @@ def rest(stop: Event, seconds: float) -> None:
         time.sleep(min(left, _LOOK_SECONDS))
 
 
-OpenDevice = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate]]]
+OpenDevice = Callable[[], AbstractContextManager[tuple[RatingSource, Gate]]]
 """Opens the ratings and the gate for the time of one answer."""
 
 

@@ -14,9 +14,10 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import FedboardError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
+from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted import FORM, Trusted
 from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
-from fedboard.common.rounds.step import reply_frame
+from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import ClientTask
 
 LARGEST_QUESTION = 64 << 20
@@ -92,7 +93,9 @@ Refused = Callable[[Refusal], bytes]
 
 
 class Gate(Protocol):
-    """Decides whether the client takes part, and keeps the record of what it gave."""
+    """Decides whether the client takes part, before anything is asked that depends on ratings, and keeps the record
+    of what it gave.
+    """
 
     @property
     def asker(self) -> Asker:
@@ -147,6 +150,30 @@ class Gate(Protocol):
         Raises:
             RefusedError: the client rather refuses. A device must not: whether it fails may depend on its ratings,
                 and a refusal says so without any noise.
+        """
+        ...
+
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
+        """The protocol that a step names, held to what this client relies on.
+
+        Raises:
+            RefusedError: it is not answered.
+        """
+        ...
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
+        """Hold a contribution that was given in this session, and is asked for again, against the policy of today.
+
+        Raises:
+            RefusedError: it is not given again.
+        """
+        ...
+
+    def welcome(self, step: StepMessage) -> None:
+        """Hold the first step of a session against policy and history; books nothing.
+
+        Raises:
+            RefusedError: it is not answered.
         """
         ...
 
@@ -283,8 +310,15 @@ class OpenGate:
         """Nothing is kept: what is asked again is worked out again, to the same bytes."""
         return None
 
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
+        """None: who takes part in sessions says in which."""
+        raise RefusedError(Refusal.BAD_PROTOCOL)
+
     def repeat(self, question: Question, requests: Sequence[Request]) -> None:
         """Whatever was given in a session is given again."""
+
+    def welcome(self, step: StepMessage) -> None:
+        """To every session."""
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         """All of everything."""

@@ -1,17 +1,22 @@
 """What a device has given so far, and what it has left: read from its own record, while it may be answering."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
 
-from fedboard.client.boards.cache import CachedBoard
+import msgspec
+
 from fedboard.client.participation.config import DeviceConfig
 from fedboard.client.participation.ledger import GivenRelease
-from fedboard.client.participation.policy import Policy
-from fedboard.client.participation.records import AskedQuestion
+from fedboard.client.participation.promises import catalogue_digest
 from fedboard.client.ratings.store import RatingStore
+from fedboard.common.board import Board
+from fedboard.common.certificate import Certificate
+from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
+from fedboard.common.protection import protection_of_board
 
 REASONS: Mapping[Refusal, str] = {
     Refusal.MALFORMED: "the question could not be read",
@@ -51,71 +56,15 @@ REASONS: Mapping[Refusal, str] = {
     Refusal.INTERNAL: "this device failed; its log says why",
 }
 """Each code in words, for whoever owns the device."""
-_LIMITS: Mapping[str, str] = {
-    "epsilon_per_run": "most epsilon for one run",
-    "scale_down": "gives a smaller part where a run costs more",
-    "smallest_scale": "smallest part that is given",
-    "least_noise": "least noise multiplier of a release",
-    "runs": "runs that may ask",
-    "tasks": "tasks that may be asked",
-    "protocols": "protocols that may be used",
-    "least_survivors": "fewest devices in a masked sum",
-    "most_honest": "most honest devices that a run may count on",
-    "helper": "second server that is relied on",
-    "vouched_by": "who vouches for other devices",
-    "least_colluding": "share of colluding devices that a masked sum must bear",
-    "catalogues": "catalogues that may be asked about",
-    "smallest_catalogue": "smallest catalogue",
-    "seeded_noise": "takes simulations, which are not private",
-    "published_only": "answers about boards alone that everybody gets",
-    "answers_kept_hours": "hours that an answer is kept",
-}
-"""Fields of a policy that are shown, in words."""
-
-_WITHOUT = {"epsilon_per_run": "the whole limit", "helper": "none"}
-"""What it means that a field is left out; for the others, that anything is allowed."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GivenToRun:
-    """What one run got. Private: it tells that she took part."""
+def status_of(config: DeviceConfig) -> dict[str, Any]:
+    """A device's own state, as JSON: what it gave to which runs, was asked, refused and holds,
+    and its limits. Private. Nothing is changed.
 
-    run: str
-    rounds: tuple[int, ...]
-    """Versions of the boards that were answered."""
-    releases: int
-    scale: float
-    """Which part of herself she gave; 1 for all."""
-    epsilon: float
-    """What this run alone costs her, at the delta of her limit."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
-    """A device's own state. Private."""
-
-    limit: Budget
-    spent: float
-    """Epsilon of everything given, at the delta of the limit."""
-    runs: tuple[GivenToRun, ...]
-    refusals: Mapping[str, int]
-    """Code -> how often."""
-    n_users: int
-    """1, or the number of users at a gateway."""
-    n_ratings: int | None
-    """Ratings in the store; None at a gateway."""
-    boards: tuple[CachedBoard, ...]
-    questions: tuple[AskedQuestion, ...]
-    """The newest that it was asked, answered or not."""
-
-    @property
-    def left(self) -> float:
-        """Epsilon of the limit less what is spent; the cost of several runs adds up more slowly than this."""
-        return max(self.limit.epsilon - self.spent, 0.0)
-
-
-def status_of(config: DeviceConfig) -> Status:
-    """Read a device's state; nothing is changed.
+    ``left`` is epsilon of the limit less what is spent; the cost of several runs adds up more slowly than this.
+    ``questions`` are the newest that it was asked, answered or not; ``users`` are 1, or those of a gateway, where
+    ``ratings`` is None.
 
     Raises:
         InputError: a file is missing or damaged.
@@ -124,16 +73,36 @@ def status_of(config: DeviceConfig) -> Status:
     given, spent = given_so_far(config)
     limit = config.policy.limit()
     n_users, n_ratings = _sizes(config)
-    return Status(
-        limit=limit,
-        spent=spent,
-        runs=by_run(given, limit.delta),
-        refusals={code.value: number for code, number in config.refusals().by_code().items()},
-        n_users=n_users,
-        n_ratings=n_ratings,
-        boards=tuple(config.board_cache().boards()) if config.board.cache.exists() else (),
-        questions=tuple(config.asked().all()),
-    )
+    cached = config.board_cache().boards() if config.board.cache.exists() else ()
+    return {
+        "epsilon": {"spent": spent, "limit": limit.epsilon, "left": max(limit.epsilon - spent, 0.0)},
+        "delta": limit.delta,
+        "adjacency": str(limit.adjacency),
+        "runs": _by_run(given, limit.delta),
+        "refusals": {code.value: number for code, number in config.refusals().by_code().items()},
+        "questions": [
+            {
+                "run": one.run,
+                "title": one.title,
+                "question": one.sentence,
+                "board": one.digest,
+                "answered": one.answered,
+            }
+            for one in config.asked().all()
+        ],
+        "users": n_users,
+        "ratings": n_ratings,
+        "boards": [
+            {
+                "version": board.version,
+                "digest": board.digest,
+                "bytes": board.n_bytes,
+                **_about(board.path),
+            }
+            for board in cached
+        ],
+        "limits": msgspec.to_builtins(config.policy),
+    }
 
 
 def given_so_far(config: DeviceConfig) -> tuple[tuple[GivenRelease, ...], float]:
@@ -149,21 +118,23 @@ def given_so_far(config: DeviceConfig) -> tuple[tuple[GivenRelease, ...], float]
         return ledger.given(), ledger.spent().epsilon
 
 
-def by_run(given: Sequence[GivenRelease], delta: float) -> tuple[GivenToRun, ...]:
-    """What each run got, in the order in which they began."""
+def _by_run(given: Sequence[GivenRelease], delta: float) -> list[dict[str, Any]]:
+    """What each run got, in the order in which they began: versions of the boards that were answered, which part of
+    themselves they gave (1 for all), what this run alone costs them.
+    """
     runs: dict[str, list[GivenRelease]] = {}
     for entry in given:
         runs.setdefault(entry.run, []).append(entry)
-    return tuple(
-        GivenToRun(
-            run=run,
-            rounds=tuple(sorted({entry.about.round for entry in entries if entry.about is not None})),
-            releases=len(entries),
-            scale=min(entry.scale for entry in entries),
-            epsilon=epsilon_of(delta, mu=compose(entry.noise_multiplier for entry in entries)),
-        )
+    return [
+        {
+            "run": run,
+            "rounds": sorted({entry.about.round for entry in entries if entry.about is not None}),
+            "releases": len(entries),
+            "scale": min(entry.scale for entry in entries),
+            "epsilon": epsilon_of(delta, mu=compose(entry.noise_multiplier for entry in entries)),
+        }
         for run, entries in runs.items()
-    )
+    ]
 
 
 def _sizes(config: DeviceConfig) -> tuple[int, int | None]:
@@ -174,16 +145,15 @@ def _sizes(config: DeviceConfig) -> tuple[int, int | None]:
         return 1, len(source)
 
 
-def limits_of(policy: Policy) -> Mapping[str, str]:
-    """What a policy allows, in words; a list that allows everything is said to do so."""
-    return {told: _worded(name, getattr(policy, name)) for name, told in _LIMITS.items()}
-
-
-def _worded(name: str, value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, tuple):
-        return ", ".join(map(str, value)) or "none"
-    if value is None:
-        return _WITHOUT.get(name, "any")
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _about(path: Path) -> dict[str, Any]:
+    """What its noise is, the digest by which a policy names its catalogue, how many rounds came to something."""
+    try:
+        board = Board.load(path)
+        rounds = None if board.certificate is None else Certificate.from_dict(dict(board.certificate)).rounds
+    except InputError:
+        return {"noise": "unstated", "catalogue": "damaged", "rounds": None}
+    return {
+        "noise": protection_of_board(board).value,
+        "catalogue": catalogue_digest(board.catalogue),
+        "rounds": None if rounds is None else asdict(rounds),
+    }

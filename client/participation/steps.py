@@ -3,7 +3,7 @@ remembers between them holds the session's secrets and is in memory only.
 """
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
@@ -17,7 +17,7 @@ from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
-from fedboard.common.protocol import AggregationProtocol, ClientSession, Given
+from fedboard.common.protocol import ClientSession, Given
 from fedboard.common.rounds.question import ROUND, STEP, Question
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import ClientTask
@@ -113,34 +113,6 @@ NoiseOf = Callable[[StepMessage], NoiseSource]
 """Where a client's own noise of a round comes from."""
 
 
-class SessionGate(Gate, Protocol):
-    """A gate that also decides on sessions, before anything is asked that depends on ratings."""
-
-    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
-        """The protocol that a step names, held to what this client relies on.
-
-        Raises:
-            RefusedError: it is not answered.
-        """
-        ...
-
-    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
-        """Hold a contribution that was given in this session, and is asked for again, against the policy of today.
-
-        Raises:
-            RefusedError: it is not given again.
-        """
-        ...
-
-    def welcome(self, step: StepMessage) -> None:
-        """Hold the first step of a session against policy and history; books nothing.
-
-        Raises:
-            RefusedError: it is not answered.
-        """
-        ...
-
-
 def secure_noise(step: StepMessage) -> NoiseSource:
     """What a device draws from, whatever a server states."""
     return SecureNoise()
@@ -152,7 +124,7 @@ class Client:
 
     source: RatingSource
     """The ratings. Private."""
-    gate: SessionGate
+    gate: Gate
     """Policy and record."""
     vault: Vault
     """Keeps the session between two steps."""

@@ -180,14 +180,6 @@ class Reason:
     rated: int | None
     """Which own rating, by its place among them, adds most in that direction; None where they hardly moved it."""
 
-    def words(self, titles: Sequence[str], *, listed: bool = True) -> str:
-        """For people; ``titles`` are those of the rated items. What is ``listed`` all the same is so by itself."""
-        if self.effect is Effect.RAISED and self.rated is not None:
-            return f"your ratings add {self.net:.2f}, most of all {titles[self.rated]}"
-        alone = "popular with everybody; " if listed else ""
-        lowered = f"your ratings take {-self.net:.2f} off"
-        return alone + (lowered if self.effect is Effect.LOWERED else "your ratings hardly move it")
-
 
 def reason_of(base: float, added: Sequence[float], rating_range: tuple[float, float] | None) -> Reason:
     """Say what own ratings do to one item. The board page says the same (``script/taste/own_list.js``).

@@ -33,10 +33,7 @@ from fedboard.common.privacy.accounting.exact import (
     epsilon_by_library,
     epsilon_of,
     epsilon_of_events,
-    epsilon_through_renyi,
-    epsilon_through_zcdp,
     mu_for,
-    rho_through,
 )
 from fedboard.common.privacy.accounting.grouping import is_installed
 from fedboard.common.privacy.accounting.rating_level import group_epsilon
@@ -286,7 +283,7 @@ def library_epsilon(events: Sequence[Event], delta: float) -> float | None:
 def noise_answer(
     epsilon: float, delta: float, shares: Mapping[str, float], *, poisson: float | None
 ) -> dict[str, Any]:
-    """How much noise each release needs, and how much more looser accounting would demand."""
+    """How much noise each release needs."""
     stated = poisson_rounds(shares, poisson)
     multipliers = noise_multipliers(epsilon, delta, shares, participation=stated)
     mu = mu_for(epsilon, delta)
@@ -298,8 +295,6 @@ def noise_answer(
         "full_participation": {
             "mu": mu,
             "noise_multiplier_of_all": 1.0 / mu,
-            "more_noise_through_rdp": _more_noise(mu, rho_through(epsilon_through_renyi, epsilon, delta)),
-            "more_noise_through_zcdp": _more_noise(mu, rho_through(epsilon_through_zcdp, epsilon, delta)),
         },
     }
 
@@ -362,8 +357,3 @@ def _pure_epsilon_left(events: Sequence[Event], epsilon: float) -> float | None:
     if not all(is_pure(event) for event in events):
         return None
     return max(epsilon - math.fsum(pure_epsilon(event) for event in events), 0.0)
-
-
-def _more_noise(mu: float, rho: float) -> float:
-    """By which part of itself the noise would have to be larger."""
-    return mu / math.sqrt(2.0 * rho) - 1.0

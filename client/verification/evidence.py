@@ -1,14 +1,18 @@
-"""What there is to check: the certificate in a run directory, in a board, or in a file of its own."""
+"""What there is to check: the certificate in a run directory, in a board, or in a file of its own; and what came of
+it.
+"""
 
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fedboard.client.boards.cache import board_file
 from fedboard.common.board import Board
-from fedboard.common.certificate import Certificate
+from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError
 from fedboard.common.files import open_file, read_file
+from fedboard.common.protection import Protection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,61 @@ class Evidence:
     """Whether this is a run directory, where a ledger belongs."""
     finished: bool = True
     """False for a run without its own certificate.json yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Verification:
+    """What was checked, and what came of it. ``bool()`` is ``private``: it holds, and nobody can remove the noise.
+
+    Not guaranteed: that nothing else was published, or that the code ran as stated.
+    """
+
+    findings: tuple[Finding, ...]
+    protection: Protection
+    """What the releases, or all that is booked, say of the noise; of an account, that of all its runs."""
+    what: str
+    """What was at hand."""
+    ledger: dict[str, Any] | None = None
+    """Rows, head, budget and cost, JSON-able; None where no ledger could be read."""
+    notes: tuple[str, ...] = ()
+    """What was not at hand, a sentence each."""
+    certified: bool = True
+    """Whether somebody promises something; a ledger alone is a record, in which nothing may be booked yet."""
+
+    @property
+    def failed(self) -> tuple[Finding, ...]:
+        """What did not pass, or could not be looked at."""
+        return tuple(finding for finding in self.findings if not finding.passed)
+
+    @property
+    def holds(self) -> bool:
+        """Whether every check passed."""
+        return not self.failed
+
+    @property
+    def private(self) -> bool:
+        """Whether it holds and no seed reproduces any of the noise; False for every simulation."""
+        return self.holds and self.protection is Protection.PRIVATE
+
+    @property
+    def revealed(self) -> bool:
+        """Whether it is not shown that all noise is such that nobody can take it out again."""
+        fine = {Protection.PRIVATE} if self.certified else {Protection.PRIVATE, Protection.NO_DATA}
+        return self.protection not in fine
+
+    def __bool__(self) -> bool:
+        """As ``private``."""
+        return self.private
+
+    def __repr__(self) -> str:
+        """One line; what failed on lines of its own."""
+        if self.failed:
+            lines = [f"  FAILED  {finding.check}: {finding.detail}" for finding in self.failed]
+            head = f"{len(self.failed)} of {len(self.findings)} checks failed: do not rely on {self.what}"
+            return "\n".join([f"<Verification: NOT PROVEN: {head}>", *lines])
+        return (
+            f"<Verification: all {len(self.findings)} checks passed: {self.what}; {self.protection.verdict}>"
+        )
 
 
 def read_evidence(target: Path) -> Evidence:

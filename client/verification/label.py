@@ -99,7 +99,6 @@ def cut(text: str, most: int) -> str:
 
 MOST_NAME, MOST_SAID, MOST_FACT, MOST_SENTENCES = 120, 400, 160, 12
 """What a label has room for: signs of a name, of a sentence, of a fact; sentences."""
-_WHO, _AGAINST, _NOT, _LONG = "Who is protected", "Against whom", "What is not protected", "For how long"
 _PROTECTED = {
     "add-remove": "Each person whose ratings were used: whether they took part at all, and every one of their "
     "ratings.",
@@ -117,9 +116,10 @@ _BETS = {
 _PAIR_BETS = {"add-remove": "that two people of one household took part, both or neither"}
 _OF_TWO = "on two people of one household together"
 COLUMNS, WIDTH, HEIGHT = 20, 16, 22
-WIDE, TALL = COLUMNS * WIDTH, 100 // COLUMNS * HEIGHT
-"""Of all of them together."""
-_BODY = "M2.5 19v-4.2a4.3 4.3 0 0 1 4.3-4.3h2.4a4.3 4.3 0 0 1 4.3 4.3V19z"
+_FIGURE = (
+    '<circle cx="8" cy="5" r="3.6"/>'
+    '<path d="M2.5 19v-4.2a4.3 4.3 0 0 1 4.3-4.3h2.4a4.3 4.3 0 0 1 4.3 4.3V19z"/>'
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,32 +133,8 @@ class Odds:
     """The same for two people together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Card:
-    """One question that a label answers, in sentences."""
-
-    heading: str
-    lines: tuple[str, ...]
-    said: str = ""
-    """What the run says of its data: somebody's word, which nothing here checks."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Label:
-    """All of a label. Every field is public, and plain text that may come from anybody: escape it."""
-
-    name: str
-    odds: Odds
-    cards: tuple[Card, ...]
-    """In plain words: who, against whom, what is not, for how long."""
-    facts: tuple[tuple[str, str], ...]
-    """For experts, mu first."""
-    trust: tuple[str, ...]
-    """Who could see what and who must be trusted, in the words of the run."""
-
-
-def verified_label(evidence: Evidence) -> Label:
-    """Verify, and make the label: of a certificate that holds, and of nothing else.
+def verified_label(evidence: Evidence) -> str:
+    """Verify, and give the text of the file: of a certificate that holds, and of nothing else.
 
     Raises:
         FedboardError: it does not hold.
@@ -166,22 +142,7 @@ def verified_label(evidence: Evidence) -> Label:
         PrivacyError: the noise is a simulation's: nobody was protected, so there is nothing to promise.
     """
     require_holds(evidence, "no label is written")
-    return label_of(evidence.certificate)
-
-
-def label_of(certificate: Certificate) -> Label:
-    """The label of a certificate.
-
-    Args:
-        certificate: one that was verified; what it says is not checked again. Public.
-    """
-    return Label(
-        name=cut(certificate.dataset, MOST_NAME),
-        odds=odds_of(certificate),
-        cards=(_who(certificate), _against(certificate), _unprotected(certificate), _how_long(certificate)),
-        facts=tuple((name, cut(value, MOST_FACT)) for name, value in _facts(certificate)),
-        trust=tuple(cut(sentence, MOST_SAID) for sentence in certificate.trust[:MOST_SENTENCES]),
-    )
+    return label_page(evidence.certificate)
 
 
 def odds_of(certificate: Certificate) -> Odds:
@@ -201,30 +162,37 @@ def odds_of(certificate: Certificate) -> Odds:
     )
 
 
-def label_page(label: Label) -> str:
-    """The text of the file."""
+def label_page(certificate: Certificate) -> str:
+    """The text of the file.
+
+    Args:
+        certificate: one that was verified; what it says is not checked again. Public; its texts may come from
+            anybody.
+    """
     template = files(__package__).joinpath("label.html").read_text(encoding="utf-8")
     style = template.partition("<style>")[2].partition("</style>")[0]
+    odds = odds_of(certificate)
+    hidden = "" if certificate.claim.adjacency == "add-remove" else "That you took part. "
+    plain = {
+        "name": cut(certificate.dataset, MOST_NAME),
+        "odds": odds.sentence,
+        "household": odds.household,
+        "who": _PROTECTED[certificate.claim.adjacency],
+        "used": cut(certificate.dataset, MOST_SAID),
+        "keepers": _keepers(certificate),
+        "other_runs": hidden + _other_runs(certificate),
+        "covered": _covered(certificate),
+    }
     slots = {
         "policy": f"default-src 'none'; style-src '{source_hash(style)}'; base-uri 'none'; form-action 'none'",
-        "name": escape(label.name),
-        "odds": escape(label.odds.sentence),
-        "household": escape(label.odds.household),
-        "figures": _figures(label.odds.hundred),
-        "cards": "".join(map(_card, label.cards)),
+        "figures": _figures(odds.hundred),
         "facts": "".join(
-            f"<dt>{escape(name)}</dt><dd><bdi>{escape(value)}</bdi></dd>\n" for name, value in label.facts
+            f"<dt>{escape(name)}</dt><dd><bdi>{escape(cut(value, MOST_FACT))}</bdi></dd>\n"
+            for name, value in facts_of(certificate)
         ),
-        "trust": _trust(label.trust),
+        "trust": _trust([cut(sentence, MOST_SAID) for sentence in certificate.trust[:MOST_SENTENCES]]),
     }
-    return filled(template, slots)
-
-
-def _card(card: Card) -> str:
-    lines = "".join(f"<p>{escape(line)}</p>\n" for line in card.lines)
-    if card.said:
-        lines += f'<p class="said"><b>The publisher says:</b> <bdi>{escape(card.said)}</bdi></p>\n'
-    return f"<section>\n<h2>{escape(card.heading)}</h2>\n{lines}</section>\n"
+    return filled(template, {**slots, **{name: escape(text) for name, text in plain.items()}})
 
 
 def _trust(sentences: Sequence[str]) -> str:
@@ -239,27 +207,13 @@ def _trust(sentences: Sequence[str]) -> str:
 def _figures(right: int) -> str:
     """A hundred little figures, without colour: outlined right by a coin, filled right beyond that, pale wrong."""
     told = escape(f"{right} of 100 bets right, at most; {COIN} by tossing a coin")
-    drawn = "".join(_figure(n, "coin" if n < COIN else "more" if n < right else "wrong") for n in range(100))
-    return f'<svg viewBox="0 0 {WIDE} {TALL}" role="img" aria-label="{told}">{drawn}</svg>'
-
-
-def _figure(n: int, kind: str) -> str:
-    x, y = (n % COLUMNS) * WIDTH, (n // COLUMNS) * HEIGHT
-    shape = f'<circle cx="8" cy="5" r="3.6"/><path d="{_BODY}"/>'
-    return f'<g class="{kind}" transform="translate({x} {y})">{shape}</g>'
-
-
-def _who(certificate: Certificate) -> Card:
-    used = f"What was used: {cut(certificate.dataset, MOST_SAID)}"
-    return Card(heading=_WHO, lines=(_PROTECTED[certificate.claim.adjacency],), said=used)
-
-
-def _against(certificate: Certificate) -> Card:
-    first = (
-        "Anybody who sees what is published, with any computer, now or later, even if they know the ratings of "
-        "everybody else."
+    drawn = "".join(
+        f'<g class="{"coin" if n < COIN else "more" if n < right else "wrong"}" '
+        f'transform="translate({n % COLUMNS * WIDTH} {n // COLUMNS * HEIGHT})">{_FIGURE}</g>'
+        for n in range(100)
     )
-    return Card(heading=_AGAINST, lines=(first, _keepers(certificate)))
+    wide, tall = COLUMNS * WIDTH, 100 // COLUMNS * HEIGHT
+    return f'<svg viewBox="0 0 {wide} {tall}" role="img" aria-label="{told}">{drawn}</svg>'
 
 
 def _keepers(certificate: Certificate) -> str:
@@ -280,19 +234,6 @@ def _keepers(certificate: Certificate) -> str:
     )
 
 
-def _unprotected(certificate: Certificate) -> Card:
-    lines = [
-        "What is true of many people: if most who like one title like another, that is learnt, and can be guessed "
-        "of you too, whether or not you took part.",
-        "What is public anyway: the list of titles, the range of ratings, all settings.",
-        "What you share in any other way.",
-    ]
-    if certificate.claim.adjacency != "add-remove":
-        lines.append("That you took part.")
-    unsaid = "It is not known here whether anything else about the same people is published."
-    return Card(heading=_NOT, lines=(*lines, _other_runs(certificate), unsaid))
-
-
 def _other_runs(certificate: Certificate) -> str:
     total = certificate.population
     if total is None:
@@ -306,12 +247,6 @@ def _other_runs(certificate: Certificate) -> str:
     )
 
 
-def _how_long(certificate: Certificate) -> Card:
-    lasting = "For ever. What is published cannot be taken back, and the odds do not get worse with time."
-    unsaid = "It is not known here when the same people's ratings will be used again."
-    return Card(heading=_LONG, lines=(lasting, _covered(certificate), unsaid))
-
-
 def _covered(certificate: Certificate) -> str:
     if not certificate.planned:
         return "The odds cover every answer that this run may ever give, up to its budget."
@@ -323,12 +258,13 @@ def _covered(certificate: Certificate) -> str:
     return f"The odds cover all {rounds.planned} planned rounds of learning together.{come}"
 
 
-def _facts(certificate: Certificate) -> Iterator[tuple[str, str]]:
+def facts_of(certificate: Certificate) -> Iterator[tuple[str, str]]:
+    """What experts ask for, mu first."""
     claim, held = certificate.claim, certificate.composition
     if certificate.planned:
         yield "mu", ("" if held.exact else "at most ") + shown_number(held.mu)
     yield "epsilon, delta", f"{shown_number(claim.epsilon)}, {shown_number(claim.delta)}"
-    yield "Unit", "one user with all her ratings"
+    yield "Unit", "one user with all their ratings"
     yield "Neighbours", f"{claim.adjacency}: {parse_adjacency(claim.adjacency).sentence}"
     yield "Mechanisms", mechanisms_of(certificate)
     yield "Accounting", accounting_of(certificate)

@@ -17,9 +17,7 @@ from fedboard.common.privacy.accounting.guarantee import in_hundred, right_bets
 from fedboard.common.privacy.adjacency import parse_adjacency
 from fedboard.common.privacy.shown import shown_number, shown_sentence
 
-_PARAGRAPHS = re.compile(r"^( *)\{\{(\w+)\}\}$", re.MULTILINE)
-"""A slot that has a line to itself."""
-_WORD = re.compile(r"\{\{(\w+)\}\}")
+_SLOT = re.compile(r"\{\{(\w+)\}\}")
 _UNIT_DISTANCE = {
     "add-remove": "Data sets are adjacent if they differ by all ratings of one user, added or removed.",
     "replace": "Data sets are adjacent if they differ by all ratings of one user, exchanged for any others; "
@@ -59,26 +57,63 @@ def registry_record(evidence: Evidence) -> str:
 def record_of(certificate: Certificate) -> str:
     """The same of a training's certificate that was verified."""
     template = files(__package__).joinpath("registry.yaml").read_text(encoding="utf-8")
-    texts, words = _texts(certificate), _words(certificate)
-    parts = _PARAGRAPHS.split(template)  # text, indent, slot, text, ...: what is filled in is no slot itself
-    told = [_WORD.sub(lambda slot: words[slot.group(1)], part) for part in parts[::3]]
-    slots = [_indented(texts[name], by) for by, name in zip(parts[1::3], parts[2::3], strict=True)]
-    return "".join(part + slot for part, slot in zip(told, [*slots, ""], strict=True))
+    words, lists = _words(certificate), {"trust": certificate.trust, "assumptions": certificate.assumptions}
 
+    def told(line: str) -> str:
+        indent, _, slot = line.partition("{{")
+        sentences = lists.get(slot.removesuffix("}}"))
+        if sentences is None:
+            return _SLOT.sub(lambda found: as_line(words[found.group(1)]), line).rstrip()
+        return "\n".join(f"{indent}- {as_line(shown_sentence(one))}" for one in sentences or ["none stated"])
 
-def _indented(text: str, by: str) -> str:
-    """Paragraphs of a literal block: no line of others begins further left, or holds a sign that YAML does not."""
-    lines = [as_line(line) for line in text.strip().split("\n")]
-    return "\n".join(f"{by}{line}" if line else "" for line in lines)
+    return "\n".join(map(told, template.split("\n")))
 
 
 def _words(certificate: Certificate) -> dict[str, str]:
-    """What stands in one of a few words or numbers, none of which is anybody's text."""
+    """What stands within a line; text of others among them, each of which ``as_line`` keeps on its own."""
+    claim, held = certificate.claim, certificate.composition
+    rounds, total, model = certificate.rounds, certificate.population, _model_name(certificate)
+    points = [f"{shown_number(p.epsilon)} at delta {shown_number(p.delta)}" for p in certificate.curve]
+    digest, n_publications = certificate.board_digest, _publications(certificate)
+    made = (
+        ""
+        if rounds is None
+        else f"{rounds.made} rounds are made so far, {rounds.lost} lost with their budget."
+    )
+    account = (
+        "No account of other runs on the same users is stated."
+        if total is None
+        else f"An account of all runs on the same users allows epsilon {shown_number(total.budget)} at delta "
+        f"{shown_number(total.delta)} in all, and refuses more."
+    )
     return {
-        "epsilon": _number(certificate.claim.epsilon),
-        "delta": _number(certificate.claim.delta),
-        "model_name": _model_name(certificate),
-        "release_type": "Many releases" if _publications(certificate) > 1 else "One release",
+        "epsilon": _number(claim.epsilon),
+        "delta": _number(claim.delta),
+        "model_name": model,
+        "release_type": "Many releases" if n_publications > 1 else "One release",
+        "dataset": certificate.dataset,
+        "hidden": "" if claim.adjacency == "add-remove" else "That a user takes part is not protected.",
+        "adjacent": _UNIT_DISTANCE[claim.adjacency],
+        "adjacency": f"{claim.adjacency}: {parse_adjacency(claim.adjacency).sentence}",
+        "mu": shown_number(held.mu),
+        "rho": shown_number(held.rho),
+        "exactly": "exactly" if held.exact else "at most",
+        "shown_epsilon": shown_number(claim.epsilon),
+        "shown_delta": shown_number(claim.delta),
+        "curve": ", ".join(points),
+        "odds": str(in_hundred(right_bets(claim, held))),
+        "model_details": _MODELS[model],
+        "publications": str(n_publications),
+        "made": made,
+        "account": account,
+        "counted": _counted(certificate),
+        "epsilon_rdp": shown_number(held.epsilon_rdp),
+        "epsilon_zcdp": shown_number(held.epsilon_zcdp),
+        "mechanisms": mechanisms_of(certificate),
+        "noise": certificate.noise,
+        "software": certificate.software,
+        "digest": certificate.digest,
+        "board": "" if digest is None else f"The board it came with has the digest {digest}.",
     }
 
 
@@ -103,58 +138,6 @@ def _model_name(certificate: Certificate) -> str:
     """
     least = least_shares(certificate)
     return "Local" if least == 1 else "Federated" if least else "Central"
-
-
-def _texts(certificate: Certificate) -> dict[str, str]:
-    """What follows from the certificate, in sentences; text of others among them."""
-    adjacency, held, claim = certificate.claim.adjacency, certificate.composition, certificate.claim
-    hidden = "" if adjacency == "add-remove" else " That a user takes part is not protected."
-    exact = "exactly" if held.exact else "at most"
-    points = ", ".join(
-        f"{shown_number(point.epsilon)} at delta {shown_number(point.delta)}" for point in certificate.curve
-    )
-    rounds, total, digest = certificate.rounds, certificate.population, certificate.board_digest
-    made = (
-        ""
-        if rounds is None
-        else f" {rounds.made} rounds are made so far, {rounds.lost} lost with their budget."
-    )
-    account = (
-        "No account of other runs on the same users is stated."
-        if total is None
-        else f"An account of all runs on the same users allows epsilon {shown_number(total.budget)} at delta "
-        f"{shown_number(total.delta)} in all, and refuses more."
-    )
-    assumed = "\n".join(f"- {shown_sentence(sentence)}" for sentence in certificate.assumptions)
-    board = "" if digest is None else f" The board it came with has the digest {digest}."
-    return {
-        "data_domain": f"{certificate.dataset}. A data set is any number of users, each with any values in the "
-        "public range of any items of the public catalogue.",
-        "unprotected": "Published as they are: The catalogue of items, the range of ratings, and all settings of "
-        f"the algorithm and of its noise.{hidden}",
-        "unit_details": f"One user with all her ratings. {_UNIT_DISTANCE[adjacency]} ({adjacency}: "
-        f"{parse_adjacency(adjacency).sentence}.) Distance is the number of such changes; adjacent is a distance "
-        "of at most 1.",
-        "parameters_details": f"mu {shown_number(held.mu)}: {exact} {shown_number(held.mu)}-Gaussian differential "
-        f"privacy (and {exact} {shown_number(held.rho)}-zCDP). epsilon {shown_number(claim.epsilon)} at delta "
-        f"{shown_number(claim.delta)}; on the same curve epsilon {points}. Who bets on one user is right at most "
-        f"{in_hundred(right_bets(claim, held))} times in 100, 50 by tossing a coin. All numbers are rounded up to "
-        "five digits.",
-        "model_details": _MODELS[_model_name(certificate)],
-        "trust": "\n".join(f"- {sentence}" for sentence in certificate.trust) or "Not stated by the run.",
-        "releases_details": f"{_publications(certificate)} publications are planned, one after each round; the "
-        f"privacy loss stated is that of the whole plan, whether it was made or not.{made} {account}",
-        "composition": f"{_counted(certificate)} Converted from Renyi orders the same would be stated as epsilon "
-        f"{shown_number(held.epsilon_rdp)}, from zCDP as {shown_number(held.epsilon_zcdp)}.",
-        "mechanisms": f"- Releases: {mechanisms_of(certificate)}; what one user adds to each is bounded "
-        "beforehand.\n- Floating point: contributions lie on an integer grid, sums are exact integers, and what is "
-        f"added to them are whole numbers.\n- Randomness: {certificate.noise}.\n- Software: "
-        f"{certificate.software}. Each release is booked in a hash-chained ledger before its noise is drawn."
-        + (f"\n\nTaken for granted:\n\n{assumed}" if assumed else ""),
-        "evidence": f"Every number here follows from the certificate with SHA-256 {certificate.digest}.{board} "
-        "`fedboard certificate verify` recomputes the certificate, `fedboard certificate show --as registry` "
-        "writes this record anew.",
-    }
 
 
 def _counted(certificate: Certificate) -> str:

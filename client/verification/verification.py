@@ -4,7 +4,7 @@ it; or a ledger alone, of a run, a device or a population.
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from fedboard.client.boards.mirror_check import check_source, protection_of_source
 from fedboard.client.boards.sources import open_source
 from fedboard.client.private_files import is_database
-from fedboard.client.verification.evidence import Evidence, read_evidence
+from fedboard.client.verification.evidence import Evidence, Verification, read_evidence
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.certificate import Certificate, Finding
@@ -35,39 +35,11 @@ LIMITS = (
 """What no check of a ledger can show."""
 OF_LEDGER = ("ledger", "published head", "published releases", "booked releases")
 """Checks that say whether what was published is what was booked."""
-_Checked = tuple[list[Finding], dict[str, Any], Protection]
-"""Findings about a ledger, facts of it, and what all that is booked says of the noise."""
+_Checked = tuple[list[Finding], dict[str, Any], Protection, Plan | None]
+"""Findings about a ledger, facts of it, what all that is booked says of the noise, and the plan that it shows."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
-    """What was checked, and what came of it."""
-
-    findings: tuple[Finding, ...]
-    protection: Protection
-    """What the releases, or all that is booked, say of the noise; of an account, that of all its runs."""
-    what: str
-    """What was at hand."""
-    ledger: dict[str, Any] | None = None
-    """Rows, head, budget and cost, JSON-able; None where no ledger could be read."""
-    notes: tuple[str, ...] = ()
-    """What was not at hand, a sentence each."""
-    certified: bool = True
-    """Whether somebody promises something; a ledger alone is a record, in which nothing may be booked yet."""
-
-    @property
-    def failed(self) -> tuple[Finding, ...]:
-        """What did not pass, or could not be looked at."""
-        return tuple(finding for finding in self.findings if not finding.passed)
-
-    @property
-    def revealed(self) -> bool:
-        """Whether it is not shown that all noise is such that nobody can take it out again."""
-        fine = {Protection.PRIVATE} if self.certified else {Protection.PRIVATE, Protection.NO_DATA}
-        return self.protection not in fine
-
-
-def verify_place(target: Path, heads: Sequence[str] = ()) -> Verdict:
+def verify_place(target: Path, heads: Sequence[str] = ()) -> Verification:
     """Check what is at a place: a run directory, a board, a certificate, or any ledger.
 
     Args:
@@ -83,7 +55,9 @@ def verify_place(target: Path, heads: Sequence[str] = ()) -> Verdict:
     return verify_evidence(read_evidence(target), heads)
 
 
-def verify_mirror(place: str, key: PinnedKey, *, authority: Path | None = None, max_bytes: int) -> Verdict:
+def verify_mirror(
+    place: str, key: PinnedKey, *, authority: Path | None = None, max_bytes: int
+) -> Verification:
     """Check all that a source of boards offers: signatures, cosignatures, the chain, every byte of every file.
 
     Args:
@@ -101,10 +75,10 @@ def verify_mirror(place: str, key: PinnedKey, *, authority: Path | None = None, 
     for one in found:
         told = "could not be looked at: " if one.passed is None else ""
         findings.append(_finding(one.check, told + one.detail, passed=one.passed is True))
-    return Verdict(findings=tuple(findings), protection=protection_of_source(found), what=place)
+    return Verification(findings=tuple(findings), protection=protection_of_source(found), what=place)
 
 
-def verify_evidence(evidence: Evidence, heads: Sequence[str] = ()) -> Verdict:
+def verify_evidence(evidence: Evidence, heads: Sequence[str] = ()) -> Verification:
     """All checks that the evidence allows; the promise stands if every one passed.
 
     Not guaranteed: that nothing else was published, or that the code ran as stated.
@@ -117,31 +91,29 @@ def verify_evidence(evidence: Evidence, heads: Sequence[str] = ()) -> Verdict:
         raise InputError(
             "no ledger is there, so no head is looked for; give a run directory or a ledger's file"
         )
-    findings = certificate.verify(plan=_plan_of(path))
-    if evidence.board is not None:
-        findings += _board_findings(certificate, evidence.board)
     carried: list[Certificate] = []
+    of_boards = [] if evidence.board is None else _board_findings(certificate, evidence.board)
     if len(evidence.boards) > 1:
         boards = [Board.load(place) for place in evidence.boards]
-        findings.append(_chain_finding(evidence.boards, boards))
+        of_boards.append(_chain_finding(evidence.boards, boards))
         carried = [
             Certificate.from_dict(dict(board.certificate)) for board in boards[:-1] if board.certificate
         ]
-    facts: dict[str, Any] | None = None
-    if evidence.run and path is None:
-        missing = "the run's ledger is not there, so nothing shows that these releases are all that was made"
-        findings.append(_finding("ledger", missing, passed=False))
+    own, facts, plan = list[Finding](), None, None
     if path is not None:
         try:
-            own, facts, _ = _run_findings(path, heads, (*carried, certificate), evidence.population)
+            own, facts, _, plan = _run_findings(path, heads, (*carried, certificate), evidence.population)
         except FedboardError as error:
             own = [_finding("ledger", str(error), passed=False)]
-        findings += own
         if facts is not None and evidence.finished:
-            findings.append(_all_booked(facts["rows"], certificate))
+            own.append(_all_booked(facts["rows"], certificate))
+    elif evidence.run:
+        missing = "the run's ledger is not there, so nothing shows that these releases are all that was made"
+        own = [_finding("ledger", missing, passed=False)]
+    findings = [*certificate.verify(plan=plan), *of_boards, *own]
     what = "certificate, board and ledger" if path else "certificate and board"
     unseen = certificate.population is not None and evidence.population is None
-    return Verdict(
+    return Verification(
         findings=tuple(findings),
         protection=protection_of(certificate.releases),
         what=what if evidence.board else "the certificate (no board given, so its digest was not checked)",
@@ -178,17 +150,6 @@ def require_holds(evidence: Evidence, otherwise: str) -> None:
             f"{otherwise} of a simulation: its noise can be reproduced from a seed, so nobody was protected; run "
             'it with secure noise (privacy.noise = "secure")'
         )
-
-
-def _plan_of(path: Path | None) -> Plan | None:
-    """The plan that the ledger of a run shows; None where nothing does."""
-    if path is None:
-        return None
-    try:
-        with Ledger.open(path, read_only=True) as ledger:
-            return ledger.plan
-    except FedboardError:
-        return None
 
 
 def _board_findings(certificate: Certificate, board: Board) -> list[Finding]:
@@ -231,12 +192,12 @@ def _all_booked(booked: int, certificate: Certificate) -> Finding:
     return _finding("booked releases", detail, passed=booked == certified)
 
 
-def _verify_ledger(path: Path, heads: Sequence[str]) -> Verdict:
+def _verify_ledger(path: Path, heads: Sequence[str]) -> Verification:
     population = kind_of(peek(path)) == POPULATION
-    verdict = Verdict(findings=(), protection=Protection.UNSTATED, what=str(path), certified=False)
+    verdict = Verification(findings=(), protection=Protection.UNSTATED, what=str(path), certified=False)
     try:
         check = _population_findings if population else _run_findings
-        findings, facts, protection = check(path, heads)
+        findings, facts, protection, _ = check(path, heads)
     except PrivacyError as error:
         return replace(verdict, findings=(_finding("ledger", str(error), passed=False),))
     unseen = not population and facts["population"] is not None
@@ -271,7 +232,8 @@ def _run_findings(
             **_facts("run", len(rows), ledger.head, budget, spent),
             "population": None if bound is None else bound["id"],
         }
-    return findings, facts, protection_of(events)
+        plan = ledger.plan
+    return findings, facts, protection_of(events), plan
 
 
 def _population_findings(path: Path, heads: Sequence[str]) -> _Checked:
@@ -292,7 +254,7 @@ def _population_findings(path: Path, heads: Sequence[str]) -> _Checked:
             "runs": len(members),
         }
     booked = [event for member in members for event in member.booked.values()]
-    return findings, facts, protection_of(booked)
+    return findings, facts, protection_of(booked), None
 
 
 def _facts(kind: str, n_rows: int, head: str, budget: Budget, spent: float) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BoolArray, IndexArray, IntArray, ShortArray, ascends
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.kernels.backends import implementation
 
 VECTOR_BOUND = 1 << 12
 """Largest L2 norm of a user's vector, grid units; stands for the clipping norm."""
@@ -106,7 +105,6 @@ def check_rows(
     responses: ShortArray | None = None,
     joint_bound: int | None = None,
     unit_responses: bool = False,
-    backend: str = "numpy",
 ) -> BoolArray:
     """Find the rows that break a bound, in exact integer arithmetic.
 
@@ -125,7 +123,6 @@ def check_rows(
         responses: int16, shape (n_ratings,), or None.
         unit_responses: whether a user's responses are bounded together, as for pair sums. Public.
         joint_bound: C in grid units, at most 2^38; needs vectors, weights and responses. Public.
-        backend: which kernels look, see ``fedboard.common.kernels``; never changes what they find.
 
     Returns:
         bool, shape (n_users,): True for a row that must be dropped.
@@ -134,45 +131,65 @@ def check_rows(
         InputError: the arrays do not fit together or have another dtype, so no row can be told.
     """
     require_shapes(indptr, items, vectors, {"weights": weights, "responses": responses})
-    limits = np.array(
-        [
-            RESPONSE_BOUND,
-            VECTOR_BOUND**2,
-            WEIGHT_ONE**2,
-            RESPONSE_BOUND**2 if unit_responses else -1,
-            *_halves(joint_bound, vectors, weights, responses),
-        ]
-    )
-    none = np.zeros(0, dtype=np.int16)
-    broken = np.ones(indptr.size - 1, dtype=np.bool_)
-    implementation(backend, "rows").mark_broken(
-        np.ascontiguousarray(indptr),
-        np.ascontiguousarray(items),
-        n_items,
-        np.zeros((broken.size, 0), np.int16) if vectors is None else np.ascontiguousarray(vectors),
-        none if weights is None else np.ascontiguousarray(weights),
-        none if responses is None else np.ascontiguousarray(responses),
-        limits,
-        _SPLIT,
-        broken,
-    )
+    joint = None if joint_bound is None else _squared(joint_bound)
+    if joint is not None and (vectors is None or weights is None or responses is None):
+        raise InputError("a joint bound needs vectors, weights and responses")
+    entries = _broken_items(indptr, items, n_items)
+    if weights is not None:
+        entries |= weights < 0
+    if responses is not None:
+        entries |= responses > RESPONSE_BOUND
+        entries |= responses < -RESPONSE_BOUND
+    broken = _rows_of(indptr, entries)
+    norms = np.zeros(broken.size, dtype=np.int64) if vectors is None else _squared_norms(vectors)
+    broken |= norms > VECTOR_BOUND**2
+    if weights is not None:
+        broken |= _row_sums(indptr, np.square(weights, dtype=np.int64)) > WEIGHT_ONE**2
+    if unit_responses and responses is not None:
+        broken |= _row_sums(indptr, np.square(responses, dtype=np.int64)) > RESPONSE_BOUND**2
+    if joint is not None and weights is not None and responses is not None:
+        parts = np.multiply(weights, responses, dtype=np.int32)  # at most 2^30, whatever was sent
+        sums = _row_sums(indptr, np.square(parts, dtype=np.int64))
+        products = np.where(broken, 0, sums)  # < 2^53 where not broken
+        norms = np.where(broken, 0, norms)  # < 2^25
+        low = (products & _SHIFTED) * norms
+        high = (products >> _SPLIT) * norms + (low >> _SPLIT)
+        low &= _SHIFTED
+        broken |= (high > joint[0]) | ((high == joint[0]) & (low > joint[1]))
     return broken
 
 
-def _halves(
-    joint_bound: int | None,
-    vectors: ShortArray | None,
-    weights: ShortArray | None,
-    responses: ShortArray | None,
-) -> tuple[int, int]:
-    """High and low part of the squared joint bound, which may need 76 bits; negative where there is none."""
-    if joint_bound is None:
-        return -1, -1
-    if vectors is None or weights is None or responses is None:
-        raise InputError("a joint bound needs vectors, weights and responses")
+def _squared(joint_bound: int) -> tuple[int, int]:
+    """High and low part of the squared joint bound: it, and what is held against it, may need 76 bits."""
     if not 0 < joint_bound <= LINEAR_BOUND:
         raise InputError(f"the joint bound must be in 1..{LINEAR_BOUND} grid units, got {joint_bound}")
     return joint_bound**2 >> _SPLIT, joint_bound**2 & _SHIFTED
+
+
+def _broken_items(indptr: IntArray, items: IndexArray, n_items: int) -> BoolArray:
+    """Mark entries whose item is not in the catalogue or not above the one before it in its row."""
+    broken: BoolArray = items.view(np.uint32) >= n_items  # negative numbers are large ones here
+    not_ascending = items[1:] <= items[:-1]
+    starts = indptr[1:-1]
+    not_ascending[starts[(starts > 0) & (starts < items.size)] - 1] = False
+    broken[1:] |= not_ascending
+    return broken
+
+
+def _rows_of(indptr: IntArray, marked: BoolArray) -> BoolArray:
+    """Mark the rows that hold a marked entry."""
+    rows = np.zeros(indptr.size - 1, dtype=np.bool_)
+    rows[np.searchsorted(indptr, np.flatnonzero(marked), side="right") - 1] = True
+    return rows
+
+
+def _row_sums(indptr: IntArray, values: IntArray) -> IntArray:
+    """Sums over rows, int64, exact wherever the row's own sum fits."""
+    sums = np.zeros(indptr.size - 1, dtype=np.int64)
+    filled = np.flatnonzero(indptr[1:] > indptr[:-1])
+    if filled.size:  # from the start of each row that has entries to that of the next
+        sums[filled] = np.add.reduceat(values, indptr[filled])
+    return sums
 
 
 def _squared_norms(vectors: ShortArray) -> IntArray:

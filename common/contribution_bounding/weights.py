@@ -14,7 +14,6 @@ from fedboard.common.arrays import BitArray, BoolArray, FloatArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution_bounding.mixing import mix64
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.kernels.sums import unit_rows
 
 _KEY_BITS = 48
 _KEY_MASK = np.uint64((1 << _KEY_BITS) - 1)
@@ -150,7 +149,6 @@ def entry_weights(
     *,
     items_per_user: int | None = None,
     seed: int | None = None,
-    backend: str = "numpy",
 ) -> FloatArray:
     """Weight w_ij of each rating of a cohort. Private.
 
@@ -164,7 +162,6 @@ def entry_weights(
         omega: float64, shape (n_items,), from ``item_weights`` of the same scheme. Public.
         items_per_user: k >= 1, for uniform and tail; users with fewer items get 1 / sqrt k on each. Public.
         seed: 0 <= seed < 2^64, for uniform: draws the sample from seed, user key and item.
-        backend: which kernels compute; never changes what is computed.
 
     Returns:
         float64, shape (n_ratings,), in [0, 1].
@@ -184,8 +181,11 @@ def entry_weights(
         if np.bincount(cohort.user_of_entry()[chosen], minlength=1).max() > items_per_user:
             raise PrivacyError(f"{scheme} weights chose more than {items_per_user} items of a user")
         return np.where(chosen, 1.0 / math.sqrt(items_per_user), 0.0)
-    indptr = cohort.indptr - cohort.indptr[0]
-    return unit_rows(indptr, cohort.items, omega, spend_all=weighting.spend_all, backend=backend)
+    rows, weights = cohort.user_of_entry(), omega[cohort.items]
+    norms = np.sqrt(np.bincount(rows, weights=weights * weights, minlength=cohort.n_users))  # in order
+    if not weighting.spend_all:
+        norms = np.maximum(norms, 1.0)
+    return np.asarray(np.minimum(weights / norms[rows], 1.0))
 
 
 def _scheme(scheme: WeightScheme | str) -> WeightScheme:

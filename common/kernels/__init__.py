@@ -16,12 +16,7 @@ from fedboard.common.kernels.solves import (
 )
 from fedboard.common.kernels.sums import (
     item_statistics,
-    less_levels,
-    norms_by_row,
     pair_sums,
-    sums_by_item,
-    sums_by_row,
-    unit_rows,
 )
 from fedboard.common.kernels.top_k import top_k
 
@@ -30,17 +25,12 @@ __all__ = [
     "choose_backend",
     "item_statistics",
     "left_out_errors",
-    "less_levels",
     "noisy_sums",
-    "norms_by_row",
     "pair_sums",
     "residuals_of_rows",
     "solve_own_models",
     "solve_psd",
     "solve_ridge",
     "standard_normal",
-    "sums_by_item",
-    "sums_by_row",
     "top_k",
-    "unit_rows",
 ]

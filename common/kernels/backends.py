@@ -20,6 +20,12 @@ FOR_FEATURES: Final = ("own_models",)
 # compile on their first call, than they save.
 _COMPILED_FROM: Final = 3e8
 
+_OF_NUMPY: Final = {
+    **dict.fromkeys(("ridge", "own_models", "left_out", "psd"), "solves"),
+    **dict.fromkeys(("item_statistics", "pair_sums", "rows"), "sums"),
+}
+"""Kernels that are in one module there: nothing is compiled, so nothing is saved by loading few of them."""
+
 FEW_DRAWS: Final = 1 << 18
 """Numbers that a process draws without the compiler; they take some 20 ms, and numba half a second to import."""
 _COMPILED_DRAWS: Final = "fedboard.common.kernels.compiled.noise"
@@ -62,7 +68,8 @@ def implementation(backend: str, kernel: str) -> ModuleType:
             f'backend "{backend}" needs numba, which is not installed: '
             'install fedboard[sim] or take backend "numpy"'
         )
-    return import_module(f"fedboard.common.kernels.{backend}.{kernel}")
+    place = _OF_NUMPY.get(kernel, kernel) if backend == "numpy" else kernel
+    return import_module(f"fedboard.common.kernels.{backend}.{place}")
 
 
 def without_compiler(backend: str, numbers: int) -> bool:

@@ -1,7 +1,5 @@
 """Symmetric matrices as packed upper triangles: entry (a, b), a <= b, row after row."""
 
-import math
-
 import numpy as np
 
 from fedboard.common.arrays import FloatArray
@@ -10,11 +8,6 @@ from fedboard.common.arrays import FloatArray
 def packed_size(rank: int) -> int:
     """Length rank (rank + 1) / 2 of a packed triangle."""
     return rank * (rank + 1) // 2
-
-
-def packed_rank(size: int) -> int:
-    """Rank of the matrices whose packed triangle has this length."""
-    return (math.isqrt(8 * size + 1) - 1) // 2
 
 
 def unpack_symmetric(packed: FloatArray, *, rank: int) -> FloatArray:

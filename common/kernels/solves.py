@@ -8,7 +8,7 @@ import numpy as np
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
-from fedboard.common.kernels.numpy import own_models as reference
+from fedboard.common.kernels.numpy import solves as reference
 from fedboard.common.kernels.packed import packed_size
 from fedboard.common.kernels.threads import for_row_ranges
 
@@ -58,7 +58,9 @@ def solve_ridge(
     ridge = np.ascontiguousarray(ridge, np.float32)
     rank = factors.shape[1]
     added = np.zeros((rank, rank)) if gram is None else np.ascontiguousarray(gram, np.float64)
-    _check(indptr, columns, targets, factors, ridge, added)
+    _check(indptr, columns, targets, factors, ridge=ridge)
+    if added.shape != (rank, rank):
+        raise InputError("gram must have shape (rank, rank)")
     solution = np.empty((ridge.size, rank), np.float32) if out is None else out
     if (
         solution.shape != (ridge.size, rank)
@@ -68,7 +70,7 @@ def solve_ridge(
         raise InputError("out must be a contiguous float32 array of shape (rows, rank)")
 
     def work(start: int, stop: int) -> None:
-        kernel.solve_rows(indptr, columns, targets, factors, ridge, added, start, stop, solution)
+        kernel.solve_ridges(indptr, columns, targets, factors, ridge, added, start, stop, solution)
 
     for_row_ranges(work, np.diff(indptr) * 1.0 + rank, threads=threads)
     return solution
@@ -114,44 +116,43 @@ def solve_own_models(
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
     targets, ridge = np.ascontiguousarray(targets, np.float32), np.ascontiguousarray(ridge, np.float32)
     both = np.concatenate([vectors, content], axis=1, dtype=np.float32)
-    _check(indptr, items, targets, both, ridge, np.zeros((both.shape[1], both.shape[1])))
+    _check(indptr, items, targets, both, ridge=ridge)
     solution, chosen = np.zeros((ridge.size, both.shape[1]), np.float32), np.full(ridge.size, np.inf)
     candidates = np.array(CONTENT_RIDGES)
-    kernel.solve_rows(indptr, items, targets, both, vectors.shape[1], ridge, candidates, solution, chosen)
+    kernel.solve_own(indptr, items, targets, both, vectors.shape[1], ridge, candidates, solution, chosen)
     for row in np.flatnonzero(
         ~np.isfinite(solution).all(axis=1)
     ).tolist():  # what Cholesky's factors cannot do
         one = slice(row, row + 1)
         bounds, own = indptr[row : row + 2], (solution[one], chosen[one])
-        reference.solve_rows(bounds, items, targets, both, vectors.shape[1], ridge[one], candidates, *own)
+        reference.solve_own(bounds, items, targets, both, vectors.shape[1], ridge[one], candidates, *own)
     return solution, chosen
 
 
 def _check(
     indptr: IntArray,
-    columns: IndexArray,
+    entries: IndexArray,
     targets: Float32Array,
     factors: Float32Array,
-    ridge: Float32Array,
-    added: FloatArray,
+    **positive: FloatArray | Float32Array,
 ) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if ridge.shape != (indptr.size - 1,) or columns.shape != targets.shape:
-        raise InputError(
-            "indptr, ridge (one per row), columns and targets (one per entry) do not fit together"
-        )
-    _check_entries(indptr, columns, factors, name="columns")
-    if added.shape != (factors.shape[1], factors.shape[1]):
-        raise InputError("gram must have shape (rank, rank)")
-    if not np.all(ridge > 0):
-        raise InputError("ridge must be > 0 in every row")
+    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past.
 
-
-def _check_entries(indptr: IntArray, entries: IndexArray, factors: Float32Array, *, name: str) -> None:
+    Args:
+        indptr: where rows begin.
+        entries: row numbers into ``factors``.
+        targets: one for each entry.
+        factors: any number of rows.
+        positive: by name, one number > 0 for each row.
+    """
+    if entries.shape != targets.shape or any(one.shape != (indptr.size - 1,) for one in positive.values()):
+        raise InputError("indptr, and what has a number per row or per entry, do not fit together")
     if indptr[0] < 0 or indptr[-1] > entries.size or not ascends(indptr):
         raise InputError("indptr must ascend within 0..number of entries")
     if entries.size and (entries.min() < 0 or entries.max() >= factors.shape[0]):
-        raise InputError(f"{name} must be row numbers of factors")
+        raise InputError("entries must be row numbers of factors")
+    if not all(np.all(one > 0) for one in positive.values()):
+        raise InputError(f"{', '.join(positive)} must be > 0 in every row")
 
 
 def left_out_errors(
@@ -191,30 +192,13 @@ def left_out_errors(
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
     targets, factors = np.ascontiguousarray(targets, np.float32), np.ascontiguousarray(factors, np.float32)
     ridges, growth = np.ascontiguousarray(ridges, np.float64), np.ascontiguousarray(growth, np.float64)
-    _check_left_out(indptr, items, targets, factors, ridges, growth, bias_ridge)
+    _check(indptr, items, targets, factors, growth=growth)
+    if not (np.all(ridges > 0) and bias_ridge > 0):
+        raise InputError("ridges and bias_ridge must be > 0")
     found = np.zeros((growth.size, ridges.size))
     kernel = implementation(backend, "left_out")
     kernel.errors_of_rows(indptr, items, targets, factors, ridges, growth, bias_ridge, MOST_LEFT_OUT, found)
     return found
-
-
-def _check_left_out(
-    indptr: IntArray,
-    items: IndexArray,
-    targets: Float32Array,
-    factors: Float32Array,
-    ridges: FloatArray,
-    growth: FloatArray,
-    bias_ridge: float,
-) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if growth.shape != (indptr.size - 1,) or items.shape != targets.shape:
-        raise InputError(
-            "indptr, growth (one per row), items and targets (one per entry) do not fit together"
-        )
-    _check_entries(indptr, items, factors, name="items")
-    if not (np.all(ridges > 0) and np.all(growth > 0) and bias_ridge > 0):
-        raise InputError("ridges, growth and bias_ridge must be > 0")
 
 
 def residuals_of_rows(
@@ -248,21 +232,14 @@ def residuals_of_rows(
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
     targets, own = np.ascontiguousarray(targets, np.float32), np.ascontiguousarray(own, np.float32)
     vectors = np.ascontiguousarray(vectors, np.float32)
-    _check_own(indptr, items, targets, vectors, own)
+    _check(indptr, items, targets, vectors)
+    if indptr[0] != 0 or indptr[-1] != items.size or own.shape != (indptr.size - 1, 1 + vectors.shape[1]):
+        raise InputError(
+            "indptr must ascend from 0 to the number of entries, and own models have one row each"
+        )
     found = np.empty(items.size)
     implementation(backend, "rows").fill_residuals(indptr, items, targets, vectors, own, found)
     return found
-
-
-def _check_own(
-    indptr: IntArray, items: IndexArray, targets: Float32Array, vectors: Float32Array, own: Float32Array
-) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if indptr[0] != 0 or indptr[-1] != items.size:
-        raise InputError("indptr must ascend from 0 to the number of entries")
-    if own.shape != (indptr.size - 1, 1 + vectors.shape[1]) or items.shape != targets.shape:
-        raise InputError("own models (one per row), items and targets (one per entry) do not fit together")
-    _check_entries(indptr, items, vectors, name="items")
 
 
 def solve_psd(
@@ -305,7 +282,7 @@ def solve_psd(
     solution = np.empty((count, rank))
 
     def work(start: int, stop: int) -> None:
-        kernel.solve_rows(quadratic, linear, ridge, gram, start, stop, solution)
+        kernel.solve_projected(quadratic, linear, ridge, gram, start, stop, solution)
 
     for_row_ranges(work, np.ones(count), threads=threads)
     return solution

@@ -1,139 +1,14 @@
-"""Sums over the entries of compressed rows: by row, by item, of pairs, exact statistics; and rows of unit norm."""
+"""Exact sums over the entries of compressed rows: of pairs, and the statistics of items."""
 
 from typing import Final
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray, ShortArray, ascends
+from fedboard.common.arrays import IndexArray, IntArray, ShortArray, ascends
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import implementation
 from fedboard.common.kernels.packed import packed_size
 from fedboard.common.kernels.threads import for_row_ranges
-
-
-def less_levels(
-    items: IndexArray, values: Float32Array, item_levels: Float32Array, *, backend: str
-) -> Float32Array:
-    """``y_k - b_i`` for each entry k, i its item; in float32.
-
-    **Guarantee**: every backend gives the same bits.
-
-    Args:
-        items: int32, shape (n_entries,). Private, as are values.
-        values: y: float32, shape (n_entries,).
-        item_levels: b: float32, shape (n_items,).
-        backend: "numpy" or "compiled".
-
-    Returns:
-        float32, shape (n_entries,). Private.
-
-    Raises:
-        InputError: arrays that do not fit together, or an item out of range.
-    """
-    kernel = implementation(backend, "rows")
-    items, values = np.ascontiguousarray(items, np.int32), np.ascontiguousarray(values, np.float32)
-    levels = np.ascontiguousarray(item_levels, np.float32)
-    if items.shape != values.shape:
-        raise InputError("items and values must have one number per entry")
-    _check_items(items, levels.size)
-    left = np.empty(items.size, dtype=np.float32)
-    kernel.subtract_levels(items, values, levels, left)
-    return left
-
-
-def sums_by_row(
-    indptr: IntArray, items: IndexArray, values: Float32Array, item_levels: FloatArray, *, backend: str
-) -> FloatArray:
-    """``sum_k (y_k - b_i)`` over the entries k of each row, i the item of k; in float64, in order.
-
-    **Guarantee**: every backend gives the same bits, and a row depends on its own entries alone.
-
-    Args:
-        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are items and values.
-        items: int32, shape (n_entries,).
-        values: y: float32, shape (n_entries,).
-        item_levels: b: float64, shape (n_items,). Public.
-        backend: "numpy" or "compiled".
-
-    Returns:
-        float64, shape (n_rows,); 0 for a row without entries.
-
-    Raises:
-        InputError: arrays that do not fit together, or an item out of range.
-    """
-    kernel = implementation(backend, "rows")
-    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
-    values, levels = np.ascontiguousarray(values, np.float32), np.ascontiguousarray(item_levels, np.float64)
-    _check(indptr, items.shape, values.shape)
-    _check_items(items, levels.size)
-    sums = np.zeros(indptr.size - 1)
-    kernel.add_by_row(indptr, items, values, levels, sums)
-    return sums
-
-
-def sums_by_item(
-    indptr: IntArray,
-    items: IndexArray,
-    values: Float32Array,
-    row_levels: FloatArray,
-    *,
-    n_items: int,
-    backend: str,
-) -> FloatArray:
-    """``sum_k (y_k - c_j)`` over the entries k of each item, j the row of k; in float64, in the order of the rows.
-
-    **Guarantee**: every backend gives the same bits.
-
-    Args:
-        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are items and values.
-        items: int32, shape (n_entries,).
-        values: y: float32, shape (n_entries,).
-        row_levels: c: float64, shape (n_rows,).
-        n_items: size of the catalogue. Public.
-        backend: "numpy" or "compiled".
-
-    Returns:
-        float64, shape (n_items,); 0 for an item without entries.
-
-    Raises:
-        InputError: arrays that do not fit together, or an item out of range.
-    """
-    kernel = implementation(backend, "rows")
-    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
-    values, levels = np.ascontiguousarray(values, np.float32), np.ascontiguousarray(row_levels, np.float64)
-    _check(indptr, items.shape, values.shape)
-    _check_items(items, n_items)
-    if levels.shape != (indptr.size - 1,):
-        raise InputError("row_levels must hold one number per row")
-    sums = np.zeros(n_items)
-    kernel.add_by_item(indptr, items, values, levels, sums)
-    return sums
-
-
-def norms_by_row(indptr: IntArray, weights: FloatArray, values: FloatArray, *, backend: str) -> FloatArray:
-    """``sqrt(sum_k (w_k r_k)^2)`` over the entries k of each row; in float64, in order.
-
-    **Guarantee**: every backend gives the same bits, and a row depends on its own entries alone.
-
-    Args:
-        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are the others.
-        weights: w: float64, shape (n_entries,).
-        values: r: float64, shape (n_entries,).
-        backend: "numpy" or "compiled".
-
-    Returns:
-        float64, shape (n_rows,); 0 for a row without entries.
-
-    Raises:
-        InputError: arrays that do not fit together.
-    """
-    kernel = implementation(backend, "rows")
-    indptr = np.ascontiguousarray(indptr, np.int64)
-    weights, values = np.ascontiguousarray(weights, np.float64), np.ascontiguousarray(values, np.float64)
-    _check(indptr, weights.shape, values.shape)
-    norms = np.zeros(indptr.size - 1)
-    kernel.fill_norms(indptr, weights, values, norms)
-    return norms
 
 
 def pair_sums(
@@ -160,25 +35,17 @@ def pair_sums(
     kernel = implementation(backend, "pair_sums")
     if n_items < 1 or responses.dtype != np.int16:
         raise InputError(f"n_items must be >= 1 and responses int16; got {n_items} and {responses.dtype}")
-    _check_items(items, n_items)
+    # Compiled kernels read without looking: nothing may get past.
+    if items.size and (items.min() < 0 or items.max() >= n_items):
+        raise InputError("items must be numbers of the catalogue")
     indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
-    _check(indptr, items.shape, responses.shape)
+    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or not ascends(indptr):
+        raise InputError("indptr must ascend from 0 to the number of entries")
+    if items.shape != (indptr[-1],) or responses.shape != items.shape:
+        raise InputError("indptr, items and responses do not fit together")
     sums = np.zeros(n_items * (n_items + 1) // 2, dtype=np.int64)
     kernel.add_pairs(indptr, items, np.ascontiguousarray(responses), n_items, sums)
     return sums
-
-
-def _check(indptr: IntArray, *shapes: tuple[int, ...]) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if indptr.ndim != 1 or indptr.size < 1 or indptr[0] != 0 or not ascends(indptr):
-        raise InputError("indptr must ascend from 0 to the number of entries")
-    if any(shape != (indptr[-1],) for shape in shapes):
-        raise InputError("indptr, and what has one number per entry, do not fit together")
-
-
-def _check_items(items: IndexArray, n_items: int) -> None:
-    if items.size and (items.min() < 0 or items.max() >= n_items):
-        raise InputError("items must be numbers of the catalogue")
 
 
 VECTOR_LIMIT: Final = 1 << 12
@@ -230,7 +97,21 @@ def item_statistics(
     indptr, entries = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(entries, np.int64)
     users, vectors = np.ascontiguousarray(users, np.int32), np.ascontiguousarray(vectors, np.int16)
     weights, responses = np.asarray(weights, np.int16), np.asarray(responses, np.int16)
-    _check_sums(indptr, users, entries, vectors, weights, responses, start, stop)
+    # Compiled kernels read without looking: nothing may get past.
+    if not 0 <= start <= stop < indptr.size:
+        raise InputError(f"items {start}:{stop} are outside the catalogue of {indptr.size - 1}")
+    if users.shape != entries.shape or weights.shape != responses.shape:
+        raise InputError("users and entries, weights and responses must pair up one to one")
+    if indptr[0] < 0 or indptr[-1] > users.size or not ascends(indptr):
+        raise InputError("indptr must ascend within 0..number of entries")
+    read = slice(int(indptr[start]), int(indptr[stop]))  # a call for a few items looks at theirs alone
+    raters, places = users[read], entries[read]
+    if raters.size and (raters.min() < 0 or raters.max() >= vectors.shape[0]):
+        raise InputError("users must be row numbers of vectors")
+    if places.size and (places.min() < 0 or places.max() >= weights.size):
+        raise InputError("entries must be places in weights and responses")
+    if vectors.size and (vectors.min() < -VECTOR_LIMIT or vectors.max() > VECTOR_LIMIT):
+        raise InputError(f"vectors must stay within +-{VECTOR_LIMIT} grid units")
     rank = vectors.shape[1]
     squares = np.empty((stop - start, packed_size(rank) if quadratic else 0), np.int64)
     linear = np.empty((stop - start, rank), np.int64)
@@ -241,70 +122,3 @@ def item_statistics(
 
     for_row_ranges(work, np.diff(rows) + 1.0, threads=threads)
     return (squares if quadratic else None), linear
-
-
-def _check_sums(
-    indptr: IntArray,
-    users: IndexArray,
-    entries: IntArray,
-    vectors: ShortArray,
-    weights: ShortArray,
-    responses: ShortArray,
-    start: int,
-    stop: int,
-) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if not 0 <= start <= stop < indptr.size:
-        raise InputError(f"items {start}:{stop} are outside the catalogue of {indptr.size - 1}")
-    if users.shape != entries.shape or weights.shape != responses.shape:
-        raise InputError("users and entries, weights and responses must pair up one to one")
-    if indptr[0] < 0 or indptr[-1] > users.size or not ascends(indptr):
-        raise InputError("indptr must ascend within 0..number of entries")
-    read = slice(int(indptr[start]), int(indptr[stop]))  # a call for a few items looks at theirs alone
-    users, entries = users[read], entries[read]
-    if users.size and (users.min() < 0 or users.max() >= vectors.shape[0]):
-        raise InputError("users must be row numbers of vectors")
-    if entries.size and (entries.min() < 0 or entries.max() >= weights.size):
-        raise InputError("entries must be places in weights and responses")
-    if vectors.size and (vectors.min() < -VECTOR_LIMIT or vectors.max() > VECTOR_LIMIT):
-        raise InputError(f"vectors must stay within +-{VECTOR_LIMIT} grid units")
-
-
-def unit_rows(
-    indptr: IntArray, items: IndexArray, item_weights: FloatArray, *, spend_all: bool, backend: str
-) -> FloatArray:
-    """Scale the weights of each row's items so that their squares add to at most 1.
-
-    An entry of row j with item i gets omega_i / |omega over row j|, at most 1; without ``spend_all`` a row whose
-    norm is below 1 stays as it is.
-
-    **Guarantee**: every backend gives the same bits, and a row depends on its own entries alone.
-
-    Args:
-        indptr: int64, shape (n_rows + 1,), from 0 to n_entries. Private, as are the items.
-        items: int32, shape (n_entries,).
-        item_weights: float64, shape (n_items,), omega, finite and > 0. Public.
-        spend_all: whether every row gets norm 1. Public.
-        backend: "numpy" or "compiled".
-
-    Returns:
-        float64, shape (n_entries,), in [0, 1].
-
-    Raises:
-        InputError: arrays that do not fit together.
-    """
-    kernel = implementation(backend, "rows")
-    indptr, items = np.ascontiguousarray(indptr, np.int64), np.ascontiguousarray(items, np.int32)
-    item_weights = np.ascontiguousarray(item_weights, np.float64)
-    _check_weights(indptr, items, item_weights)
-    weights = np.empty(items.size)
-    kernel.scale_rows(indptr, items, item_weights, int(spend_all), weights)
-    return weights
-
-
-def _check_weights(indptr: IntArray, items: IndexArray, item_weights: FloatArray) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if indptr.size < 1 or indptr[0] != 0 or indptr[-1] != items.size or not ascends(indptr):
-        raise InputError("indptr must ascend from 0 to the number of items")
-    if items.size and (items.min() < 0 or items.max() >= item_weights.size):
-        raise InputError("items must be places in item_weights")

@@ -51,7 +51,17 @@ def top_k(
     excluded = np.ascontiguousarray(exclude_items, np.int32)
     bounds = np.ascontiguousarray(exclude_indptr, np.int64)
     offsets = np.zeros(items.shape[0], np.float32) if bias is None else np.ascontiguousarray(bias, np.float32)
-    _check(users, items, k, bounds, excluded, offsets)
+    # Compiled kernels read without looking: nothing may get past.
+    if k < 1:
+        raise InputError(f"k must be >= 1, got {k}")
+    if users.shape[1] != items.shape[1] or offsets.shape != (items.shape[0],):
+        raise InputError("user_factors, item_factors and bias do not fit together")
+    if bounds.shape != (users.shape[0] + 1,) or bounds[0] < 0 or bounds[-1] > excluded.size:
+        raise InputError("exclude_indptr must have one row per user and stay within exclude_items")
+    if not ascends(bounds):
+        raise InputError("exclude_indptr must ascend")
+    if excluded.size and (excluded.min() < 0 or excluded.max() >= items.shape[0]):
+        raise InputError("exclude_items must be item numbers")
     best = np.empty((users.shape[0], k), np.int32)
 
     def work(first_block: int, last_block: int) -> None:
@@ -67,24 +77,3 @@ def top_k(
 
     for_row_ranges(work, np.ones(-(-users.shape[0] // _USERS_AT_ONCE)), threads=threads)
     return best
-
-
-def _check(
-    users: Float32Array,
-    items: Float32Array,
-    k: int,
-    bounds: IntArray,
-    excluded: IndexArray,
-    offsets: Float32Array,
-) -> None:
-    """Refuse arrays that do not fit together. Compiled kernels read without looking: nothing may get past."""
-    if k < 1:
-        raise InputError(f"k must be >= 1, got {k}")
-    if users.shape[1] != items.shape[1] or offsets.shape != (items.shape[0],):
-        raise InputError("user_factors, item_factors and bias do not fit together")
-    if bounds.shape != (users.shape[0] + 1,) or bounds[0] < 0 or bounds[-1] > excluded.size:
-        raise InputError("exclude_indptr must have one row per user and stay within exclude_items")
-    if not ascends(bounds):
-        raise InputError("exclude_indptr must ascend")
-    if excluded.size and (excluded.min() < 0 or excluded.max() >= items.shape[0]):
-        raise InputError("exclude_items must be item numbers")

@@ -174,7 +174,7 @@ class Trusted:
         Raises:
             PrivacyError: a row breaks its bound.
         """
-        if not bool(np.all(rows_within_bounds(contribution, requests, backend=self.backend))):
+        if not bool(np.all(rows_within_bounds(contribution, requests))):
             raise PrivacyError("a contribution breaks its declared bound; nothing was sent")
         return contribution
 

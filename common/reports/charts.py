@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TypeAlias
 
-from fedboard.common.reports.table import Table
-from fedboard.common.reports.wording import capital, fixed, number
+from fedboard.common.reports.wording import Table, capital, fixed, number
 
 Points: TypeAlias = Sequence[tuple[float, float]]
 """Places along the axis, ascending, each with its height."""

@@ -10,7 +10,7 @@ from fedboard.common.privacy.accounting.exact import epsilon_of, epsilon_of_even
 from fedboard.common.privacy.accounting.guarantee import right_bets_of_epsilon, right_bets_of_mu
 from fedboard.common.privacy.adjacency import parse_adjacency
 from fedboard.common.privacy.events import event_mu, event_problems, is_amplified
-from fedboard.common.reports.json_values import JsonObject, number_or_none
+from fedboard.common.reports.wording import JsonObject, number_or_none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
-"""How numbers are written: the same in tables, in captions and on axes."""
+"""How numbers are written and read: the same in tables, in captions and on axes."""
 
 import math
+from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from fedboard.common.privacy.shown import shown_number
 
@@ -89,3 +90,44 @@ def duration(seconds: float | None) -> str:
 def listing(parts: list[str]) -> str:
     """``a``, ``a and b``, ``a, b and c``."""
     return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Finished text. The first column names the row; others are numbers unless named in ``text_columns``.
+
+    What follows a line break in a cell is a note on it.
+    """
+
+    headers: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    text_columns: frozenset[int] = frozenset({0})
+    emphasised_rows: frozenset[int] = frozenset()
+    states: tuple[str, ...] = ()
+    """Of each row, where rows differ in more than their numbers: ``made``, ``lost``, ``planned``."""
+
+
+JsonObject: TypeAlias = dict[str, Any]
+
+
+def number_or_none(value: object) -> float | None:
+    """The value as a float if it is a finite number, else None (also for true, false and NaN)."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+def object_or_empty(value: object) -> JsonObject:
+    """The value if it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def numbers(value: object) -> list[float | None]:
+    """A JSON list as numbers, with None where an entry is none; empty if the value is no list."""
+    return [number_or_none(entry) for entry in value] if isinstance(value, list) else []
+
+
+def numeric_entries(value: object) -> dict[str, float]:
+    """The entries of a JSON object that are finite numbers, in file order."""
+    entries = ((name, number_or_none(entry)) for name, entry in object_or_empty(value).items())
+    return {name: number for name, number in entries if number is not None}

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.compiled.panels import prefetch
-from fedboard.common.kernels.compiled.row_pairs import inner_product
+from fedboard.common.kernels.compiled.parts import prefetch
+from fedboard.common.kernels.compiled.vectors import inner_product
 from fedboard.common.kernels.compiling import compiled, reading, writing
 from research.block_solvers.normal_vectors import DRAWS_AT_ONCE, fill_normal
 from research.block_solvers.row_steps import add_scaled, step_both

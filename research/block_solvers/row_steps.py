@@ -4,8 +4,7 @@ from typing import Any
 
 from numba import types
 
-from fedboard.common.kernels.compiled.row_pairs import for_vectors
-from fedboard.common.kernels.compiled.vectors import Emitter, Value
+from fedboard.common.kernels.compiled.vectors import Emitter, Value, for_vectors
 from fedboard.common.kernels.compiling import emitted
 
 

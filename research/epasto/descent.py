@@ -125,7 +125,7 @@ class NoisyDescent:
             labels: as for ``parts``. Private.
             users: as for ``parts``. Public.
             name: of the answer; its releases are ``NAME-1``, ``NAME-2``, ...
-            noise_multiplier: of all steps together; see ``fedboard account noise``.
+            noise_multiplier: of all steps together; see ``fedboard account --epsilon``.
             ledger: pays; its adjacency must be ``replace-values``.
             noise: where the draws come from.
 

@@ -152,7 +152,7 @@ class WeightedRisk:
             labels: as for ``minimise``. Private.
             users: as for ``minimise``. Public.
             name: of the release.
-            noise_multiplier: relative to the sensitivity; see ``fedboard account noise``.
+            noise_multiplier: relative to the sensitivity; see ``fedboard account --epsilon``.
             ledger: pays; its adjacency must be ``replace-values``.
             noise: where the draws come from.
 

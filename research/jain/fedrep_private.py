@@ -5,7 +5,7 @@ An algorithm on examples in one file: ``fedboard simulate --algorithm research/j
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import msgspec
@@ -22,7 +22,11 @@ from fedboard.common.algorithms.representation.algorithm import (
     unit_total,
     zeros_over,
 )
-from fedboard.common.algorithms.representation.config import INITIALISATION, LOSSES, LossName, Pairs
+from fedboard.common.algorithms.representation.config import (
+    INITIALISATION,
+    LOSSES,
+    PersonalSettings,
+)
 from fedboard.common.algorithms.representation.local import (
     GRID,
     bounded,
@@ -36,10 +40,9 @@ from fedboard.common.algorithms.shared.array_rules import ArrayRule
 from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm, Examples, PaddedExamples
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.checks import require
+from fedboard.common.checks import Positive, require
 from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
 
 _MOST_USERS = 1e12
@@ -48,36 +51,22 @@ USERS = "users"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FedRepConfig:
-    """Everything a device must know to take part. Every field is public by definition."""
+class FedRepConfig(PersonalSettings):
+    """Everything a device must know to take part. Every field is public by definition.
 
-    rank: int = 2
-    """k: length of the personal vectors v_j."""
-    loss: LossName = LossName.SQUARED
+    The paper's proof has ``split_examples``; its experiments, and the default, take all for both.
+    """
+
     clip_norms: tuple[float, ...] = (0.5, 0.25, 0.12, 0.06, 0.06)
     """psi of each round; their number is that of the rounds T. A user's gradient that is longer is scaled down to
     it, and noise is in proportion to it. In units of a label times a length of v; the paper has one psi for all
     rounds."""
-    learning_rate: float = 1.0
+    learning_rate: Positive = 1.0
     """eta: the step is so many mean gradients of ``l / m``, where ``l = (s - y)^2 / 2``; the paper's loss lacks the
     half, so its eta is half of this."""
-    initial_clip: float = 1e-4
+    initial_clip: Positive = 1e-4
     """Norm in the units of squared labels up to which a user's part in the start is not scaled; tiny, so that all
     weigh alike."""
-    response_bound: float | None = None
-    """zeta: labels are clipped to ``[-zeta, zeta]`` in the start; None: no bound of their own."""
-    vector_bound: float | None = None
-    """R: personal vectors are shortened to this norm for what is sent; None for no bound."""
-    user_ridge: float = 1e-3
-    """Strength of the ridge on v_j."""
-    pairs: Pairs = Pairs.ALL
-    """Which pairs of a user's examples start the representation."""
-    split_examples: bool = False
-    """Whether v_j is fitted on the first half of a user's examples and the gradient taken on the rest, as in the
-    paper's proof; its experiments, and the default, take all for both."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """Release name -> z; from ``calibrated``."""
 
     def __post_init__(self) -> None:
         """Check every range.
@@ -85,14 +74,9 @@ class FedRepConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require(self.rank >= 1, "rank", "an int >= 1", self.rank)
+        super(FedRepConfig, self).__post_init__()
         norms = self.clip_norms
         require(bool(norms) and all(map(_positive, norms)), "clip_norms", "numbers > 0", norms)
-        for name in ("learning_rate", "initial_clip", "user_ridge"):
-            require(_positive(getattr(self, name)), name, "a finite number > 0", getattr(self, name))
-        for name in ("response_bound", "vector_bound"):
-            value = getattr(self, name)
-            require(value is None or _positive(value), name, "none or a finite number > 0", value)
 
     @property
     def rounds(self) -> int:
@@ -244,7 +228,10 @@ class FedRepPrivate:
         totals: dict[str, IntArray]
         if board.version == 0:
             present = np.full((examples.n_users, 1), GRID, dtype=np.int64)
-            totals = {INITIALISATION: initial_rows(padded, self.settings), USERS: present}
+            totals = {
+                INITIALISATION: initial_rows(padded, self.settings, clip_norm=self.settings.initial_clip),
+                USERS: present,
+            }
         else:
             clip_norm = self.settings.clip_norms[board.version - 1]
             rows = gradient_rows(padded, representation_of(board), self.settings, clip_norm=clip_norm)

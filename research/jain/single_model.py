@@ -3,49 +3,36 @@
 ``fedboard simulate --algorithm research/jain/single_model.py:ALGORITHM``.
 """
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
 from fedboard.common.algorithms.representation.algorithm import solved_step, unit_total
+from fedboard.common.algorithms.representation.config import NoisedSettings
 from fedboard.common.algorithms.representation.local import moment_rows, packed_width
 from fedboard.common.algorithms.shared.array_rules import ArrayRule
 from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm, Examples
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.checks import require
+from fedboard.common.checks import Positive, require
 from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import ReleasedSums
 
 _CURVATURE, _GRADIENT = "curvature", "gradient"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SingleModelConfig:
+class SingleModelConfig(NoisedSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    model_bound: float = 1.0
+    model_bound: Positive = 1.0
     """A user whose own normal equations ask for ``|theta|`` beyond this is scaled down, ``|b_j| > bound |G_j|``."""
-    clip_norm: float = 1e-4
+    clip_norm: Positive = 1e-4
     """Norm in the units of the data up to which a user is not scaled."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        """Check both ranges.
-
-        Raises:
-            InputError: a value is outside its range; the message names it.
-        """
-        for name in ("model_bound", "clip_norm"):
-            value = getattr(self, name)
-            require(0 < value < math.inf, name, "a finite number > 0", value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

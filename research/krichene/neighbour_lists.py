@@ -12,7 +12,7 @@ import numpy as np
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.board import Catalogue
-from fedboard.simulations.evaluation.metrics import (
+from fedboard.simulations.evaluation.metrics.neighbours import (
     cosine_neighbours,
     inner_product_neighbours,
     neighbour_overlap,

@@ -18,8 +18,8 @@ import numpy as np
 
 from fedboard import Budget, Ledger
 from fedboard.common import kernels
+from fedboard.common.algorithms.adadpsgd.algorithm import lipschitz_rates, weight_sums
 from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.algorithms.adadpsgd.update import lipschitz_rates, lipschitz_step_count, weight_sums
 from fedboard.common.arrays import FloatArray, ShortArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request, SumSource
@@ -188,6 +188,18 @@ def descent_request(name: str, problem: Regressions, solver: Solver, noise_multi
     bound = min(math.floor(solver.gradient_clip / unit), LINEAR_BOUND)
     width = problem.features.shape[1]
     return _request(SumSource.ITEM_LINEAR, name, problem, noise_multiplier, unit, width=width, l2_bound=bound)
+
+
+def lipschitz_step_count(mu: float, rank: int, counts: FloatArray, omega: FloatArray) -> float:
+    """Steps at which optimisation and noise cost the same, part (a): ``mu^2 / d  sum n_i^2 / sum omega_i^-2``.
+
+    Args:
+        mu: of all steps together, > 0.
+        rank: d.
+        counts: n_i, float64, shape (n_tasks,): released, or public.
+        omega: average weight of an example of the task, float64, shape (n_tasks,). Public.
+    """
+    return mu**2 / rank * float(np.sum(counts**2) / np.sum(omega**-2.0))
 
 
 def step_count(problem: Regressions, solver: Solver) -> int:

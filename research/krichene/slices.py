@@ -9,7 +9,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.simulations.baselines import AlsModel
 from fedboard.simulations.evaluation.evaluation import neighbour_overlap
-from fedboard.simulations.evaluation.metrics import N_BUCKETS
+from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS
 from fedboard.simulations.evaluation.references import ALS, fit_reference
 from fedboard.simulations.reports.wording import lower_is_better
 from research.krichene.benchmarks import (

@@ -14,10 +14,8 @@ from fedboard.common.privacy.accounting.grouping import mechanisms_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
-from fedboard.common.reports.json_values import number_or_none
 from fedboard.common.reports.statement import ReleaseLine
-from fedboard.common.reports.table import Table
-from fedboard.common.reports.wording import duration, number, percent, setting, spent
+from fedboard.common.reports.wording import Table, duration, number, number_or_none, percent, setting, spent
 
 Rounds = Sequence[Sequence[str]]
 """Names of the releases of each round, in the order of the rounds. Public."""

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
-from fedboard.common.reports.place import place_of
-from fedboard.common.reports.serving import Answer, PageServer, Places
+from fedboard.common.reports.serving import Answer, PageServer, Places, place_of
 from fedboard.server.operating.run_files import Fares, RunFiles, lines_of, number_of
 from fedboard.server.operating.run_report import RunReport
 from fedboard.server.publishing.service import ServiceCounters

@@ -22,9 +22,8 @@ from fedboard.common.privacy.ledger.population import PopulationTotal
 from fedboard.common.privacy.shown import shown_number
 from fedboard.common.reports import wording
 from fedboard.common.reports.filling import base_style, source_hash
-from fedboard.common.reports.json_values import JsonObject
 from fedboard.common.reports.statement import Statement, read_statement, release_lines
-from fedboard.common.reports.wording import duration
+from fedboard.common.reports.wording import JsonObject, duration
 from fedboard.server.operating.budget import (
     Booked,
     Rounds,

@@ -87,17 +87,6 @@ class Mirror:
         """Versions that are signed, ascending."""
         return sorted({link.manifest.version for link in self.chain()})
 
-    def of_version(self, version: int) -> Link:
-        """The newest manifest of a version.
-
-        Raises:
-            InputError: there is none.
-        """
-        found = [link for link in self.chain() if link.manifest.version == version]
-        if not found:
-            raise InputError(f"{self.folder}: version {version} of the board is not signed here")
-        return found[-1]
-
     def published(self) -> list[Link]:
         """The chain as far as it is published.
 

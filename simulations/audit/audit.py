@@ -235,14 +235,14 @@ def game_findings(
     dropped = sum(game.rejected for game in games)
     own = ratings.whole
     return (
-        _canaries("the whole board keeps its claim", violated <= allowed, told),
-        _canaries(
+        Part.CANARIES.finding("the whole board keeps its claim", violated <= allowed, told),
+        Part.CANARIES.finding(
             "the whole board keeps its claim to users in the file",
             own.strict <= own.mu,
             f"epsilon at least {ratings.epsilon_lower_bound:.4g} shown by ratings alone, {claimed:.4g} claimed",
         ),
         single_finding([*games, ratings], small),
-        _canaries(
+        Part.CANARIES.finding(
             "canaries at the bound are accepted",
             dropped == 0,
             f"{dropped} of {len(games) * first.n_canaries} dropped by the aggregator",
@@ -262,7 +262,7 @@ def single_finding(games: Sequence[GameResult], small: Sequence[Line]) -> AuditF
         told += f", {', '.join(line.name for line in first.parties)}"
     if above:
         told = f"broken by {', '.join(sorted(above))}"
-    return _canaries("each release keeps its claim", not above, told)
+    return Part.CANARIES.finding("each release keeps its claim", not above, told)
 
 
 def explained_finding(games: Sequence[GameResult]) -> AuditFinding:
@@ -273,7 +273,7 @@ def explained_finding(games: Sequence[GameResult]) -> AuditFinding:
         told = (
             f"sums of others change by up to {max(changed.values())} grid units: {', '.join(sorted(changed))}"
         )
-    return _canaries("canaries in the file change their own rows alone", not changed, told)
+    return Part.CANARIES.finding("canaries in the file change their own rows alone", not changed, told)
 
 
 def uniform_findings(games: Sequence[GameResult], family_error: float) -> tuple[AuditFinding, ...]:
@@ -283,14 +283,10 @@ def uniform_findings(games: Sequence[GameResult], family_error: float) -> tuple[
         return ()
     told = f"{len(found)} vectors, smallest p {min(found):.1e}"
     return (
-        _canaries(
+        Part.CANARIES.finding(
             "masked numbers and single shares are uniform", min(found) * len(found) >= family_error, told
         ),
     )
-
-
-def _canaries(check: str, passed: bool, detail: str) -> AuditFinding:
-    return AuditFinding(part=Part.CANARIES, check=check, passed=passed, detail=detail)
 
 
 def _by_chance(n_games: int, probability: float, error: float) -> int:

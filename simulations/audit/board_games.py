@@ -178,8 +178,7 @@ def _game(
         ),
         true_positives=float(np.mean(inside > cut)),
         roc=np.stack([false_rates, true_rates]),
-        finding=AuditFinding(
-            part=Part.BOARD,
+        finding=Part.BOARD.finding(
             check=f"{name} game within the bound",
             passed=shown <= mu,
             detail=f"mu of at least {shown:.3g} shown from the final board, {mu:.3g} allowed",

@@ -11,8 +11,6 @@ from fedboard.simulations.audit.pipeline import PlayedRound, play
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
 from fedboard.simulations.engine import Engine, WorkerPool
 
-_CHECK = "a run takes the same course whoever is there"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CourseStep:
@@ -54,17 +52,18 @@ def same_course(courses: dict[str, Sequence[CourseStep]]) -> AuditFinding:
         courses: by who was there.
     """
     (first, usual), *others = courses.items()
+    differs = ""
     for who, course in others:
         for number, (one, other) in enumerate(zip(usual, course, strict=False)):
-            if one != other:
-                what = next(
-                    name for name in CourseStep.__slots__ if getattr(one, name) != getattr(other, name)
-                )
-                return _differs(f"round {number} differs in {what} with {who} and with {first}")
-        if len(usual) != len(course):
-            return _differs(f"{len(course)} rounds with {who} and {len(usual)} with {first}")
-    detail = f"{len(usual)} rounds, the same with {', '.join(courses)}"
-    return AuditFinding(part=Part.COURSE, check=_CHECK, passed=True, detail=detail)
+            if one != other and not differs:
+                slots = CourseStep.__slots__
+                what = next(name for name in slots if getattr(one, name) != getattr(other, name))
+                differs = f"round {number} differs in {what} with {who} and with {first}"
+        if len(usual) != len(course) and not differs:
+            differs = f"{len(course)} rounds with {who} and {len(usual)} with {first}"
+    same = f"{len(usual)} rounds, the same with {', '.join(courses)}"
+    check = "a run takes the same course whoever is there"
+    return Part.COURSE.finding(check, not differs, differs or same)
 
 
 def course_test(subject: Subject, cohort: Cohort, *, seed: int, pool: WorkerPool) -> AuditFinding:
@@ -104,7 +103,3 @@ def only(cohort: Cohort, there: Callable[[int], bool]) -> Cohort:
 def _course(subject: Subject, cohort: Cohort, seed: int, pool: WorkerPool) -> list[CourseStep]:
     with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
         return [step_of(played) for played in play(subject, engine, seed=seed)]
-
-
-def _differs(detail: str) -> AuditFinding:
-    return AuditFinding(part=Part.COURSE, check=_CHECK, passed=False, detail=detail)

@@ -145,19 +145,19 @@ class _Table:
         most = max(self.shares.values(), default=0.0)
         chance = float(bdtrc(self.right - 1, n_games, allowed)) if self.right else 1.0
         findings = (
-            _finding(
+            Part.FILE.finding(
                 "one user of the file moves each sum by at most its bound",
                 most <= 1.0,
                 f"at most {most:.6g} of it, in {n_games} files with and without her",
             ),
-            _finding(
+            Part.FILE.finding(
                 "nobody else's rows change with her",
                 not self.changed,
                 f"not the same in {self.changed} of {n_games}"
                 if self.changed
                 else f"the same to the last bit in {n_games}",
             ),
-            _finding(
+            Part.FILE.finding(
                 "whether she is there is guessed no oftener than allowed",
                 chance >= family_error,
                 f"{self.right} of {n_games} right, {allowed:.1%} allowed",
@@ -182,7 +182,3 @@ def _users(entrance: Entrance, rng: np.random.Generator, subject: Subject) -> It
 def _first_round(subject: Subject, cohort: Cohort, seed: int, pool: WorkerPool) -> PlayedRound:
     with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
         return next(play(subject, engine, seed=seed))
-
-
-def _finding(check: str, passed: bool, detail: str) -> AuditFinding:
-    return AuditFinding(part=Part.FILE, check=check, passed=passed, detail=detail)

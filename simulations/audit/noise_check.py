@@ -100,7 +100,7 @@ def noise_test(
             for played in play(subject, engine, seed=seed + number, honest=False):
                 seen.add(played)
     except PrivacyError as error:
-        broken = AuditFinding(part=Part.NOISE, check="every row leaves once", passed=False, detail=str(error))
+        broken = Part.NOISE.finding(check="every row leaves once", passed=False, detail=str(error))
         return NoiseResult(lines=(), n_tests=1, least_p=0.0, findings=(broken,), course=(), small=())
     first = runs[0]
     pooled = {name: np.concatenate([run.noise[name] for run in runs]) for name in first.noise}
@@ -139,7 +139,7 @@ def lattice_test(
     drawn = shares.draw(coarse, source.stream("lattice"), shift=0) / math.sqrt(LEAST_DEVIATION**2 + 1 / 12)
     detail = f"{np.sqrt(np.mean(np.square(drawn))):.4f} of it on a lattice of a fifth of a share"
     check, passed = "shares of the noise have their size where it is hardest", spread_p(drawn) >= family_error
-    return AuditFinding(part=Part.NOISE, check=check, passed=bool(passed), detail=detail)
+    return Part.NOISE.finding(check, bool(passed), detail)
 
 
 def fork_test(noise: NoiseSource) -> AuditFinding:
@@ -153,8 +153,8 @@ def fork_test(noise: NoiseSource) -> AuditFinding:
     words = np.concatenate(drawn)
     repeated = _repeated(words)
     detail = f"{repeated} of {words.size} words repeated in {_CHILDREN} forked processes and their parent"
-    return AuditFinding(
-        part=Part.NOISE, check="forked processes draw noise of their own", passed=not repeated, detail=detail
+    return Part.NOISE.finding(
+        check="forked processes draw noise of their own", passed=not repeated, detail=detail
     )
 
 
@@ -171,8 +171,7 @@ def stream_test(noise: NoiseSource) -> AuditFinding:
     apart = [stream.bits(start, stop - start) for start, stop in itertools.pairwise(pieces)]
     same = np.array_equal(words, np.concatenate(apart))
     detail = f"{repeated} of {words.size} words repeated" + ("" if same else "; other words in other pieces")
-    return AuditFinding(
-        part=Part.NOISE,
+    return Part.NOISE.finding(
         check="a stream never comes back to its words",
         passed=same and not repeated,
         detail=detail,
@@ -252,14 +251,14 @@ def _held(
     )
     if surprising and worst in ratios:
         detail += f", noise {ratios[worst]:.3f} of what is booked"
-    return AuditFinding(part=Part.NOISE, check=check, passed=not surprising, detail=f"{detail})")
+    return Part.NOISE.finding(check, not surprising, f"{detail})")
 
 
 def _twins(lines: tuple[NoiseLine, ...]) -> AuditFinding:
     blind = [line.name for line in lines if not line.twins_noticed]
     detail = f"not noticed for {', '.join(blind)}" if blind else f"noticed for all {len(lines)} releases"
     check = "noise that is too small or too large would be noticed"
-    return AuditFinding(part=Part.NOISE, check=check, passed=not blind, detail=detail)
+    return Part.NOISE.finding(check, not blind, detail)
 
 
 def _paid(seen: _Seen) -> AuditFinding:
@@ -267,14 +266,14 @@ def _paid(seen: _Seen) -> AuditFinding:
     if seen.unpaid:
         detail = f"not paid for: {', '.join(seen.unpaid)}"
     check = "everything that left was booked"
-    return AuditFinding(part=Part.NOISE, check=check, passed=not seen.unpaid, detail=detail)
+    return Part.NOISE.finding(check, not seen.unpaid, detail)
 
 
 def _made(seen: _Seen) -> AuditFinding:
     others = ", ".join(map(str, seen.made_otherwise))
     detail = f"board {others} is not" if others else "all of them, computed again"
     check = "each board follows from the one before and what left"
-    return AuditFinding(part=Part.NOISE, check=check, passed=not others, detail=detail)
+    return Part.NOISE.finding(check, not others, detail)
 
 
 def _repeated(words: BitArray) -> int:

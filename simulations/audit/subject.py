@@ -27,8 +27,7 @@ from fedboard.simulations.audit.entrance import Reader
 from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.kernel_choice import backend_of
+from fedboard.simulations.runs.calibrated import backend_of, build_task
 
 
 class Part(StrEnum):
@@ -47,6 +46,10 @@ class Part(StrEnum):
     BOARD = "board"
     """What an adversary learns from the final board alone."""
 
+    def finding(self, check: str, passed: bool, detail: str) -> "AuditFinding":
+        """One of its checks, and how it ended."""
+        return AuditFinding(part=self, check=check, passed=passed, detail=detail)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditFinding:
@@ -61,9 +64,7 @@ class AuditFinding:
 def broken_check(error: FedboardError) -> AuditFinding:
     """A check of the run itself that failed in the course of an audit."""
     check = "the run keeps the bounds that it checks itself"
-    return AuditFinding(
-        part=Part.SENSITIVITY, check=check, passed=False, detail=f"{error}; the audit ended there"
-    )
+    return Part.SENSITIVITY.finding(check, False, f"{error}; the audit ended there")
 
 
 NoiseFactory: TypeAlias = Callable[[int], NoiseSource]

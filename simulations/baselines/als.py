@@ -293,7 +293,7 @@ def _solve_side(
         kernels.solve_ridge(
             indptr[start : stop + 1] - indptr[start],
             own,
-            kernels.less_levels(own, labels[entries], levels, backend=config.backend),
+            labels[entries] - levels[own],
             regressors,
             ridge=ridge[start:stop],
             gram=gram,

@@ -17,7 +17,6 @@ from typing import Protocol
 
 import numpy as np
 
-from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
@@ -169,8 +168,6 @@ class BiasConfig:
     sweeps: int = 10
     """Rounds of exact alternation. Differences between items settle in about 6; a common shift between user and
     item biases, which cancels in predictions for users with a history, moves on slowly."""
-    backend: str = "numpy"
-    """Which kernels add up, see ``fedboard.common.kernels``; never changes a result."""
 
     def __post_init__(self) -> None:
         """Check the ranges.
@@ -207,9 +204,8 @@ class BiasModel:
 
     def _biases_of(self, history: Cohort, centred: Float32Array) -> FloatArray:
         """The same of ratings less their mean: float32, shape (n_ratings,)."""
-        sums = kernels.sums_by_row(
-            history.indptr, history.items, centred, self.item_biases, backend=self.config.backend
-        )
+        left = centred - self.item_biases[history.items]
+        sums = np.bincount(history.user_of_entry(), weights=left, minlength=history.n_users)
         return np.asarray(sums / (history.counts + self.config.user_ridge))
 
     def predict(self, history: Cohort, users: IndexArray, items: IndexArray) -> FloatArray:
@@ -250,14 +246,8 @@ def fit_bias(train: Cohort | TrainRows, config: BiasConfig) -> BiasModel:
 
 def _add_residuals(model: BiasModel, cohort: Cohort, sums: Sums) -> None:
     centred = cohort.ratings - np.float32(model.mean)
-    sums["residuals"] += kernels.sums_by_item(
-        cohort.indptr,
-        cohort.items,
-        centred,
-        model._biases_of(cohort, centred),
-        n_items=cohort.n_items,
-        backend=model.config.backend,
-    )
+    left = centred - np.repeat(model._biases_of(cohort, centred), cohort.counts)
+    sums["residuals"] += np.bincount(cohort.items, weights=left, minlength=cohort.n_items)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

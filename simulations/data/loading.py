@@ -19,10 +19,10 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.simulations.data.named import SYNTHETIC
 from fedboard.simulations.data.ratings import Ratings
-from fedboard.simulations.data.reader import Asked
+from fedboard.simulations.data.reader import Asked, Rows
 from fedboard.simulations.data.readers import DataSource, find_source
 from fedboard.simulations.data.rules import check_range
-from fedboard.simulations.data.sorting import Listed, Rows, SortedRows
+from fedboard.simulations.data.sorting import Listed, SortedRows
 from fedboard.simulations.data.splits.times import times_of_numbers
 from fedboard.simulations.data.synthetic.people import is_people, open_people, ratings_of_people
 from fedboard.simulations.data.synthetic.ratings import SyntheticConfig, synthetic_ratings

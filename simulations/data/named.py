@@ -4,14 +4,14 @@ import os
 from pathlib import Path
 
 from fedboard.common.checks import did_you_mean
-from fedboard.simulations.data.synthetic.people.config import is_people
+from fedboard.simulations.data.synthetic.people import is_people
 
 SYNTHETIC = "synthetic"
 """The name of the built-in set."""
 DATA_FOLDER = "FEDBOARD_DATA"
 """Environment variable: the folder in which a name that is no path is looked up."""
 MANIFEST = "shards.json"
-"""What tells that a folder is a sharded data set, see ``fedboard.simulations.streams.shards``."""
+"""What tells that a folder is a sharded data set, see ``fedboard.simulations.data.shards``."""
 
 
 def is_made_up(name: str) -> bool:

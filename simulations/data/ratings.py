@@ -1,6 +1,6 @@
 """A rating data set as every reader returns it: numbered, sorted, checked."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
 
@@ -86,13 +86,16 @@ class Ratings:
         """Which rows are positive feedback: ratings above a threshold, and every use. Private."""
         return np.ones(self.n_ratings, np.bool_) if self.presence else self.values > np.float32(above)
 
-    def some(self, chosen: BoolArray) -> Triples:
-        """Some of the ratings. Private.
-
-        Args:
-            chosen: bool, shape (n_ratings,).
-        """
-        return Triples(users=self.users[chosen], items=self.items[chosen], values=self.values[chosen])
+    def keyed(self) -> "KeyedRatings":
+        """The same with the keys that their coins are thrown by; shared, not copied. Private."""
+        return KeyedRatings(
+            users=self.users,
+            items=self.items,
+            values=self.values,
+            user_keys=self.user_keys(),
+            item_keys=id_keys(self.item_ids.tolist(), Kind.ITEM),
+            times=np.zeros(0, np.int64) if self.times is None else self.times,
+        )
 
     def user_keys(self) -> BitArray:
         """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""
@@ -106,6 +109,54 @@ class Ratings:
         """All ratings as a cohort; items and ratings are shared, not copied."""
         return sorted_cohort(
             self.users, self.items, self.values, user_keys=self.user_keys(), n_items=self.n_items
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class KeyedRatings:
+    """Ratings of some users, all of theirs, with the keys that their coins are thrown by. Private.
+
+    Sorted by user and item. A data set, or any block of its users: no user's part depends on the others.
+    """
+
+    users: IndexArray
+    """int32, shape (n_ratings,): positions in ``user_keys``, ascending."""
+    items: IndexArray
+    """int32, shape (n_ratings,): positions in ``item_keys``, ascending within a user."""
+    values: Float32Array
+    """float32, shape (n_ratings,)."""
+    user_keys: BitArray
+    """uint64, shape (n_users,), see ``id_keys``."""
+    item_keys: BitArray
+    """uint64, shape (n_items,). Public."""
+    times: IntArray
+    """int64, shape (n_ratings,); empty where they are not known."""
+
+    @property
+    def n_users(self) -> int:
+        """Number of users, with those that have no rating."""
+        return int(self.user_keys.size)
+
+    def some(self, chosen: BoolArray) -> Triples:
+        """Some of the ratings.
+
+        Args:
+            chosen: bool, shape (n_ratings,).
+        """
+        return Triples(users=self.users[chosen], items=self.items[chosen], values=self.values[chosen])
+
+    def cohort(self, chosen: BoolArray) -> Cohort:
+        """Some of the ratings, with a row for every user."""
+        return self._cohort(self.some(chosen))
+
+    def ones(self, chosen: BoolArray) -> Cohort:
+        """Some of the pairs as positive feedback, with a row for every user."""
+        some = self.some(chosen)
+        return self._cohort(replace(some, values=np.ones(some.n_ratings, dtype=np.float32)))
+
+    def _cohort(self, some: Triples) -> Cohort:
+        return sorted_cohort(
+            some.users, some.items, some.values, user_keys=self.user_keys, n_items=self.item_keys.size
         )
 
 

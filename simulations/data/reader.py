@@ -1,13 +1,18 @@
-"""What a format of rating files says of itself: its reader."""
+"""What a format of rating files says of itself, its reader, and the rows that it reads."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import islice
+from typing import Any, TypeVar
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.server.catalogue.titles import TitlesFile
 from fedboard.simulations.data.ratings import Ratings
-from fedboard.simulations.data.sorting import Rows
+from fedboard.simulations.data.workbench import Workbench
+
+Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,69 @@ class Asked:
     def mapping(self) -> ColumnMapping:
         """The columns to read."""
         return self.columns if self.times else replace(self.columns, time=None)
+
+
+class Which(Enum):
+    """Which rows of a file are ratings."""
+
+    ALL = "all"
+    USED = "used"
+    """Counts: one above 0 says that somebody used an item, one of 0 is no row."""
+    RATED = "rated"
+    """Those but 0, which says that somebody has an item and has not rated it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Rows:
+    """The rows of a source, and how to speak of one of them. What they hold is private."""
+
+    select: Callable[[Workbench], str]
+    """A SELECT statement of duckdb for all rows in the order of the file: ``user_id`` and ``item_id`` (VARCHAR or
+    BIGINT), ``rating`` (FLOAT) and, if it was asked, ``given`` (BIGINT: seconds since 1970 in UTC, or whatever the
+    file counts in). A cell that cannot be read is NULL, which refuses the source. Raises ``InputError``."""
+    locate: Callable[[int], str]
+    """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
+    explain: Callable[[str, int | None], str]
+    """The message for a source that cannot be read: why duckdb refused it, or the first row with a cell that is
+    none; may read it again."""
+    which: Which = Which.ALL
+    repeats: bool = False
+    """Whether a pair may occur several times: then the latest rating counts, of several at one time the highest."""
+    largest_id: int | None = None
+    """Ids, which are texts, must be plain whole numbers up to this one, and become numbers. None: any text."""
+
+
+def rows_of_records(
+    select: Callable[[Workbench], str],
+    records: Callable[[], Iterable[tuple[str, Record]]],
+    fault: Callable[[Record], str | None],
+    *,
+    what: str,
+    **more: Any,
+) -> Rows:
+    """The rows of lines of text, of which a pass in Python finds what is wrong.
+
+    Args:
+        select: as of ``Rows``.
+        records: those that are rows, in the order of ``select``, each after its place, such as ``r.csv, line 3``.
+        fault: what is wrong with one; None: nothing.
+        what: as in ``r.csv cannot be read as JSON lines``.
+        more: further fields of ``Rows``.
+    """
+
+    def explain(reason: str, _: int | None) -> str:
+        found = ((where, fault(record)) for where, record in records())
+        wrong = next((f"{where}: {told}" for where, told in found if told is not None), None)
+        if wrong is not None:
+            return f"{wrong}; correct or remove the line."
+        return f"{what} ({' '.join(reason.split())}); correct the file."
+
+    return Rows(
+        select=select,
+        locate=lambda row: next(islice(records(), row, None))[0],
+        explain=explain,
+        **more,
+    )
 
 
 def _always(looks: Looks) -> bool:

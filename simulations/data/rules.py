@@ -1,7 +1,4 @@
-"""What ratings must satisfy whatever their format: the rating range, the catalogue, one rating per pair.
-
-The order of ids and of rows.
-"""
+"""What ratings must satisfy whatever their format: the rating range; and the order of ids."""
 
 import math
 from collections.abc import Callable
@@ -9,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, IndexArray, IntArray
+from fedboard.common.arrays import Float32Array
 from fedboard.common.errors import InputError
 
 
@@ -60,29 +57,3 @@ def id_order(words: list[str]) -> list[int]:
     if all(word.isascii() and word.isdigit() and (word == "0" or word[0] != "0") for word in words):
         return sorted(range(len(words)), key=lambda position: int(words[position]))
     return sorted(range(len(words)), key=words.__getitem__)
-
-
-def is_sorted(users: IndexArray, items: IndexArray) -> bool:
-    """Whether rows strictly ascend by (user, item), so that no pair occurs twice either."""
-    same_user = users[1:] == users[:-1]
-    later_user = users[1:] > users[:-1]
-    return bool(np.all(later_user | (same_user & (items[1:] > items[:-1]))))
-
-
-def pair_order(users: IndexArray, items: IndexArray) -> IntArray:
-    """Stable order of rows by (user, item)."""
-    return np.lexsort((items, users))
-
-
-def first_repeated_row(users: IndexArray, items: IndexArray, order: IntArray) -> int | None:
-    """Row of the earliest second occurrence of a (user, item) pair, or None.
-
-    Args:
-        users: int32, shape (n_rows,), sorted by ``order``.
-        items: int32, shape (n_rows,), sorted by ``order``.
-        order: int64, shape (n_rows,): the row that each sorted entry comes from; stable.
-    """
-    repeated = (users[1:] == users[:-1]) & (items[1:] == items[:-1])
-    if not repeated.any():
-        return None
-    return int(order[1:][repeated].min())

@@ -3,9 +3,8 @@
 Rows of ratings on a workbench: checked, users and items numbered, sorted; the way that every source goes.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +15,7 @@ from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import printable
 from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.reader import Rows, Which
 from fedboard.simulations.data.rules import id_order
 from fedboard.simulations.data.workbench import Workbench, first_line_of, quoted
 
@@ -26,21 +26,26 @@ class SortedUsers:
 
     keys: BitArray
     """uint64, shape (n_users,), see ``id_keys``; empty where they were not asked."""
-    counts: IntArray
-    """int64, shape (n_users,): how many ratings each has; may be 0."""
+    ends: IntArray
+    """int64, shape (n_users + 1,), from 0: where the ratings of each begin and end; some may have none."""
     items: IndexArray
-    """int32, shape (n_ratings,)."""
+    """int32, shape (n_ratings,); empty where they were not asked, as the next."""
     values: Float32Array
     """float32, shape (n_ratings,)."""
     times: IntArray | None
-    """int64, shape (n_ratings,); None: not kept."""
+    """int64, shape (n_ratings,); None: not kept, or not asked."""
 
-    def some(self, start: int, stop: int, ends: IntArray) -> "SortedUsers":
-        """Users ``start:stop`` of these; ``ends`` are the sums of ``counts``, from 0."""
-        first, last = int(ends[start]), int(ends[stop])
+    @property
+    def counts(self) -> IntArray:
+        """How many ratings each has, int64, shape (n_users,)."""
+        return np.diff(self.ends)
+
+    def some(self, start: int, stop: int) -> "SortedUsers":
+        """Users ``start:stop`` of these, as views."""
+        first, last = int(self.ends[start]), int(self.ends[stop])
         return SortedUsers(
             keys=self.keys[start:stop],
-            counts=self.counts[start:stop],
+            ends=self.ends[start : stop + 1] - first,
             items=self.items[first:last],
             values=self.values[first:last],
             times=None if self.times is None else self.times[first:last],
@@ -53,12 +58,17 @@ class SortedUsers:
             return parts[0]
         times = [part.times for part in parts if part.times is not None]
         return SortedUsers(
-            keys=np.concatenate([part.keys for part in parts]),
-            counts=np.concatenate([part.counts for part in parts]),
-            items=np.concatenate([part.items for part in parts]),
-            values=np.concatenate([part.values for part in parts]),
+            keys=np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in parts)]),
+            ends=ends_of(np.concatenate([np.zeros(0, np.int64), *(part.counts for part in parts)])),
+            items=np.concatenate([np.zeros(0, np.int32), *(part.items for part in parts)]),
+            values=np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
             times=np.concatenate(times) if times else None,
         )
+
+
+def ends_of(counts: IntArray) -> IntArray:
+    """Where each of so many begins and ends, int64, shape (n + 1,), from 0."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
 
 
 def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
@@ -71,8 +81,7 @@ def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
     Yields:
         Bounds (first, one past the last), one piece after the other; none is empty.
     """
-    ends = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(sizes)])
-    start = 0
+    ends, start = ends_of(sizes), 0
     while start < sizes.size:
         within = int(np.searchsorted(ends, ends[start] + most, side="right")) - 1
         stop = max(within, start + 1)
@@ -82,36 +91,6 @@ def cut(sizes: IntArray, most: int) -> Iterator[tuple[int, int]]:
 
 _TEXTS_AT_ONCE = 1 << 17
 _PLAIN = "regexp_full_match({0}, '0|[1-9][0-9]*')"
-
-
-class Which(Enum):
-    """Which rows of a file are ratings."""
-
-    ALL = "all"
-    USED = "used"
-    """Counts: one above 0 says that somebody used an item, one of 0 is no row."""
-    RATED = "rated"
-    """Those but 0, which says that somebody has an item and has not rated it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Rows:
-    """The rows of a source, and how to speak of one of them. What they hold is private."""
-
-    select: Callable[[Workbench], str]
-    """A SELECT statement of duckdb for all rows in the order of the file: ``user_id`` and ``item_id`` (VARCHAR or
-    BIGINT), ``rating`` (FLOAT) and, if it was asked, ``given`` (BIGINT: seconds since 1970 in UTC, or whatever the
-    file counts in). A cell that cannot be read is NULL, which refuses the source. Raises ``InputError``."""
-    locate: Callable[[int], str]
-    """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
-    explain: Callable[[str, int | None], str]
-    """The message for a source that cannot be read: why duckdb refused it, or the first row with a cell that is
-    none; may read it again."""
-    which: Which = Which.ALL
-    repeats: bool = False
-    """Whether a pair may occur several times: then the latest rating counts, of several at one time the highest."""
-    largest_id: int | None = None
-    """Ids, which are texts, must be plain whole numbers up to this one, and become numbers. None: any text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -339,7 +318,7 @@ class SortedRows:
             keys=id_keys(self._ids("user", first, stop).tolist(), Kind.USER)
             if keys
             else np.zeros(0, np.uint64),
-            counts=np.bincount(users - first, minlength=stop - first).astype(np.int64),
+            ends=ends_of(np.bincount(users - first, minlength=stop - first)),
             items=items,
             values=values,
             times=times[0] if times else None,

@@ -1,27 +1,20 @@
 """Worker processes that run plain functions, and notice when one of them dies.
 
 Results of many jobs one after the other, so that what merges them never holds all of them.
-
-What runtimes on a pool of workers have in common: memory that workers see, boards in files, and progress.
 """
 
 import multiprocessing
 import signal
-import tempfile
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
-from fedboard.common.board import Board
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import FedboardError, WorkerDiedError
-from fedboard.simulations.engine.shared import SharedArrays
 from fedboard.simulations.engine.starting import keep_freed_memory, start_process
 
 Job = Callable[[], Any]
@@ -238,43 +231,3 @@ def in_order(runner: JobRunner, jobs: Iterable[Callable[[], Any]]) -> Iterator[A
 
 OnProgress = Callable[[str, int, int], None]
 """(phase, jobs done, jobs in all)."""
-
-
-class OnPool:
-    """Shared memory and a folder for boards, both gone when it is closed; the pool stays with its owner."""
-
-    def __init__(self, pool: WorkerPool, on_progress: OnProgress | None) -> None:
-        """Begin with nothing in either.
-
-        Args:
-            pool: where jobs run.
-            on_progress: told as jobs are done.
-        """
-        self._pool, self._on_progress = pool, on_progress
-        self._shared = SharedArrays(one_process=pool.n_workers == 1)
-        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free what is held."""
-        self._shared.close()
-        self._scratch.cleanup()
-
-    def _publish(self, board: Board) -> Path:
-        """The file from which workers read this board."""
-        path = Path(self._scratch.name) / f"board-{board.version}-{board.digest[:16]}"
-        if not path.exists():
-            board.save(path)
-        return path
-
-    def _run(self, phase: str, work: Sequence[Job]) -> list[Any]:
-        report = self._on_progress
-        on_done = None if report is None else (lambda done: report(phase, done, len(work)))
-        return self._pool.run(work, on_done)

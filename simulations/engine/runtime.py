@@ -4,16 +4,14 @@ Workers take spans of users, then blocks of items. Ratings are in memory, in sha
 workers are processes of this machine, or those of a Ray cluster (``fedboard.simulations.ray``).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, Self
 
-import numpy as np
-
-from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.checks import require_whole
 from fedboard.common.cohort import Cohort
@@ -24,10 +22,12 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.task import ClientTask, ItemBlockSolver, ReleasedSums
-from fedboard.server.runtime import Gathered, NoisedSums, Traffic, item_blocks, noised_block
-from fedboard.simulations.engine.pool import Job, OnPool, OnProgress, WorkerPool
+from fedboard.common.task import ClientTask, ReleasedSums
+from fedboard.server.runtime import Gathered, NoisedSums, Traffic
+from fedboard.simulations.data.stream import HeldStream, UserStream
+from fedboard.simulations.engine.pool import Job, OnProgress, WorkerPool
 from fedboard.simulations.engine.shared import SharedArrays, SharedCohort
+from fedboard.simulations.engine.spread import SpreadSums, SumsByParts
 from fedboard.simulations.problem import require_learnable
 from fedboard.simulations.streams.merging import Merging, SpanRead, SpanSums, require_everybody
 from fedboard.simulations.streams.partial_sums import PartialSums, RoundKey, digest_of, requests_digest
@@ -40,7 +40,6 @@ from fedboard.simulations.streams.spans import (
     sums_of_span,
 )
 from fedboard.simulations.streams.splitting import Everything, Splitting
-from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
@@ -85,7 +84,7 @@ class StreamLayout:
         return users if sum_bytes <= _LARGE else _LARGER_SPANS * users
 
 
-class Engine(OnPool):
+class Engine:
     """All users as clients of one task, under the trusted protocol: a ``Runtime``.
 
     Guarantee: the same sums, to the last bit, wherever the ratings are, for any layout, any number of workers, and
@@ -126,7 +125,8 @@ class Engine(OnPool):
             partial_sums: where the sums of a round that is not over are kept; None: nowhere. With secret coins and
                 noise they are kept nowhere, whatever is said here.
         """
-        super().__init__(pool, on_progress)
+        self._pool, self._on_progress, self._shared = pool, on_progress, SharedArrays()
+        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
         stream = HeldStream.of(users) if isinstance(users, Cohort) else users
         self._layout, self._identity = layout or StreamLayout(), stream.identity
         largest = max((room_of(requests, stream.n_items) for requests in task.plan()), default=0)
@@ -144,6 +144,29 @@ class Engine(OnPool):
         )
         self._partial_sums = partial_sums
         self._traces: dict[tuple[int, int], bytes] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free what is held; the pool stays with its owner."""
+        self._shared.close()
+        self._scratch.cleanup()
+
+    def _publish(self, board: Board) -> Path:
+        """The file from which workers read this board."""
+        path = Path(self._scratch.name) / f"board-{board.version}-{board.digest[:16]}"
+        if not path.exists():
+            board.save(path)
+        return path
+
+    def _run(self, phase: str, work: Sequence[Job]) -> list[Any]:
+        report = self._on_progress
+        on_done = None if report is None else (lambda done: report(phase, done, len(work)))
+        return self._pool.run(work, on_done)
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -171,7 +194,7 @@ class Engine(OnPool):
             require_learnable(users=found.n_learnt_from, ratings=found.n_ratings)
         sums: ExactSums = DenseSums(sums=found.sums)
         if at_once != asked:
-            sums = _ByParts(self, work, board, found.sums, self._layout.most_bytes)
+            sums = SumsByParts(partial(self._summed, board=board), work, found.sums, self._layout.most_bytes)
         return Gathered(sums=sums, traffic=Traffic.of_counted(found.sizes, len(board.to_bytes())))
 
     def round_of(self, board: Board, requests: Sequence[Request]) -> "RoundOfRows":
@@ -272,7 +295,7 @@ def _within_reach(stream: UserStream, shared: SharedArrays, pool: WorkerPool) ->
     """A stream that can be sent with every job of a pool: one in memory is laid into shared memory first."""
     if not pool.shares_memory or not isinstance(stream, HeldStream):
         return stream
-    return replace(stream, held=SharedCohort.of(stream.held.cohort(), shared))
+    return replace(stream, held=SharedCohort.of(stream.rows, shared))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -290,105 +313,6 @@ class RoundOfRows:
     def contribution(self, start: int, stop: int) -> Contribution:
         """What users ``start:stop`` give, each row checked against every bound."""
         return self.work.given(loaded_board(self.board_path), start, stop)
-
-
-class _ByParts:
-    """Exact sums of which not all are there at once: users are gone through again for each part of the items."""
-
-    rejected_rows: ClassVar[int] = 0
-    noise_shares: ClassVar[int] = 0
-    noise_ratio: ClassVar[float] = 1.0
-    residue_bits: ClassVar[Mapping[str, int]] = {}
-
-    def __init__(
-        self, engine: Engine, work: SpanWork, board: Board, whole: Mapping[str, IntArray], most_bytes: int
-    ) -> None:
-        self._engine, self._work, self._board, self._whole = engine, work, board, whole
-        self._most_bytes, self._first = most_bytes, 0
-        self._part: Mapping[str, IntArray] = {}
-
-    def rows_at_once(self, requests: Sequence[Request]) -> int:
-        """How many rows of these requests' sums are there at once; at least one."""
-        return max(1, self._most_bytes // (8 * sum(request.release.width for request in requests)))
-
-    def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
-        """Rows ``start:stop`` of these requests' exact sums."""
-        if all(request.name in self._whole for request in requests):
-            return {request.name: self._whole[request.name][start:stop] for request in requests}
-        if not self._holds(requests, start, stop):
-            behind = max(stop, start + self.rows_at_once(requests))
-            rows = (start, min(behind, requests[0].release.rows))
-            asked = replace(self._work, summed=tuple(requests), rows=rows)
-            self._part = {}
-            self._part, self._first = self._engine._summed(asked, self._board).sums, start
-        shown = slice(start - self._first, stop - self._first)
-        return {request.name: self._part[request.name][shown] for request in requests}
-
-    def _holds(self, requests: Sequence[Request], start: int, stop: int) -> bool:
-        there = [self._part.get(request.name) for request in requests]
-        return all(a is not None and self._first <= start and stop - self._first <= len(a) for a in there)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SomeRows:
-    """Some rows of exact sums, by release name, so that a worker gets those it works on and no others. Secret."""
-
-    first: int
-    """Number of the first row."""
-    sums: Mapping[str, IntArray]
-    rejected_rows: int
-    noise_shares: int
-    noise_ratio: float
-    residue_bits: Mapping[str, int]
-
-    @staticmethod
-    def of(sums: ExactSums, requests: Sequence[Request], start: int, stop: int) -> "SomeRows":
-        """Rows ``start:stop`` alone."""
-        return SomeRows(
-            first=start,
-            sums=sums.block(requests, start, stop),
-            rejected_rows=sums.rejected_rows,
-            noise_shares=sums.noise_shares,
-            noise_ratio=sums.noise_ratio,
-            residue_bits=dict(sums.residue_bits),
-        )
-
-    def block(self, requests: Sequence[Request], start: int, stop: int) -> dict[str, IntArray]:
-        """Rows ``start:stop`` of these requests' exact sums."""
-        return {r.name: self.sums[r.name][start - self.first : stop - self.first] for r in requests}
-
-
-class SpreadSums:
-    """Noised sums whose per-item work is spread over the workers."""
-
-    def __init__(self, here: NoisedSums, run: Callable[..., list[Any]], n_blocks: int) -> None:
-        self._here, self._run, self._n_blocks = here, run, n_blocks
-
-    @property
-    def noise_ratio(self) -> float:
-        """Deviation of the noise over the booked one."""
-        return self._here.noise_ratio
-
-    def array(self, name: str) -> FloatArray:
-        """One release as a whole."""
-        return self._here.array(name)
-
-    def map_items(self, names: tuple[str, ...], solver: ItemBlockSolver, *, width: int) -> Float32Array:
-        """Each worker noises and solves blocks of items; no two blocks share a row."""
-        requests, sums = [r for r in self._here.requests if r.name in names], self._here.sums
-        at_once = sums.rows_at_once(requests) if isinstance(sums, _ByParts) else requests[0].release.rows
-        solved: list[Float32Array] = []
-        work: list[Job] = []
-        first = 0
-        for start, stop in item_blocks(requests, at_least=self._n_blocks):
-            if work and stop - first > at_once:  # the workers are to be free for the sums of the next part
-                solved += self._run("items", work)
-                work, first = [], start
-            booked = {r.name: self._here.booked[r.name].part(start, stop) for r in requests}
-            rows = SomeRows.of(sums, requests, start, stop)
-            work.append(partial(noised_block, rows, requests, booked, solver, start, stop))
-        solved += self._run("items", work)
-        return np.concatenate(solved) if solved else np.empty((0, width), dtype=np.float32)
 
 
 def spans_left(done: Mapping[int, SpanRead], n_users: int, span_users: int) -> list[tuple[int, int]]:

@@ -1,13 +1,12 @@
-"""Arrays that several processes see at once; where there is only one, they are arrays like any other."""
+"""Arrays that several processes see at once."""
 
 from contextlib import suppress
 from dataclasses import dataclass, field
-from itertools import count
 from multiprocessing.shared_memory import SharedMemory
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from fedboard.common.cohort import Cohort
 
@@ -20,19 +19,13 @@ class SharedArray:
     shape: tuple[int, ...]
     dtype: str
     _attached: list[SharedMemory] = field(default_factory=list, repr=False, compare=False)
-    _own: NDArray[Any] | None = field(default=None, repr=False, compare=False)
-    """The array itself, where it is of this process alone."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if self._own is not None:
-            raise TypeError("an array of one process cannot be handed to another")
         return (SharedArray, (self.name, self.shape, self.dtype))
 
     @property
     def array(self) -> NDArray[Any]:
         """The array itself, mapped on first use."""
-        if self._own is not None:
-            return self._own
         if not self._attached:
             self._attached.append(_attach(self.name))
         return np.ndarray(self.shape, dtype=self.dtype, buffer=self._attached[0].buf)
@@ -41,8 +34,6 @@ class SharedArray:
 _LOOKED_AFTER = 256
 """Each time so many more are mapped, those that are freed are let go: a worker that serves thousands of engines
 must not run out of file descriptors."""
-_numbers = count()
-"""Of arrays of one process; no two have the same name."""
 _mapped: dict[str, SharedMemory] = {}
 """What this process has mapped: a worker gets a fresh handle with each job, and maps each array once."""
 
@@ -72,30 +63,15 @@ def _exists(name: str) -> bool:
 class SharedArrays:
     """Owner of shared arrays: creates them, and frees all of them when it is closed."""
 
-    def __init__(self, *, one_process: bool = False) -> None:
-        """Start with none.
-
-        Args:
-            one_process: nobody else will look at them, so nothing has to be shared, and there is nothing that the
-                system would have to be asked to free.
-        """
-        self._one_process = one_process
+    def __init__(self) -> None:
+        """Start with none."""
         self._memories: list[SharedMemory] = []
-
-    def empty(self, shape: tuple[int, ...], dtype: DTypeLike) -> SharedArray:
-        """A new array of zeros."""
-        kind = np.dtype(dtype)
-        if self._one_process:
-            own: NDArray[Any] = np.zeros(shape, kind)
-            return SharedArray(f"own-{next(_numbers)}", shape, kind.str, _own=own)
-        size = max(1, int(np.prod(shape, dtype=np.int64)) * kind.itemsize)
-        memory = SharedMemory(create=True, size=size)
-        self._memories.append(memory)
-        return SharedArray(memory.name, shape, kind.str, [memory])
 
     def copy_of(self, values: NDArray[Any]) -> SharedArray:
         """A new array with these values."""
-        shared = self.empty(values.shape, values.dtype)
+        memory = SharedMemory(create=True, size=max(1, values.nbytes))
+        self._memories.append(memory)
+        shared = SharedArray(memory.name, values.shape, values.dtype.str, [memory])
         shared.array[...] = values
         return shared
 

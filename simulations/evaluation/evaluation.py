@@ -16,15 +16,14 @@ from typing import Any
 import numpy as np
 
 from fedboard.common import kernels
-from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.task import Task
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.engine.pool import JobRunner, in_order
-from fedboard.simulations.evaluation import metrics
-from fedboard.simulations.evaluation.census import Census, ItemBuckets, listed
+from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS, popularity_buckets
+from fedboard.simulations.evaluation.metrics.neighbours import overlap_at_k
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import (
     BLOCK_RATINGS,
@@ -32,9 +31,16 @@ from fedboard.simulations.evaluation.split_blocks import (
     Span,
     StreamBlocks,
     n_held_out,
-    people_of,
 )
-from fedboard.simulations.evaluation.tallies import NOTHING_JUDGED, Judgement, Tallies, tallies_of_span
+from fedboard.simulations.evaluation.tallies import (
+    NOTHING_JUDGED,
+    Census,
+    ItemBuckets,
+    Judgement,
+    Tallies,
+    listed,
+    tallies_of_span,
+)
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.streams.problem import StreamedProblem
 
@@ -77,8 +83,8 @@ def neighbour_overlap(
     """Share of each item's k nearest items that non-private ALS finds too, by popularity bucket."""
     if counts.size < 2:  # an only item has no neighbours
         return []
-    buckets = metrics.popularity_buckets(counts, n_buckets=min(metrics.N_BUCKETS, counts.size))
-    return listed(metrics.overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
+    buckets = popularity_buckets(counts, n_buckets=min(N_BUCKETS, counts.size))
+    return listed(overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
 
 
 def item_counts_of(problem: Problem | StreamedProblem, pool: JobRunner) -> IntArray:
@@ -204,40 +210,3 @@ def judge_spans(
             found.merge(tallies)
     assert found is not None  # somebody is judged
     return found.judgement(census, items)
-
-
-def distributions(
-    task: RatingTask, board: Board, problem: Problem | StreamedProblem, *, pool: JobRunner
-) -> dict[str, Any]:
-    """Histograms of noisy and exact item counts, item weights and (of some users) entry weights.
-
-    Only the noisy counts and the item weights are public; the rest is not private: simulation only.
-
-    Args:
-        task: of the run.
-        board: its last.
-        problem: private.
-        pool: who counts.
-    """
-    people = people_of(problem)
-    first = people.train(0, min(_MOST_USERS, people.n_users))
-    weights = np.concatenate([task.weigh(rows, board) for rows in first])
-    learnt = np.asarray(board.arrays["learnt"]) != 0
-    item_counts = item_counts_of(problem, pool)
-    return {
-        "counts": {
-            "noisy": _log_histogram(np.asarray(board.arrays["item_counts"])),
-            "exact": _log_histogram(np.maximum(item_counts.astype(np.float64), 1.0)),
-        },
-        "weights": {
-            "items": _log_histogram(np.asarray(board.arrays["item_weights"])[learnt]),
-            "entries": _log_histogram(weights[weights > 0]),
-        },
-    }
-
-
-def _log_histogram(values: FloatArray) -> dict[str, Any]:
-    low, high = float(values.min()), float(values.max())
-    edges = np.geomspace(low, max(high, low * (1 + 1e-9)), _BINS + 1)
-    edges[0], edges[-1] = low, max(high, edges[-2])
-    return {"edges": edges.tolist(), "values": np.histogram(values, bins=edges)[0].tolist()}

@@ -121,7 +121,7 @@ def _fit_item_mean(fitting: Fitting) -> Predictor:
 
 
 def _fit_bias(fitting: Fitting) -> Predictor:
-    return fit_bias(fitting.rows, BiasConfig(rating_range=fitting.rating_range, backend=fitting.backend))
+    return fit_bias(fitting.rows, BiasConfig(rating_range=fitting.rating_range))
 
 
 def _fit_local(fitting: Fitting) -> Predictor:
@@ -349,7 +349,6 @@ def fit_ceiling(name: str, problem: Problem, fitting: Fitting) -> tuple[Predicto
         if name == BIAS_BEST:
             config = BiasConfig(
                 rating_range=fitting.rating_range,
-                backend=fitting.backend,
                 item_ridge=choice["item_ridge"],
                 user_ridge=choice["user_ridge"],
             )

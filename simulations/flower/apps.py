@@ -49,7 +49,7 @@ def run_on_flower(files: FleetFiles, on_round: OnRound) -> None:
     def main(grid: Grid, context: Context) -> None:
         run_job(GridNodes(grid, files.job.largest_cohort, ended), files.job, on_round=on_round)
 
-    with _quiet_flower(), Cluster(None, workers=files.workers, carry_code=False):
+    with _quiet_flower(), Cluster(None, workers=files.workers):
         try:
             resources: Any = {"client_resources": {"num_cpus": 1}}
             run_simulation(app, client_app_of(files.run_config), files.n_nodes, backend_config=resources)

@@ -28,8 +28,7 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
-from fedboard.simulations.runs.participants import personal_scales
-from fedboard.simulations.runs.trainer import Simulated
+from fedboard.simulations.runs.trainer import Simulated, personal_scales
 from fedboard.simulations.sessions.clients import (
     as_simulated,
     client_noise,
@@ -111,9 +110,6 @@ class StoredCohort(OpenGate):
         """Whatever the simulation states."""
         stated = stated_protocol(step.protocol, step.parameters, backend=backend)
         return as_simulated(stated, int(self.place.name.rpartition("-")[2]))
-
-    def welcome(self, step: StepMessage) -> None:
-        """A simulated user takes part in everything."""
 
     def failed(self, error: Exception) -> None:
         """Refuse: a simulation that fails should be seen to fail."""

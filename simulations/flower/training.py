@@ -19,7 +19,7 @@ from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.training import plan_of
 from fedboard.simulations.engine.starting import environment_with
 from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
-from fedboard.simulations.runs.ledger import open_ledger
+from fedboard.simulations.runs.directory import open_ledger
 from fedboard.simulations.runs.trainer import OnRound, Simulated
 
 Answer = Callable[[str, bytes, bytes | None], bytes]

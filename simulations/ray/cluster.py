@@ -16,11 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeAlias
 
-from fedboard.common.errors import FedboardError, InputError, WorkerDiedError
+from fedboard.common.errors import FedboardError, InputError, PrivacyError, WorkerDiedError
 from fedboard.simulations.engine.starting import environment_with
-from fedboard.simulations.ray import software
-from fedboard.simulations.ray.carrying import copy_code
-from fedboard.simulations.ray.same_software import DECISIVE, call_if_same, require_same_software
+from fedboard.simulations.ray.software import call_if_same, copy_code, software_here
 
 _ON_WITH: Final = "nothing of this round was released; go on with --resume"
 
@@ -39,8 +37,8 @@ def told(error: Exception) -> Exception:
             )
         case of_ray.RuntimeEnvSetupError():
             return InputError(
-                f"a Ray node could not take the code that is sent to it ({_first(error)}); install fedboard there "
-                "and set run.carry_code = false"
+                f"a Ray node could not take the code that is sent to it ({_first(error)}); see that its folder for "
+                "temporary files has room and can be written"
             )
         case of_ray.ObjectStoreFullError() | of_ray.OutOfDiskError():
             return WorkerDiedError(
@@ -116,7 +114,7 @@ _OF_WORKERS: Final = {"OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OMP_
 class Cluster:
     """Ray, for the time of a run. Leaving the block ends what the run has there, and a cluster that it started."""
 
-    def __init__(self, address: str | None, *, workers: int, carry_code: bool = True) -> None:
+    def __init__(self, address: str | None, *, workers: int) -> None:
         """Say which.
 
         Args:
@@ -124,7 +122,6 @@ class Cluster:
                 here; None for ``RAY_ADDRESS`` of the environment, and where that is not set for
                 Ray on this machine alone, on loopback.
             workers: how many tasks run at once, where Ray is started for the run.
-            carry_code: send fedboard's code to a cluster that is named; else it has it installed.
 
         Raises:
             InputError: Ray is not installed.
@@ -136,9 +133,9 @@ class Cluster:
             )
         named = address or os.environ.get("RAY_ADDRESS") or None
         self.address = None if named == "local" else named
-        self._workers, self._carry = workers, carry_code and self.address is not None
-        self._calls: dict[tuple[int, float], Any] = {}
-        self._software = software.software_here(DECISIVE)
+        self._workers = workers
+        self._calls: dict[int, Any] = {}
+        self._software = software_here()
         self._stack = ExitStack()
 
     @property
@@ -147,10 +144,10 @@ class Cluster:
         return self.address is None
 
     def __enter__(self) -> "Cluster":
-        """Connect, and see that every node runs what runs here.
+        """Connect. A cluster that is named is sent fedboard's code; each worker looks for the versions of the rest.
 
         Raises:
-            InputError: nobody answers there, or versions differ.
+            InputError: nobody answers there.
         """
         with self._stack as stack:
             # Ray tells what it met on the driver's stdout, from a thread, and prints errors of tasks that we raise.
@@ -159,7 +156,6 @@ class Cluster:
             stack.enter_context(environment_with({"RAY_IGNORE_UNHANDLED_ERRORS": "1"}))
             self._connect(stack)
             self._require_cores()
-            self._require_same_software()
             self._stack = stack.pop_all()
         return self
 
@@ -207,7 +203,7 @@ class Cluster:
 
     def _runtime_env(self, stack: ExitStack) -> dict[str, Any]:
         found: dict[str, Any] = {"env_vars": _OF_WORKERS}
-        if self._carry:
+        if self.address is not None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="fedboard-code-"))
             found["py_modules"] = [str(copy_code(Path(folder)))]
         return found
@@ -217,23 +213,8 @@ class Cluster:
         if not any(node["Resources"].get("CPU", 0) >= 1 for node in self._nodes()):
             raise InputError(
                 f"no node of the Ray cluster at {self.address} has a core for tasks: start one with ray start "
-                "--address, or set an autoscaler's least number of workers to 1"
+                "run.address, or set an autoscaler's least number of workers to 1"
             )
-
-    def _require_same_software(self) -> None:
-        """Ask every node that is there; workers of one that joins later look for themselves."""
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        ray.cloudpickle.register_pickle_by_value(software)  # type: ignore[no-untyped-call]
-        asking = ray.remote(software.software_here)
-        asked = {}
-        for node in self._nodes():
-            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
-            told_by = asking.options(num_cpus=0, scheduling_strategy=there, max_retries=1)
-            asked[f"{node['NodeManagerAddress']} ({node['NodeID'][:8]})"] = told_by.remote(DECISIVE)
-        for name, ref in asked.items():
-            require_same_software(name, self._software, self.get(ref))
 
     def _nodes(self) -> list[dict[str, Any]]:
         import ray
@@ -252,26 +233,24 @@ class Cluster:
 
         return ray.put(value)
 
-    def call(self, function: Callable[..., Any], *arguments: Any, returns: int = 1, cpus: float = 1.0) -> Any:
+    def call(self, function: Callable[..., Any], *arguments: Any, returns: int = 1) -> Any:
         """Have a worker call a module-level function, wherever there is room.
 
         Args:
             function: gives ``returns`` values.
             arguments: for it; a ``Ref`` is replaced by its value.
             returns: how many.
-            cpus: how much of a core it takes.
 
         Returns:
             A ``Ref`` of what it gives, or a list of them where ``returns`` is more than one.
         """
         import ray
 
-        key = (returns, cpus)
-        if key not in self._calls:
-            self._calls[key] = ray.remote(call_if_same).options(
-                num_returns=returns, num_cpus=cpus, max_retries=RETRIES, retry_exceptions=[OSError]
+        if returns not in self._calls:
+            self._calls[returns] = ray.remote(call_if_same).options(
+                num_returns=returns, num_cpus=1, max_retries=RETRIES, retry_exceptions=[OSError]
             )
-        return self._calls[key].remote(self._software, function, *arguments)
+        return self._calls[returns].remote(self._software, function, *arguments)
 
     def get(self, refs: Any) -> Any:
         """The value of a ``Ref``, or the values of a list of them.
@@ -297,6 +276,34 @@ class Cluster:
             if not ready:
                 ready, _ = ray.wait(list(refs), num_returns=1, timeout=1.0, fetch_local=False)
         return ready
+
+
+CLUSTER_IS_TRUSTED: Final = (
+    "The sums were formed and noised on the machines of a Ray cluster. Each of them, and whoever can reach its "
+    "ports or its disks, sees what the aggregator sees: ratings, exact sums and the keys of the noise. They are "
+    "trusted as it is."
+)
+"""For certificates of runs on a cluster that was not started for them alone."""
+
+
+def require_encrypted(cluster: Cluster, *, private: bool) -> None:
+    """Refuse to send secret noise and the sums below it over a network in the clear.
+
+    Args:
+        cluster: where they would go.
+        private: whether the noise is secret.
+
+    Raises:
+        PrivacyError: it is, and Ray does not encrypt.
+    """
+    encrypts = os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true")  # as Ray reads it
+    if not private or cluster.is_local or encrypts:
+        return
+    raise PrivacyError(
+        f"with privacy.noise 'secure' exact sums and the keys of the noise would go to the Ray cluster at "
+        f"{cluster.address} in the clear: switch Ray's encryption on, there and here (RAY_USE_TLS=1, see "
+        "docs/guide/ray.md), or let Ray run on this machine alone"
+    )
 
 
 def own_token() -> dict[str, str]:
@@ -330,7 +337,8 @@ def _require_reachable(address: str) -> None:
     host, _, port = address.rpartition(":")
     if "://" in address or not host or not port.isdecimal():
         raise InputError(
-            f"--address must be HOST:PORT of a Ray cluster that this machine is a node of, or auto, got {address!r}"
+            "run.address must be HOST:PORT of a Ray cluster that this machine is a node of, or auto, got "
+            f"{address!r}"
         )
     try:
         socket.create_connection((host.strip("[]"), int(port)), timeout=_REACH_SECONDS).close()
@@ -338,7 +346,7 @@ def _require_reachable(address: str) -> None:
         why = getattr(error, "strerror", None) or str(error)
         raise InputError(
             f"no Ray cluster answers at {address} ({why}): start one with ray start --head --port 6379, or leave "
-            "--address out to start Ray on this machine for the run"
+            "run.address out to start Ray on this machine for the run"
         ) from error
 
 

@@ -1,14 +1,17 @@
-"""The charts that only a simulation has: metrics and bytes over rounds, head and tail, histograms."""
+"""The charts that only a simulation has: metrics and bytes over rounds, head and tail."""
 
-import math
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-
-import numpy as np
 
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
-from fedboard.common.reports.json_values import JsonObject, number_or_none, numbers, object_or_empty
-from fedboard.common.reports.wording import byte_count, capital, fixed, number, setting
+from fedboard.common.reports.wording import (
+    JsonObject,
+    byte_count,
+    capital,
+    fixed,
+    number,
+    number_or_none,
+    object_or_empty,
+)
 from fedboard.simulations.evaluation.metrics.registry import main_metrics
 from fedboard.simulations.reports.run_files import Model
 from fedboard.simulations.reports.wording import bucket_names, direction, metric_label, reading_order
@@ -24,19 +27,9 @@ _ALONG_ITEMS = "items by popularity, as many in each (ratings per item below)"
 _ALONG_USERS = "users by activity, as many in each (ratings per user below)"
 _OF_ITEMS = ("the least rated items", "the most rated")
 _OF_USERS = ("users with the fewest ratings", "those with the most")
-_AXIS_NAMES = {"counts": "ratings per item", "weights": "weight"}
-_NAMES = {
-    ("counts", "noisy"): "noisy counts (released)",
-    ("counts", "exact"): "exact counts (private)",
-    ("weights", "items"): "item weights (released)",
-    ("weights", "entries"): "weights of ratings (private)",
-}
-_RELEASED = frozenset({("counts", "noisy"), ("weights", "items")})
-"""Histograms of what was released anyway; any other is taken to be private data."""
 _FAR_APART = 20.0
 """Sizes that differ by this factor need a logarithmic axis."""
 
-Histogram = tuple[list[float], list[float]]
 Points = list[tuple[float, float]]
 
 
@@ -191,87 +184,6 @@ def _sliced(
         x=Scale(label=along, names=names),
         y=Scale(label=metric_label(metric), zero=direction(metric).startswith("higher")),
     )
-
-
-def distribution_charts(distributions: JsonObject) -> list[Chart]:
-    """One chart for each group of histograms (``counts``, ``weights``) that holds a usable one."""
-    charts = []
-    for group, entries in distributions.items():
-        found = {name: _histogram(object_or_empty(entry)) for name, entry in object_or_empty(entries).items()}
-        held_out = not all((group, name) in _RELEASED for name, entry in found.items() if entry is not None)
-        histograms = {
-            _NAMES.get((group, name), name): entry for name, entry in found.items() if entry is not None
-        }
-        if histograms:
-            charts.append(_distribution(group, histograms, held_out=held_out))
-    return charts
-
-
-def _histogram(entry: JsonObject) -> Histogram | None:
-    """Edges and values, if they fit together, edges ascend and not all bins are empty."""
-    edges = [edge for edge in numbers(entry.get("edges")) if edge is not None]
-    values = [value for value in numbers(entry.get("values")) if value is not None]
-    ascending = all(low < high for low, high in pairwise(edges))
-    fits = len(edges) == len(values) + 1 and ascending and sum(values) > 0
-    return (edges, values) if fits else None
-
-
-def _distribution(group: str, histograms: dict[str, Histogram], *, held_out: bool) -> Chart:
-    """Shares, not numbers: one group may hold a few thousand items and a million ratings."""
-    logarithmic = all(edges[0] > 0 for edges, _ in histograms.values())
-    lines = []
-    for name, histogram in histograms.items():
-        edges, heights = _per_doubling(histogram) if logarithmic else _per_bin(histogram)
-        lines.append(
-            Line(name=name, points=[*zip(edges, heights, strict=False), (edges[-1], 0.0)], stairs=True)
-        )
-    what = "share of values, % per doubling" if logarithmic else "share of values in bin, %"
-    return chart(
-        lines,
-        slug=f"distribution-{_slug(group)}",
-        title=f"Distribution of {group}",
-        reading=_reading(histograms),
-        held_out=held_out,
-        x=Scale(
-            label=f"{_AXIS_NAMES.get(group, group)} ({what})",
-            base=10.0 if logarithmic else None,
-            text=setting,
-        ),
-        y=Scale(label=what, text=number, zero=True),
-    )
-
-
-def _per_bin(histogram: Histogram) -> Histogram:
-    edges, values = histogram
-    return edges, [100 * value / sum(values) for value in values]
-
-
-def _per_doubling(histogram: Histogram) -> Histogram:
-    """Shares divided by the width of the bin on a log2 axis, so that other bins give the same height.
-
-    Values that are (nearly) all equal become one bin of one doubling around them.
-    """
-    edges, values = histogram
-    if edges[-1] < 1.01 * edges[0]:
-        return [edges[0] / math.sqrt(2), edges[0] * math.sqrt(2)], [100.0]
-    widths = [math.log2(high / low) for low, high in pairwise(edges)]
-    return edges, [100 * value / sum(values) / width for value, width in zip(values, widths, strict=True)]
-
-
-def _reading(histograms: dict[str, Histogram]) -> str:
-    parts = []
-    for name, (edges, values) in histograms.items():
-        half, most = (_below(edges, values, share) for share in (0.5, 0.95))
-        parts.append(
-            f"{name}: half of {number(sum(values))} lie below {number(half, 3)}, 95 % below {number(most, 3)}"
-        )
-    return f"{capital('; '.join(parts))}."
-
-
-def _below(edges: list[float], values: list[float], share: float) -> float:
-    """Upper edge of the first bin up to which at least that share of the values lies."""
-    reached = np.cumsum(values) >= share * sum(values) * (1 - 1e-12)
-    return edges[int(np.argmax(reached)) + 1]
 
 
 def _slug(text: str) -> str:

@@ -5,17 +5,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from fedboard.common.reports.json_values import JsonObject, number_or_none, numeric_entries, object_or_empty
 from fedboard.common.reports.statement import Statement
-from fedboard.common.reports.table import Table
-from fedboard.common.reports.wording import duration, fixed, listing, setting
+from fedboard.common.reports.wording import (
+    JsonObject,
+    Table,
+    duration,
+    fixed,
+    listing,
+    number_or_none,
+    numeric_entries,
+    object_or_empty,
+    setting,
+)
 from fedboard.server.operating.run_files import RunFiles
 from fedboard.server.operating.run_report import Lines, RunReport
 from fedboard.simulations.evaluation.verdict import Verdict, verdict_of
 from fedboard.simulations.reports.charts import (
     activity_charts,
     byte_charts,
-    distribution_charts,
     metric_charts,
     slice_charts,
 )
@@ -28,7 +35,7 @@ from fedboard.simulations.reports.run_files import (
     require_whole,
 )
 from fedboard.simulations.reports.wording import arrow, definitions, metric_label, reading_order
-from fedboard.simulations.runs.round_names import rounds_told
+from fedboard.simulations.runs.directory import rounds_told
 
 _FACTS = {
     "Algorithm": ("algorithm", "task.name", "task"),
@@ -44,8 +51,8 @@ def write_report(run_dir: Path) -> Path:
     """Write ``report.html`` into a run directory from the files that are there.
 
     Args:
-        run_dir: holds at least certificate.json; config.json, metrics.jsonl, ledger and boards, baselines.json and
-            distributions.json add their sections where they exist.
+        run_dir: holds at least certificate.json; config.json, metrics.jsonl, ledger and boards, baselines.json
+            and beside.json add their sections where they exist.
 
     Returns:
         Path of the report. It quotes held-out metrics, so it is no more public than they are.
@@ -90,7 +97,6 @@ def simulation_sections(files: RunFiles, lines: Lines, statement: Statement | No
         "round_charts": metric_charts(record.rounds, record.baselines),
         "slice_charts": slice_charts(run, record.baselines, record.bucket_edges),
         "activity_charts": activity_charts(run, record.baselines, record.activity_edges),
-        "distribution_charts": distribution_charts(record.distributions),
         "byte_charts": byte_charts(record.rounds),
         "configuration": configuration_table(record.config) if record.config else None,
     }

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError
-from fedboard.common.reports.json_values import (
+from fedboard.common.reports.wording import (
     JsonObject,
     number_or_none,
     numbers,
     numeric_entries,
     object_or_empty,
 )
-from fedboard.simulations.evaluation.census import EDGES
+from fedboard.simulations.evaluation.tallies import EDGES
 
 _PAGE = "page.html"
 _NOT_METRICS = frozenset({"epsilon", "delta", "seed", "seconds", "seconds_total"})
@@ -47,7 +47,6 @@ class RunRecord:
     final: JsonObject
     """The last ``final`` line of metrics.jsonl, or empty."""
     baselines: tuple[Model, ...]
-    distributions: JsonObject
     beside: tuple[Model, ...] = ()
     """Other private algorithms on the same data."""
     page: str | None = None
@@ -83,7 +82,6 @@ def read_run(run_dir: Path, lines: Sequence[Mapping[str, Any]]) -> RunRecord:
         baselines=_baselines(
             _read_object(run_dir / "baselines.json"), object_or_empty(final.get("baselines"))
         ),
-        distributions=_read_object(run_dir / "distributions.json"),
         beside=_beside(_read_object(run_dir / "beside.json")),
         page=_PAGE if (run_dir / _PAGE).is_file() else None,
     )

@@ -1,5 +1,6 @@
 """How a run is getting on: live bars on a terminal, one plain line per round anywhere else. All on stderr."""
 
+import os
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,6 +9,18 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.console import Console, RenderableType
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Column
+from rich.text import Text
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -15,6 +28,7 @@ if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.runs.calibrated import AnyProblem
     from fedboard.simulations.runs.trainer import Listener
+
 
 _COMPILING = "compiling kernels, once on this machine"
 _PHASES = {
@@ -44,7 +58,7 @@ class PlainListener:
 
     def planned(self, problem: "AnyProblem", rounds: Sequence[str]) -> None:
         """Say what is about to run."""
-        from fedboard.simulations.runs.round_names import rounds_told
+        from fedboard.simulations.runs.directory import rounds_told
 
         self._rounds = rounds
         told = f"{problem.name}: {sizes_of(problem)}"
@@ -66,7 +80,7 @@ class PlainListener:
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One line."""
-        from fedboard.simulations.runs.round_names import place_of
+        from fedboard.simulations.runs.directory import place_of
 
         place = place_of(line["stage"], self._rounds)
         click.echo(f"{place}: {line['seconds']:.1f} s, {told_of(line, self._budget)}", err=True)
@@ -99,7 +113,7 @@ class LiveListener:
 
     def round_finished(self, line: Mapping[str, Any]) -> None:
         """One round further."""
-        from fedboard.simulations.runs.round_names import place_of
+        from fedboard.simulations.runs.directory import place_of
 
         told = f"{place_of(line['stage'], self._names)}: {told_of(line, self._budget)}"
         self._bars.update(self._rounds, advance=1, told=told)
@@ -155,10 +169,56 @@ def listening(config: "SimulationConfig") -> Iterator["Listener"]:
     if not sys.stderr.isatty():  # nothing more is needed for plain lines
         yield PlainListener(budget)
         return
-    from fedboard.simulations.runs.bars import Bars, is_live
 
     if not is_live():
         yield PlainListener(budget)
         return
     with Bars() as bars:
         yield LiveListener(bars, budget)
+
+
+_BAR = 20
+_NO_BARS = ("dumb", "unknown")
+
+
+def is_live() -> bool:
+    """Whether stderr is a terminal that can draw over its lines; a file or a pipe gets plain lines instead."""
+    return sys.stderr.isatty() and os.environ.get("TERM") not in _NO_BARS
+
+
+class Bars(Progress):
+    """A bar and the time left for each task; what there is to say of it in words is below, on lines of its own."""
+
+    def __init__(self, *, counted: bool = False, console: Console | None = None) -> None:
+        """Draw on stderr.
+
+        Args:
+            counted: also how many of how many.
+            console: another place.
+        """
+        plain = True if os.environ.get("CLICOLOR") == "0" else None
+        columns: list[ProgressColumn] = [
+            TextColumn("{task.description}", table_column=Column(no_wrap=True, overflow="ellipsis")),
+            BarColumn(bar_width=_BAR, table_column=Column(min_width=4)),
+        ]
+        if counted:
+            columns.append(MofNCompleteColumn(table_column=Column(no_wrap=True)))
+        columns.append(_Left(table_column=Column(no_wrap=True, min_width=12)))
+        super().__init__(
+            *columns, console=console or Console(stderr=True, no_color=plain), transient=True, expand=False
+        )
+
+    def get_renderables(self) -> Iterator[RenderableType]:
+        """The bars, and below them the words."""
+        yield self.make_tasks_table(self.tasks)
+        for task in self.tasks:
+            if task.visible and task.fields.get("told"):
+                yield Text(str(task.fields["told"]), overflow="fold")
+
+
+class _Left(TimeRemainingColumn):
+    """``0:00:12 left``."""
+
+    def render(self, task: Task) -> Text:
+        """The time, said to be what is left; nothing where nobody knows how much there is to do."""
+        return Text("") if task.total is None else super().render(task) + " left"

@@ -24,7 +24,6 @@ from fedboard.simulations.engine.pool import WorkerPool
 from fedboard.simulations.engine.runtime import RoundOfRows
 from fedboard.simulations.sessions.choice import ProtocolRecipe
 from fedboard.simulations.sessions.clients import Clients, Losses, as_simulated, noise_of
-from fedboard.simulations.sessions.costs import StepCost, Stopwatch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,6 +109,22 @@ _USERS_AT_ONCE = 2048
 """Whose rows are computed together, where clients host few."""
 _BYTES_PER_SLAB = 1 << 26
 _FEWEST_PER_JOB, _MOST_PER_JOB = 4, 512
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCost:
+    """One step of a session."""
+
+    asks_contributions: bool
+    asked: int
+    """Clients."""
+    replied: int
+    bytes_up: int
+    """Of all replies."""
+    bytes_down: int
+    """Of the messages to those that reply; without the board."""
+    client_seconds: float
+    """CPU time of all clients."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -202,43 +217,6 @@ def nobody_lost(step: int, client: str) -> bool:
     return False
 
 
-@dataclass(slots=True, kw_only=True)
-class InProcess:
-    """Carries messages to clients that are here."""
-
-    clients: Mapping[str, ClientSession]
-    """Their sides, by identity."""
-    given: Mapping[str, Given]
-    """What each gives. Private."""
-    lost: Lost = nobody_lost
-    """Whose replies are lost, and when."""
-    steps: list[StepCost] = field(default_factory=list)
-    """What each step cost."""
-
-    def carry(self, step: OpenStep) -> None:
-        """One step; who is lost never hears of it."""
-        told = [name for name in step.messages if name in step.asked and not self.lost(step.number, name)]
-        up, down, watch = 0, 0, Stopwatch()
-        for name in told:
-            message, given = step.messages[name], self.given[name] if step.asks_contributions else None
-            down += len(message)
-            with suppress(RefusedError):
-                with watch.running():
-                    reply = self.clients[name].answer(message, given)
-                up += len(reply)
-                step.take(name, reply)
-        self.steps.append(
-            StepCost(
-                asks_contributions=step.asks_contributions,
-                asked=len(step.messages),
-                replied=len(told),
-                bytes_up=up,
-                bytes_down=down,
-                client_seconds=watch.seconds,
-            )
-        )
-
-
 def drive(
     server: ServerSession,
     clients: Mapping[str, ClientSession],
@@ -256,4 +234,13 @@ def drive(
     Raises:
         TooFewAnswersError: too few replies are left.
     """
-    return SessionLoop(session=server).run(InProcess(clients=clients, given=given, lost=lost).carry)
+
+    def carry(step: OpenStep) -> None:
+        """One step; who is lost never hears of it."""
+        for name in step.messages:
+            if name in step.asked and not lost(step.number, name):
+                own = given[name] if step.asks_contributions else None
+                with suppress(RefusedError):
+                    step.take(name, clients[name].answer(step.messages[name], own))
+
+    return SessionLoop(session=server).run(carry)

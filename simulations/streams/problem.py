@@ -5,8 +5,6 @@ From a configuration to a streamed problem: made-up people, shards, or ratings t
 
 from dataclasses import dataclass
 
-from fedboard.common.arrays import FloatArray
-from fedboard.common.board import Catalogue
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import names_where, says
@@ -15,57 +13,25 @@ from fedboard.simulations.config import DataConfig, SimulationConfig
 from fedboard.simulations.data import find_data
 from fedboard.simulations.data.named import is_sharded
 from fedboard.simulations.data.shards import open_shards
+from fedboard.simulations.data.stream import HeldStream, UserStream
 from fedboard.simulations.data.synthetic.people import is_people, open_people
-from fedboard.simulations.problem import features_of, load_data, origin_of, require_data, statement_of
+from fedboard.simulations.problem import Described, described, features_of, load_data, origin_of, require_data
 from fedboard.simulations.streams.splitting import Splitting, splitting_of
-from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StreamedProblem:
-    """A stream of users and how each is split. The stream is private, catalogue, range and splitting are public."""
+@dataclass(frozen=True, kw_only=True)
+class StreamedProblem(Described):
+    """A stream of users and how each is split. The stream is private, the splitting is public."""
 
     stream: UserStream
     splitting: Splitting
-    catalogue: Catalogue
-    catalogue_origin: str
-    """Where the list of items comes from, for the certificate."""
-    item_features: ItemFeatures | None = None
-    """What is publicly known about the items, in the order of the catalogue."""
     judged_users: int | None = None
     """On how many users it is judged; None: on all."""
-    own_metrics: tuple[str, ...] = ()
-    """As of ``Problem``."""
-
-    @property
-    def name(self) -> str:
-        """Of the data."""
-        return self.stream.name
-
-    @property
-    def rating_range(self) -> tuple[float, float]:
-        """Public."""
-        return self.stream.rating_range
-
-    @property
-    def catalogue_listed(self) -> bool:
-        """Whether the list of items stands apart from the ratings; secret noise needs it."""
-        return self.stream.items_listed
 
     @property
     def n_users(self) -> int:
         """Rows of the stream, with those of users who are held out or have no ratings."""
         return self.stream.n_users
-
-    @property
-    def feature_values(self) -> FloatArray | None:
-        """Public features of the items, float64, shape (n_items, n_features), for the task."""
-        return None if self.item_features is None else self.item_features.values
-
-    @property
-    def statement(self) -> str:
-        """What a certificate says about the data: public facts only, in the words of ``Problem``."""
-        return statement_of(self)
 
 
 def streamed_problem(
@@ -87,17 +53,10 @@ def streamed_problem(
         InputError: the split does not fit the feedback or the stream.
     """
     return StreamedProblem(
+        **described(stream, config, features, origin=catalogue_origin),
         stream=stream,
         splitting=splitting_of(config, stream),
-        catalogue=Catalogue(
-            item_ids=tuple(str(i) for i in stream.item_ids),
-            titles=stream.titles,
-            features=None if features is None else features.table,
-        ),
-        catalogue_origin=catalogue_origin,
-        item_features=features,
         judged_users=config.run.judged_users,
-        own_metrics=config.run.metrics,
     )
 
 
@@ -122,7 +81,7 @@ def open_problem(config: SimulationConfig) -> StreamedProblem:
         raise InputError(
             f"{config.data.source} is read in blocks, which needs run.runtime 'engine' or 'ray' and run.protocol "
             f"'{names_where(shows_rows)}', got {run.runtime!r} and {run.protocol!r}: take these, or run.streamed = "
-            "false (--no-streamed) where its ratings fit into memory"
+            "false where its ratings fit into memory"
         )
     stream = _stream(config.data)
     return streamed_problem(

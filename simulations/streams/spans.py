@@ -21,16 +21,12 @@ from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.stream import ROOM_OF_A_USER, UserStream, block_bounds
 from fedboard.simulations.streams.merging import (
-    Merging,
     SpanRead,
     SpanSums,
-    merged_spans,
-    require_apart,
-    require_everybody,
 )
 from fedboard.simulations.streams.splitting import Everything, Splitting
-from fedboard.simulations.streams.stream import ROOM_OF_A_USER, UserStream, block_bounds
 
 BLOCK_RATINGS = 1 << 20
 """Of a block, unless somebody says otherwise."""
@@ -301,17 +297,3 @@ def item_keys_of(stream: UserStream) -> BitArray:
         _KEYS_OF.clear()
         _KEYS_OF[stream.identity] = id_keys(stream.item_ids.tolist(), Kind.ITEM)
     return _KEYS_OF[stream.identity]
-
-
-__all__ = [
-    "Merging",
-    "SpanRead",
-    "SpanSums",
-    "SpanWork",
-    "add_sums",
-    "merged_spans",
-    "require_apart",
-    "require_everybody",
-    "room_of",
-    "sums_of_span",
-]

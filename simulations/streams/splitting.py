@@ -18,15 +18,16 @@ from fedboard.simulations.data.splits import RatingSplit, SplitRule, UserSplit
 from fedboard.simulations.data.splits.by_coins import (
     DEFAULT_HISTORY,
     FEWEST_POSITIVES,
+    keyed_block,
+    learnt_of_block,
     ratings_split_by,
     rule_of_ratings,
     rule_of_users,
     users_learnt_by,
     users_split_by,
 )
-from fedboard.simulations.data.splits.of_blocks import keyed_block, learnt_of_block
+from fedboard.simulations.data.stream import UserStream
 from fedboard.simulations.problem import fold_of, require_fitting_split
-from fedboard.simulations.streams.stream import UserStream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

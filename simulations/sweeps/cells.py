@@ -8,14 +8,12 @@ Other private algorithms beside a run, at the same epsilon, on the same data: ea
 import os
 import threading
 import traceback
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
+from functools import lru_cache, partial
+from multiprocessing import parent_process
+from multiprocessing.connection import wait
 from pathlib import Path
-from signal import SIG_IGN, SIGINT, signal
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -25,7 +23,6 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.engine.starting import one_blas_thread
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import is_reference, run_reference
@@ -139,23 +136,17 @@ def run_cells(
         folder: cells go to ``folder/<name>``.
         jobs: processes; with one, cells run in this process. Ratings are loaded once in each.
         problem: the data of all cells, if they are loaded already; only with one process. Private.
+
+    Raises:
+        WorkerDiedError: a process was killed; what has ended is kept.
     """
     if jobs == 1:
         yield from (run_cell(cell, folder, problem) for cell in cells)
         return
-    waiting = deque(cells)
-    with one_blas_thread():
-        lanes = [Lane(folder) for _ in range(jobs)]
-    try:
-        while waiting or any(lane.cell for lane in lanes):
-            for lane in lanes:
-                if waiting and lane.cell is None:
-                    lane.give(waiting.popleft())
-            ready = wait([lane.connection for lane in lanes if lane.cell])
-            yield from [lane.take() for lane in lanes if lane.connection in ready]
-    finally:
-        for lane in lanes:
-            lane.stop()
+    with WorkerPool(jobs, prepare=_end_with_parent) as pool:
+        yield from (
+            outcome for _, outcome in pool.answers([partial(run_cell, cell, folder) for cell in cells])
+        )
 
 
 def _finished(run: RunDirectory, cell: Cell) -> dict[str, Any] | None:
@@ -189,74 +180,16 @@ def _loaded(data: bytes) -> Problem:
     return load_problem(msgspec.json.decode(data, type=SimulationConfig))
 
 
-class Lane:
-    """A process that runs one cell after the other; if one of them kills it, a new one takes over."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self.cell: Cell | None = None
-        self._start()
-
-    def _start(self) -> None:
-        context = get_context("spawn")
-        self.connection: Connection[Any, Any]
-        self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._folder), daemon=True)
-        self._process.start()
-        theirs.close()
-
-    @property
-    def process_id(self) -> int | None:
-        """Of the process that runs the cells."""
-        return self._process.pid
-
-    def give(self, cell: Cell) -> None:
-        """Start a cell."""
-        self.cell = cell
-        self.connection.send(cell)
-
-    def take(self) -> CellOutcome:
-        """The outcome of the cell that ended."""
-        cell, self.cell = self.cell, None
-        if cell is None:
-            raise RuntimeError("a lane without a cell cannot have ended one")
-        try:
-            outcome: CellOutcome = self.connection.recv()
-        except (EOFError, ConnectionResetError):
-            self.stop()
-            code = self._process.exitcode or 0
-            how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-            with one_blas_thread():
-                self._start()
-            return CellOutcome(
-                cell=cell, error=f"its process {how}; go on with --resume when the cause is mended"
-            )
-        return outcome
-
-    def stop(self) -> None:
-        """End the process; a cell that it is at goes on from its last board next time."""
-        self.connection.close()
-        self._process.terminate()
-        self._process.join(timeout=5)
-
-
-def _serve(connection: "Connection[Any, Any]", folder: Path) -> None:
-    signal(SIGINT, SIG_IGN)  # Ctrl-C is the parent's to handle
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    while True:
-        try:
-            cell = connection.recv()
-        except EOFError:
-            return
-        connection.send(run_cell(cell, folder))
-
-
 def _end_with_parent() -> None:
     """A cell must not go on when its sweep was killed: it would hold the ledger that a resumed sweep needs."""
-    parent = parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
+
+    def wait_for_its_end() -> None:
+        parent = parent_process()
+        if parent is not None:
+            wait([parent.sentinel])
+            os._exit(1)
+
+    threading.Thread(target=wait_for_its_end, daemon=True).start()
 
 
 def run_beside(

@@ -1,31 +1,207 @@
 """Many runs as one page: how quality grows with epsilon. What ``fedboard sweep`` writes at its end."""
 
 import json
+import statistics
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from fedboard.common.errors import InputError
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
-from fedboard.common.reports.wording import fixed, setting
+from fedboard.common.reports.wording import Table, fixed, setting
 from fedboard.server.operating.run_report import render
-from fedboard.simulations.reports.wording import bucket_names, direction, metric_label
-from fedboard.simulations.sweeps.frontier_data import (
-    NOT_PRIVATE,
-    Result,
-    algorithms,
-    best_at,
-    caption,
-    epsilons,
-    markdown,
-    mean_slices,
-    metric_names,
-    metric_rows,
-    primary_metric,
-    slice_rows,
-    sliced_metric,
-    summarise,
+from fedboard.simulations.evaluation.metrics.registry import main_metrics
+from fedboard.simulations.reports.wording import (
+    direction,
+    lower_is_better,
+    metric_label,
+    reading_order,
 )
+
+NOT_PRIVATE = "not private: simulation only"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One run of a sweep. Its metrics are not private: simulation only."""
+
+    algorithm: str
+    epsilon: float | None
+    """None for a model trained without privacy."""
+    delta: float | None
+    seed: int
+    fold: int | None = None
+    """None where there are none."""
+    metrics: dict[str, float]
+    sliced: dict[str, list[float | None]] = field(default_factory=dict)
+    """Metric name -> value per popularity bucket, tail to head."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """One algorithm at one epsilon."""
+
+    algorithm: str
+    epsilon: float | None
+    mean: float
+    spread: float | None
+    """Standard deviation over the seeds and folds (n - 1); None for a single run."""
+    n_seeds: int
+
+
+def primary_metric(results: Sequence[Result]) -> str:
+    """The metric a frontier is about unless told: test RMSE, else Recall@20, else the first one there is."""
+    names = metric_names(results)
+    return next((name for name in main_metrics("test") if name in names), names[0])
+
+
+def metric_names(results: Sequence[Result]) -> list[str]:
+    """All metrics that any result has."""
+    return reading_order(name for result in results for name in result.metrics)
+
+
+def algorithms(results: Sequence[Result]) -> list[str]:
+    """Algorithms in order of appearance, those with a guarantee first."""
+    private = [result.algorithm for result in results if result.epsilon is not None]
+    return list(dict.fromkeys([*private, *(result.algorithm for result in results)]))
+
+
+def epsilons(results: Sequence[Result]) -> list[float]:
+    """All epsilons of the sweep, ascending."""
+    return sorted({result.epsilon for result in results if result.epsilon is not None})
+
+
+def summarise(results: Sequence[Result], metric: str) -> list[Summary]:
+    """Mean and spread of a metric per algorithm and epsilon; without those that lack the metric.
+
+    Raises:
+        InputError: no result has the metric.
+    """
+    values: dict[tuple[str, float | None], list[float]] = {}
+    for result in results:
+        if metric in result.metrics:
+            values.setdefault((result.algorithm, result.epsilon), []).append(result.metrics[metric])
+    if not values:
+        raise InputError(
+            f"no result has the metric {metric!r}; there are: {', '.join(metric_names(results))}"
+        )
+    return [
+        Summary(
+            algorithm=algorithm,
+            epsilon=epsilon,
+            mean=statistics.fmean(group),
+            spread=statistics.stdev(group) if len(group) > 1 else None,
+            n_seeds=len(group),
+        )
+        for (algorithm, epsilon), group in values.items()
+    ]
+
+
+def best_at(summaries: Sequence[Summary], metric: str, epsilon: float | None) -> Summary | None:
+    """The best summary at that epsilon; None where there is none."""
+    there = [summary for summary in summaries if summary.epsilon == epsilon]
+    choose = min if lower_is_better(metric) else max
+    return choose(there, key=lambda summary: summary.mean) if there else None
+
+
+def sliced_metric(results: Sequence[Result], metric: str) -> str | None:
+    """The per-bucket metric to show beside ``metric``: its own, else the first there is; None without any."""
+    names = list(dict.fromkeys(name for result in results for name in result.sliced))
+    return metric if metric in names else next(iter(names), None)
+
+
+def mean_slices(
+    results: Sequence[Result], metric: str, epsilon: float | None
+) -> dict[str, list[float | None]]:
+    """Mean over seeds per bucket for each algorithm at that epsilon, by algorithm, in their order."""
+    means: dict[str, list[float | None]] = {}
+    for algorithm in algorithms(results):
+        rows = [
+            result.sliced[metric]
+            for result in results
+            if result.algorithm == algorithm and result.epsilon == epsilon and metric in result.sliced
+        ]
+        if rows:
+            means[algorithm] = [_mean(list(column)) for column in zip(*rows, strict=False)]
+    return means
+
+
+def _mean(values: list[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.fmean(known) if known else None
+
+
+def metric_rows(results: Sequence[Result], metric: str) -> Table:
+    """One row an algorithm, one column an epsilon: mean ± spread over the seeds.
+
+    The best value with a guarantee is marked with an asterisk in each column.
+    """
+    summaries = summarise(results, metric)
+    columns: list[float | None] = [*epsilons(results)]
+    if any(summary.epsilon is None for summary in summaries):
+        columns.append(None)
+    named = {(summary.algorithm, summary.epsilon): summary for summary in summaries}
+    best: dict[float | None, Summary | None] = {
+        epsilon: best_at(summaries, metric, epsilon) for epsilon in columns if epsilon is not None
+    }
+    present = {summary.algorithm for summary in summaries}
+    rows = tuple(
+        (name, *(_cell(named.get((name, epsilon)), best.get(epsilon)) for epsilon in columns))
+        for name in algorithms(results)
+        if name in present
+    )
+    return Table(headers=("Algorithm", *(_heading(epsilon) for epsilon in columns)), rows=rows)
+
+
+def slice_rows(results: Sequence[Result], metric: str) -> Table:
+    """One row per algorithm and epsilon, one column per popularity bucket: mean over the seeds."""
+    places: list[float | None] = [*epsilons(results), None]
+    rows = [
+        (
+            algorithm,
+            "non-private" if epsilon is None else setting(epsilon),
+            *(fixed(value) for value in values),
+        )
+        for epsilon in places
+        for algorithm, values in mean_slices(results, metric, epsilon).items()
+    ]
+    n_buckets = max((len(row) - 2 for row in rows), default=0)
+    names = [f"{bucket}{_end(bucket, n_buckets)}" for bucket in range(n_buckets)]
+    padded = tuple(row + ("–",) * (n_buckets + 2 - len(row)) for row in rows)
+    return Table(headers=("Algorithm", "Epsilon", *names), rows=padded)
+
+
+def caption(results: Sequence[Result], metric: str) -> str:
+    """What a table or figure of this metric shows, in one line."""
+    seeds = len({result.seed for result in results})
+    deltas = sorted({result.delta for result in results if result.delta is not None})
+    at_delta = f"; delta {', '.join(setting(delta) for delta in deltas)}" if deltas else ""
+    folds = len({result.fold for result in results})
+    named = [f"{count} {what}" for count, what in ((seeds, "seeds"), (folds, "folds")) if count > 1]
+    over = f"mean ± standard deviation over up to {' and '.join(named)}" if named else "one seed"
+    return f"{metric_label(metric)}, {direction(metric)}; {over}{at_delta}; {NOT_PRIVATE}"
+
+
+def markdown(table: Table) -> str:
+    """The table in Markdown; the first column is text, the others are set to the right."""
+    lines = [table.headers, ("---", *("---:" for _ in table.headers[1:])), *table.rows]
+    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+
+
+def _heading(epsilon: float | None) -> str:
+    return "non-private" if epsilon is None else f"epsilon {setting(epsilon)}"
+
+
+def _cell(summary: Summary | None, best: Summary | None) -> str:
+    if summary is None:
+        return "–"
+    spread = "" if summary.spread is None else f" ± {summary.spread:.4f}"
+    return f"{fixed(summary.mean)}{spread}{' *' if summary is best else ''}"
+
+
+def _end(bucket: int, n_buckets: int) -> str:
+    return " (tail)" if bucket == 0 else " (head)" if bucket == n_buckets - 1 else ""
 
 
 def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | None = None) -> list[Path]:
@@ -76,7 +252,7 @@ def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | No
 
 
 def _charts(results: Sequence[Result], metric: str) -> list[Chart]:
-    """The metric against epsilon, and by popularity at each epsilon; none where nothing has a guarantee."""
+    """The metric against epsilon; none where nothing has a guarantee."""
     places = epsilons(results)
     if not places:
         return []
@@ -107,33 +283,7 @@ def _charts(results: Sequence[Result], metric: str) -> list[Chart]:
         x=Scale(label="epsilon, smaller is more private", names=[setting(epsilon) for epsilon in places]),
         y=Scale(label=f"{metric_label(metric)}, {direction(metric)}"),
     )
-    sliced = sliced_metric(results, metric)
-    by_popularity = [] if sliced is None else [_slices(results, sliced, epsilon) for epsilon in places]
-    return [
-        replace(frontier, table=metric_rows(results, metric)),
-        *(one for one in by_popularity if one is not None),
-    ]
-
-
-def _slices(results: Sequence[Result], metric: str, epsilon: float) -> Chart | None:
-    """The metric from tail to head at one epsilon, those without a guarantee beside it."""
-    own = mean_slices(results, metric, epsilon)
-    if not own:
-        return None
-    shown = own | {name: row for name, row in mean_slices(results, metric, None).items() if name not in own}
-    lines = [
-        Line(name=name, points=[(float(k), value) for k, value in enumerate(row) if value is not None])
-        for name, row in shown.items()
-    ]
-    return chart(
-        [line for line in lines if line.points],
-        slug=f"slices-{setting(epsilon)}",
-        title=f"By item popularity at epsilon {setting(epsilon)}",
-        reading=f"{metric_label(metric)} of as many items in each bucket, {direction(metric)}.",
-        held_out=True,
-        x=Scale(label="items by popularity", names=bucket_names([], max(map(len, shown.values())))),
-        y=Scale(label=metric_label(metric)),
-    )
+    return [replace(frontier, table=metric_rows(results, metric))]
 
 
 def _reading(results: Sequence[Result], metric: str) -> str:

@@ -13,19 +13,18 @@ from fedboard.common.checks import did_you_mean, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
-from fedboard.common.reports.json_values import numbers, numeric_entries
+from fedboard.common.reports.wording import numbers, numeric_entries
 from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.data.splits.coins import Fold
 from fedboard.simulations.evaluation.references import ALS, ceiling_names, reference_names
 from fedboard.simulations.own_code import is_own
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, label_of
+from fedboard.simulations.runs.calibrated import chosen_algorithm, label_of
 from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.sessions.choice import chosen_card
 from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
-from fedboard.simulations.sweeps.frontier import write_frontier
-from fedboard.simulations.sweeps.frontier_data import Result
+from fedboard.simulations.sweeps.frontier import Result, write_frontier
 
 FAILURES = "failures.txt"
 """Tracebacks of the cells that failed, in the directory of the sweep."""
@@ -90,7 +89,7 @@ def plan_cells(record: SweepRecord) -> tuple[Cell, ...]:
     if config.privacy.noise == "secure" and config.privacy.population is None:
         raise PrivacyError(
             "with secure noise the boards of a sweep, about the same users, would claim their epsilons one by one: "
-            "name the account that adds them up with --population FILE (made by fedboard ledger create)"
+            "name the account that adds them up with --set privacy.population=FILE (made by fedboard ledger create)"
         )
     known = (
         *algorithm_names(config.feedback),
@@ -236,18 +235,14 @@ def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed
 
 
 def _under(protocol: str, shared: SimulationConfig) -> RunConfig:
-    """The same run under a protocol, with those of the settings that it has.
-
-    What cancels in the sums is left out where that is known: the same board, however many clients there are.
-    """
+    """The same run under a protocol, with those of the settings that it has."""
     run = msgspec.structs.replace(shared.run, protocol=protocol)
     if says(protocol, shows_rows):
-        return msgspec.structs.replace(run, protocol_settings={}, clients=None, dropout=0.0, masks="real")
+        return msgspec.structs.replace(run, protocol_settings={}, clients=None, dropout=0.0)
     card = chosen_card(protocol)
     known = {*card.meanings, *card.optional}
     own = {key: value for key, value in run.protocol_settings.items() if key in known}
-    left_out = card.without_messages is not None and shared.privacy.noise == "seeded"
-    return msgspec.structs.replace(run, protocol_settings=own, masks="cancelled" if left_out else "real")
+    return msgspec.structs.replace(run, protocol_settings=own)
 
 
 def _plain(choice: str) -> str:

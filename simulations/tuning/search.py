@@ -31,6 +31,7 @@ from fedboard.simulations.tuning.trials import (
     Space,
     TrialRecord,
     Value,
+    parse_space,
     read_trial,
     rounded,
     run_trial,
@@ -49,7 +50,8 @@ _KEPT = 4
 """One trial in so many goes on to the next seed."""
 _FEWEST_KEPT = 3
 
-OnTrial = Callable[[TrialRecord], None]
+OnTrial = Callable[[TrialRecord, bool], None]
+"""Told each record, and whether it was there before."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -75,20 +77,28 @@ class Trial:
         return statistics.stdev(values) if len(values) > 1 else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Search:
-    """What is searched for; all of it public."""
+class TuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What is searched for, as it is written down to be resumed; all of it public."""
 
     config: SimulationConfig
-    """With a validation part."""
-    space: Space
+    """With a validation part; its seed decides which settings are tried."""
+    space: dict[str, dict[str, dict[str, list[float | int | bool | str]]]]
+    """As in a search file."""
+    public: str
+    """Why the data may be searched on."""
     metric: str
-    n_trials: int
+    trials: int
     """The shipped settings included."""
     seeds: tuple[int, ...]
     """Of the noise, the first for all trials."""
-    search_seed: int = 0
-    """Which settings are tried."""
+    software: str
+    source: str
+    """Digest of the code: numbers of different code are not compared."""
+
+    @property
+    def dimensions(self) -> Space:
+        """What varies."""
+        return parse_space(self.space, source="tune.json")
 
     def better(self, trials: Sequence[Trial]) -> list[Trial]:
         """Those that did not fail, best first; of equals, the earlier one."""
@@ -97,7 +107,9 @@ class Search:
         return sorted(sound, key=lambda trial: (sign * trial.mean(self.metric), trial.number))
 
 
-def run_search(search: Search, folder: Path, *, jobs: int, on_trial: OnTrial | None = None) -> list[Trial]:
+def run_search(
+    search: TuneRecord, folder: Path, *, jobs: int, on_trial: OnTrial | None = None
+) -> list[Trial]:
     """Run all trials that ``folder`` does not hold yet.
 
     Args:
@@ -115,7 +127,7 @@ def run_search(search: Search, folder: Path, *, jobs: int, on_trial: OnTrial | N
     trials: list[Trial] = []
     with WorkerPool(jobs) as pool:
         runner = _Runner(search, folder, pool, on_trial)
-        while len(trials) < search.n_trials:
+        while len(trials) < search.trials:
             batch = _next_batch(search, trials)
             runner.run(batch, search.seeds[0])
             trials += batch
@@ -127,14 +139,23 @@ def run_search(search: Search, folder: Path, *, jobs: int, on_trial: OnTrial | N
     return trials
 
 
-def finalists(search: Search, trials: Sequence[Trial]) -> list[Trial]:
+def runs_of(search: TuneRecord) -> int:
+    """How many runs a search has in all, if no trial fails."""
+    number = together = search.trials
+    for _ in search.seeds[1:]:
+        number = 1 + _kept(number - 1)
+        together += number
+    return together
+
+
+def finalists(search: TuneRecord, trials: Sequence[Trial]) -> list[Trial]:
     """The trials that were run with every seed, best first."""
     return search.better([trial for trial in trials if len(trial.records) == len(search.seeds)])
 
 
 @dataclass(frozen=True, slots=True)
 class _Runner:
-    search: Search
+    search: TuneRecord
     folder: Path
     pool: WorkerPool
     on_trial: OnTrial | None
@@ -149,7 +170,7 @@ class _Runner:
             for trial in missing
         ]
         for record in kept.values():
-            self._tell(record)
+            self._tell(record, kept=True)
         told: set[int] = set()
         records = self.pool.run(work, lambda _: self._news(missing, seed, told))
         kept |= {trial.number: record for trial, record in zip(missing, records, strict=True)}
@@ -164,40 +185,40 @@ class _Runner:
             record = None if trial.number in told else read_trial(self._path(trial, seed), trial.choice)
             if record is not None:
                 told.add(trial.number)
-                self._tell(record)
+                self._tell(record, kept=False)
 
-    def _tell(self, record: TrialRecord | None) -> None:
+    def _tell(self, record: TrialRecord | None, *, kept: bool) -> None:
         if record is not None and self.on_trial is not None:
-            self.on_trial(record)
+            self.on_trial(record, kept)
 
     def _path(self, trial: Trial, seed: int) -> Path:
         return self.folder / f"{trial.number:04d}-seed{seed}.json"
 
 
-def _next_batch(search: Search, trials: Sequence[Trial]) -> list[Trial]:
+def _next_batch(search: TuneRecord, trials: Sequence[Trial]) -> list[Trial]:
     """The shipped settings and a few trials all over the space first, then what the sampler proposes."""
-    start, spread = len(trials), min(_AT_RANDOM, math.ceil(search.n_trials / 2))
+    start, spread = len(trials), min(_AT_RANDOM, math.ceil(search.trials / 2))
     study = _study(search, trials, spread)
-    space = {key: _distribution(parameter) for key, parameter in search.space.items()}
-    number = spread - 1 if start == 0 else min(_BATCH, search.n_trials - start)
+    space = {key: _distribution(parameter) for key, parameter in search.dimensions.items()}
+    number = spread - 1 if start == 0 else min(_BATCH, search.trials - start)
     proposed = [study.ask(space).params for _ in range(number)]
     choices: list[Choice] = [{}] if start == 0 else []
     choices += [
         {
             key: found[key] if parameter.kind == "choice" else rounded(found[key])
-            for key, parameter in search.space.items()
+            for key, parameter in search.dimensions.items()
         }
         for found in proposed
     ]
     return [Trial(number=start + place, choice=choice) for place, choice in enumerate(choices)]
 
 
-def _study(search: Search, trials: Sequence[Trial], spread: int) -> "Study":
+def _study(search: TuneRecord, trials: Sequence[Trial], spread: int) -> "Study":
     """What the sampler knows; made anew for each batch, so that a search goes on as if it had never stopped."""
     import optuna  # an extra: only a search needs it
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
-    seed = int(np.random.default_rng([search.search_seed, len(trials)]).integers(2**32))
+    seed = int(np.random.default_rng([search.config.seed, len(trials)]).integers(2**32))
     sampler = optuna.samplers.TPESampler(
         seed=seed, n_startup_trials=spread, multivariate=True, constant_liar=True
     )
@@ -207,19 +228,19 @@ def _study(search: Search, trials: Sequence[Trial], spread: int) -> "Study":
     return study
 
 
-def _known(search: Search, trial: Trial) -> "FrozenTrial | None":
+def _known(search: TuneRecord, trial: Trial) -> "FrozenTrial | None":
     """A trial as optuna has it, a failed one counted as bad; None if shipped settings are no place in the space."""
     from optuna.trial import TrialState, create_trial
 
-    values = {key: trial.choice.get(key, value_of(trial, key)) for key in search.space}
-    params = {key: search.space[key].inside(value) for key, value in values.items() if value is not None}
-    if any(params.get(key) is None for key in search.space):
+    values = {key: trial.choice.get(key, value_of(trial, key)) for key in search.dimensions}
+    params = {key: search.dimensions[key].inside(value) for key, value in values.items() if value is not None}
+    if any(params.get(key) is None for key in search.dimensions):
         return None
     mean = trial.mean(search.metric)
     failed = math.isnan(mean)
     return create_trial(
         params=params,
-        distributions={key: _distribution(parameter) for key, parameter in search.space.items()},
+        distributions={key: _distribution(parameter) for key, parameter in search.dimensions.items()},
         value=None if failed else mean,
         state=TrialState.PRUNED if failed else TrialState.COMPLETE,
     )
@@ -245,13 +266,17 @@ def value_of(trial: Trial, key: str) -> Value | None:
     return found if isinstance(found, bool | int | float | str) else None
 
 
-def _survivors(search: Search, trials: Sequence[Trial]) -> list[Trial]:
+def _survivors(search: TuneRecord, trials: Sequence[Trial]) -> list[Trial]:
     """The shipped settings, and the best quarter of the others."""
     shipped, others = trials[0], trials[1:]
-    return [shipped, *search.better(others)[: max(_FEWEST_KEPT, math.ceil(len(others) / _KEPT))]]
+    return [shipped, *search.better(others)[: _kept(len(others))]]
 
 
-def _require_sound(search: Search, shipped: Trial) -> None:
+def _kept(others: int) -> int:
+    return min(others, max(_FEWEST_KEPT, math.ceil(others / _KEPT)))
+
+
+def _require_sound(search: TuneRecord, shipped: Trial) -> None:
     record = shipped.records[0]
     if record.error is not None:
         raise InputError(f"the shipped settings cannot be run on this data: {record.error}")

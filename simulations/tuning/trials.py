@@ -23,13 +23,11 @@ from fedboard.common.algorithms.shared.tuned import search_tables
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.server.calibrating import shares_of
-from fedboard.simulations.config import SimulationConfig, overlay, parse_config, read_config
+from fedboard.simulations.config import SimulationConfig, nested, overlay, parse_config, read_config
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
-from fedboard.simulations.runs.calibrated import training_of
-from fedboard.simulations.runs.keys import nested
+from fedboard.simulations.runs.calibrated import chosen_algorithm, training_of
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.sweeps.cells import shared_problem
 

@@ -15,19 +15,17 @@ from fedboard.common.algorithms.shared.ratings_config import checked_options
 from fedboard.common.checks import require_one_of, require_whole
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.files import write_atomically
-from fedboard.simulations.config import SimulationConfig, TunedConfig, overlay
+from fedboard.simulations.config import SimulationConfig, TunedConfig, nested, overlay
 from fedboard.simulations.data import SyntheticConfig
 from fedboard.simulations.evaluation.metrics.registry import main_metric, metric_names
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
-from fedboard.simulations.runs.keys import nested
+from fedboard.simulations.runs.calibrated import chosen_algorithm
 from fedboard.simulations.sweeps.cells import RecordFile
-from fedboard.simulations.tuning.search import OnTrial, Search, Trial, finalists, run_search, value_of
+from fedboard.simulations.tuning.search import OnTrial, Trial, TuneRecord, finalists, run_search, value_of
 from fedboard.simulations.tuning.trials import (
     SECTIONS,
     Space,
     Value,
     for_trials,
-    parse_space,
     software,
     source_digest,
     space_of,
@@ -41,23 +39,6 @@ _HEADING = """\
 #   fedboard simulate {name} --data RATINGS --epsilon {epsilon:g}
 # [tuned] says where they come from; it goes into the run's certificate.
 """
-
-
-class TuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a search writes down to be resumed."""
-
-    config: SimulationConfig
-    space: dict[str, dict[str, dict[str, list[float | int | bool | str]]]]
-    """As in a search file."""
-    public: str
-    """Why the data may be searched on."""
-    metric: str
-    trials: int
-    seeds: tuple[int, ...]
-    search_seed: int
-    software: str
-    source: str
-    """Digest of the code: numbers of different code are not compared."""
 
 
 _RECORD = RecordFile(name="tune.json", kind=TuneRecord, what="a search")
@@ -85,7 +66,6 @@ def plan_tuning(
     seeds: tuple[int, ...] = (0, 1, 2),
     search_file: Path | None = None,
     metric: str | None = None,
-    search_seed: int = 0,
 ) -> TuneRecord:
     """Check what is asked for.
 
@@ -99,7 +79,6 @@ def plan_tuning(
         seeds: of the noise; the later ones are for the best trials.
         search_file: a space in place of the default one.
         metric: name of a validation metric; RMSE or Recall@20 by default.
-        search_seed: of the choice of settings; >= 0.
 
     Raises:
         PrivacyError: data that nobody said to be public.
@@ -109,7 +88,7 @@ def plan_tuning(
     chosen_algorithm(config.algorithm)  # refuses what is no private algorithm
     if config.privacy.noise != "seeded":
         raise InputError("tuning compares settings under repeatable noise: leave privacy.noise at 'seeded'")
-    if trials < 2 or search_seed < 0 or not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
+    if trials < 2 or not seeds or min(seeds) < 0 or len(set(seeds)) < len(seeds):
         raise InputError("tuning needs at least 2 trials and different seeds >= 0")
     if metric is not None:
         require_one_of("metric", metric, metric_names(config.feedback, "validation"))
@@ -120,7 +99,6 @@ def plan_tuning(
         metric=metric or main_metric(config.feedback, "validation"),
         trials=trials,
         seeds=seeds,
-        search_seed=search_seed,
         software=software(),
         source=source_digest(),
     )
@@ -143,28 +121,15 @@ def tune(
     """
     require_whole("jobs", jobs)
     _prepare(record, out, resume=resume)
-    search = search_of(record)
-    trials = run_search(search, out / "trials", jobs=jobs, on_trial=on_trial)
-    ranked = finalists(search, trials)
+    trials = run_search(record, out / "trials", jobs=jobs, on_trial=on_trial)
+    ranked = finalists(record, trials)
     if not ranked:
         raise InputError(f"no trial could be run with every seed; {out / 'trials'} says why")
     best, shipped = ranked[0], trials[0]
     tuned = provenance(record, best, shipped)
-    files = write_outcome(out, search, trials, best, tuned)
+    files = write_outcome(out, record, trials, best, tuned)
     return TuneResult(
         best=best, shipped=shipped, finalists=tuple(ranked), record=record, tuned=files[0], files=files
-    )
-
-
-def search_of(record: TuneRecord) -> Search:
-    """The search that a record describes."""
-    return Search(
-        config=record.config,
-        space=parse_space(record.space, source=_RECORD.name),
-        metric=record.metric,
-        n_trials=record.trials,
-        seeds=record.seeds,
-        search_seed=record.search_seed,
     )
 
 
@@ -242,7 +207,7 @@ def _prepare(record: TuneRecord, out: Path, *, resume: bool) -> None:
 
 
 def write_outcome(
-    out: Path, search: Search, trials: Sequence[Trial], best: Trial, tuned: TunedConfig
+    out: Path, search: TuneRecord, trials: Sequence[Trial], best: Trial, tuned: TunedConfig
 ) -> tuple[Path, Path]:
     """Write the files of a finished search.
 
@@ -262,10 +227,10 @@ def write_outcome(
     return path, table
 
 
-def tuned_toml(search: Search, best: Trial, tuned: TunedConfig, *, name: str = "tuned.toml") -> str:
+def tuned_toml(search: TuneRecord, best: Trial, tuned: TunedConfig, *, name: str = "tuned.toml") -> str:
     """A configuration file with what was chosen, everything that was searched spelt out, and no data section."""
     config = search.config
-    values = {key: value for key in search.space if (value := value_of(best, key)) is not None}
+    values = {key: value for key in search.dimensions if (value := value_of(best, key)) is not None}
     chosen = {"settings": dict(config.settings), "privacy": {"shares": dict(config.privacy.shares)}}
     for key, value in values.items():
         chosen = overlay(chosen, nested(key, value))
@@ -304,11 +269,11 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _table(search: Search, trials: Sequence[Trial]) -> str:
+def _table(search: TuneRecord, trials: Sequence[Trial]) -> str:
     """A line per trial: metric, spread, seeds, values."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(("trial", f"{search.metric}", "deviation", "seeds", "error", *search.space))
+    writer.writerow(("trial", f"{search.metric}", "deviation", "seeds", "error", *search.dimensions))
     for trial in trials:
         mean, deviation = trial.mean(search.metric), trial.deviation(search.metric)
         errors = [record.error for record in trial.records if record.error]
@@ -319,6 +284,6 @@ def _table(search: Search, trials: Sequence[Trial]) -> str:
             len(trial.records),
             errors[0] if errors else "",
         )
-        values = (trial.choice.get(key, value_of(trial, key)) for key in search.space)
+        values = (trial.choice.get(key, value_of(trial, key)) for key in search.dimensions)
         writer.writerow((*row, *("" if value is None else value for value in values)))
     return stream.getvalue()

@@ -56,15 +56,6 @@ def test_a_seed_gives_the_answer_of_the_command_line_and_is_not_private(tmp_path
     assert "NOT PRIVATE" in repr(first)
 
 
-def test_beyond_the_budget_nothing_is_answered(tmp_path: Path) -> None:
-    ledger = tmp_path / "questions.ledger"
-    fedboard.ask("mean", PEOPLE, epsilon=0.8, ledger=ledger, budget=1.0, rating_range=(1, 5))
-
-    with pytest.raises(fedboard.errors.PrivacyError, match="refused"):
-        fedboard.ask("mean", PEOPLE, epsilon=0.8, ledger=ledger, rating_range=(1, 5))
-    assert spent(ledger) == pytest.approx(0.8)
-
-
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
@@ -84,20 +75,3 @@ def test_what_cannot_be_used_is_said(wrong: dict[str, object], told: str, tmp_pa
 
     with pytest.raises(fedboard.errors.FedboardError, match=told):
         fedboard.ask("mean", PEOPLE, **{"epsilon": 0.5, "rating_range": (1, 5), **wrong})
-
-
-def test_a_mechanism_that_is_none_leaves_no_ledger_behind(tmp_path: Path) -> None:
-    with pytest.raises(
-        fedboard.errors.InputError, match="mechanism must be auto, pure or gaussian, got 'none'"
-    ):
-        fedboard.ask(
-            "mean",
-            PEOPLE,
-            epsilon=0.5,
-            ledger=tmp_path / "new",
-            budget=1.0,
-            rating_range=(1, 5),
-            mechanism="none",  # type: ignore[arg-type]
-        )
-
-    assert not (tmp_path / "new").exists()

@@ -145,7 +145,7 @@ def test_the_wheel_alone_runs_outside_of_the_checkout(with_wheel: Path, tmp_path
     (tmp_path / "ratings.csv").write_text(f"user,item,rating\n{lines}")
     fedboard = with_wheel.with_name("fedboard")
     simulate = ["simulate", "--data", "ratings.csv", "--rating-range", "1,5", "--rounds", "1", "--rank", "2"]
-    quiet = ["--kernels", "numpy", "--no-baselines", "--no-report", "--out", "run"]
+    quiet = ["--set", "run.kernels=numpy", "--no-baselines", "--no-report", "--out", "run"]
 
     told = [
         subprocess.run(

@@ -113,7 +113,7 @@ def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) 
         "from fedboard.cli.main import commands\n"
         "commands(sys.argv[1:])"
     )
-    small = ("--kernels", "numpy", "--set", "data.synthetic.n_users=300")
+    small = ("--set", "run.kernels=numpy", "--set", "data.synthetic.n_users=300")
     ended = {
         arguments: subprocess.run(
             [sys.executable, "-c", script, *arguments, "--out", "made"],
@@ -135,7 +135,7 @@ def test_what_needs_an_extra_says_so_before_anything_is_written(tmp_path: Path) 
 def test_a_reader_imports_neither_scipy_nor_what_a_server_needs() -> None:
     """They would double its memory and its start."""
     script = (
-        "import sys, fedboard.client.participation.config, fedboard.client.participation.own_ratings\n"
+        "import sys, fedboard.client.participation.config, fedboard.client.participation.own_view\n"
         "import fedboard.client.recommending.recommend\n"
         "heavy = {'scipy', 'grpc', 'cryptography', 'flwr'}\n"
         "print(sorted({name.partition('.')[0] for name in sys.modules} & heavy))"

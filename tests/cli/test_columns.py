@@ -24,10 +24,8 @@ OF_MANY = {
     ("sweep",): ("--data", "{}"),
     ("tune",): ("--data", "{}", "--public", "made up"),
     ("audit",): ("--data", "{}"),
-    ("query", "mean"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
-    ("query", "quantile"): ("--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
+    ("query",): ("mean", "--data", "{}", "--epsilon", "1", "--ledger", "paid", "--budget", "2"),
     ("data", "info"): ("{}",),
-    ("data", "cohort"): ("{}", "cohort"),
     ("data", "shard"): ("{}", "--out", "shards"),
     ("data", "split"): ("{}", "--out", "split"),
 }

@@ -14,9 +14,9 @@ HUGE = "1000000000000"
 FEW = ("--set", "data.synthetic.n_users=50")
 """Read before the count is looked at."""
 ENDLESS = (
-    (("account", "noise", "--epsilon", "1", "--releases", HUGE), "<=10000"),
-    (("account", "epsilon", "--noise-multiplier", "5", "--releases", HUGE), "<=10000"),
-    (("account", "epsilon", "--noise-multiplier", "5", "--group", HUGE), "<=1000000000"),
+    (("account", "--epsilon", "1", "--releases", HUGE), "<=10000"),
+    (("account", "--noise-multiplier", "5", "--releases", HUGE), "<=10000"),
+    (("account", "--noise-multiplier", "5", "--group", HUGE), "<=1000000000"),
     (("simulate", "--rounds", "1000000000", *FEW), "rounds must be a whole number from 1 to 10000"),
     (
         ("simulate", "--algorithm", "residual", "--rounds", "1000000000", *FEW),
@@ -31,7 +31,7 @@ ENDLESS = (
         "steps must be a whole number from 1 to 10000",
     ),
     (("simulate", "--workers", "10000"), "run.workers must be a whole number in [1, 256]"),
-    (("simulate", "--nodes", "1000000"), "run.nodes must be a whole number in [1, 10000]"),
+    (("simulate", "--set", "run.nodes=1000000"), "run.nodes must be a whole number in [1, 10000]"),
     (("simulate", "--clients", HUGE, "--protocol", "secure-sum"), "run.clients must be a whole number in"),
     (("simulate", "--rank", "1000000000", *FEW), "rank must be a whole number from 1 to 512"),
     (("simulate", "--set", f"data.synthetic.n_users={HUGE}"), "n_users must be in [1, 1e8]"),

@@ -22,9 +22,7 @@ WITH_JSON = {
 }
 ELSEWHERE = {
     ("audit",): "cli/research/test_audit.py",
-    ("query", "results"): "server/fleet/test_queries.py",
-    ("query", "mean"): "cli/guarantee/test_ask.py",
-    ("query", "quantile"): "cli/guarantee/test_ask.py",
+    ("query",): "cli/guarantee/test_ask.py",
     ("board", "fetch"): "cli/device/test_board_command.py",
     ("data", "shard"): "cli/research/test_shard_command.py",
     ("data", "split"): "cli/research/test_split_command.py",
@@ -76,9 +74,8 @@ def mine(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def succeeding(finished: Path, mine: Path, home: Path) -> dict[tuple[str, ...], tuple[Any, ...]]:
     """What follows the words of a command, so that it succeeds."""
     return {
-        ("account", "epsilon"): ("--noise-multiplier", "9", "--releases", "3"),
+        ("account",): ("--noise-multiplier", "9", "--releases", "3"),
         ("ledger", "show"): (finished,),
-        ("account", "noise"): ("--epsilon", "1", "--releases", "3"),
         ("certificate", "show"): (finished,),
         ("certificate", "verify"): (finished, "--simulation"),
         ("data", "info"): ("synthetic",),
@@ -110,15 +107,6 @@ def test_what_is_no_number_is_null(capsys: pytest.CaptureFixture[str]) -> None:
     document({"metrics": {"rmse": float("nan"), "most": [float("inf"), 1.5]}})
 
     assert json.loads(capsys.readouterr().out) == {"metrics": {"rmse": None, "most": [None, 1.5]}}
-
-
-def test_a_document_that_is_out_is_followed_by_no_second(
-    fedboard: Command, finished: Path, tmp_path: Path
-) -> None:
-    wrong = fedboard("account", "epsilon", finished, "--json", "--plot", tmp_path / "no" / "curve.html")
-
-    assert wrong.exit_code == 2
-    assert "its folder does not exist" in only_document(wrong)["error"]["sentence"]
 
 
 def test_words_after_two_dashes_are_no_options(capsys: pytest.CaptureFixture[str]) -> None:

@@ -211,7 +211,7 @@ NO_FILE = (
     ("recommend", "RATINGS", "IT"),
     ("certificate", "verify", "IT"),
     ("certificate", "show", "IT"),
-    ("account", "epsilon", "IT"),
+    ("account", "IT"),
     ("simulate", "IT"),
     ("simulate", "--data", "IT"),
 )

@@ -32,6 +32,13 @@ NO_LIMIT = 1 << 30
 _SECURE = SecureNoise()
 
 
+def put(cache: BoardCache, board: Board) -> Path:
+    """A board that has arrived in the folder of a cache, and is taken in."""
+    arrived = cache.folder / "arriving"
+    board.save(arrived)
+    return cache.adopt(arrived, digest=board.digest)
+
+
 class Ratings:
     """The rows of a made-up population, one of them or all."""
 
@@ -124,7 +131,7 @@ class Device:
         """Its gate."""
         with self._ledger() as ledger:
             yield DeviceGate(
-                self.policy,
+                policy=self.policy,
                 ledger=ledger,
                 answers=KeptAnswers(
                     self.folder / "answers",

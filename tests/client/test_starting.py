@@ -29,7 +29,7 @@ COMMAND = f"""{SEEN}
 from fedboard.cli.main import main
 
 usual = gc.get_threshold()
-sys.argv[1:] = ["account", "epsilon", "--noise-multiplier", "4", "--delta", "1e-6"]
+sys.argv[1:] = ["account", "--noise-multiplier", "4", "--delta", "1e-6"]
 try:
     main()
 except SystemExit as ended:

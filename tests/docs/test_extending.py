@@ -17,7 +17,14 @@ SECTIONS = ("algorithm", "weighting", "protocol", "reader", "metric", "baseline"
 TOYS = ("algorithm", "protocol")
 """The same files are the toys of ``tests/toys.py``, which are simulated, listed and deployed each time."""
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", flags=re.DOTALL | re.MULTILINE)
-DATA = ("--set", "data.synthetic.n_users=200", "--set", "data.synthetic.n_items=40", "--kernels", "numpy")
+DATA = (
+    "--set",
+    "data.synthetic.n_users=200",
+    "--set",
+    "data.synthetic.n_items=40",
+    "--set",
+    "run.kernels=numpy",
+)
 SMALL = {"simulate": (*DATA, "--no-baselines", "--no-report"), "sweep": DATA}
 SHIM = f"""#!{sys.executable}
 import sys

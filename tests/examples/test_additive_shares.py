@@ -16,8 +16,8 @@ TINY = (
     *(
         "--data",
         "synthetic",
-        "--kernels",
-        "numpy",
+        "--set",
+        "run.kernels=numpy",
         "--rank",
         "3",
         "--rounds",

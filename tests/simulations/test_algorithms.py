@@ -41,7 +41,7 @@ def test_every_preset_is_valid_and_spends_its_budget(
 
 WALK = (
     "simulations/runs/calibrated.py",
-    "simulations/runs/algorithm_choice.py",
+    "simulations/runs/calibrated.py",
     "common/algorithms/registry.py",
     "server/calibrating.py",
     "common/algorithms/shared/tuned.py",
@@ -85,7 +85,9 @@ def test_the_walk_from_a_name_to_its_task_enters_each_file_from_one_other(algori
     assert {len(by) for by in entered.values()} == {1}
 
 
-@pytest.mark.parametrize("settings", [{"start": "spectral"}, {"curvature": "once"}, {"clip_quantile": 0.5}])
+@pytest.mark.parametrize(
+    "settings", [{"start": "spectral"}, {"curvature": "released"}, {"clip_quantile": 0.5}]
+)
 @pytest.mark.parametrize("adjacency", ["add-remove", "replace"])
 def test_every_form_of_the_residual_task_spends_its_budget(
     settings: dict[str, object], adjacency: str

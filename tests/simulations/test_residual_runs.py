@@ -16,7 +16,7 @@ from fedboard.simulations.simulate import Silent, simulate
 pytestmark = pytest.mark.slow
 
 N_USERS = 2200  # more than one block of users, which are 2048
-SETTINGS: dict[str, Any] = {"rank": 3, "rounds": 3, "clip_quantile": 0.5, "curvature": "once"}
+SETTINGS: dict[str, Any] = {"rank": 3, "rounds": 3, "clip_quantile": 0.5, "curvature": "released"}
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ import os, signal, sys
 from pathlib import Path
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.stream import HeldStream
+from fedboard.simulations.data.stream import HeldStream
 
 asked, read = 0, HeldStream.read
 
@@ -117,8 +117,12 @@ def test_the_command_line_streams_any_data_to_a_board_and_a_report(in_memory: Pa
     settings += ["run.evaluate_rounds=false", "run.kernels=numpy"]
     ended = CliRunner().invoke(
         commands,
-        ["simulate", "--algorithm", "bias-private", "--streamed", "--block-ratings", "999", "--no-baselines"]
-        + [part for setting in settings for part in ("--set", setting)]
+        ["simulate", "--algorithm", "bias-private", "--no-baselines"]
+        + [
+            part
+            for setting in ("run.streamed=true", "run.block_ratings=999", *settings)
+            for part in ("--set", setting)
+        ]
         + ["--out", str(tmp_path / "run")],
     )
 

@@ -51,6 +51,7 @@ from fedboard.common.algorithms.shared.array_rules import (
 )
 from fedboard.common.algorithms.shared.preparation import (
     ONE_USER,
+    answer,
     capped_counts,
     capped_mean,
     head_of,
@@ -108,45 +109,28 @@ class AdaDpals(TaskOfSettings):
         """The public configuration, JSON-able; without what is unused as it was written before there was any."""
         return written_config(self.settings)
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Preparation, then ``rounds`` rounds; what only a board can say is filled in when a round is asked."""
-        settings, rounds = self.settings, range(1, self.settings.rounds + 1)
-        clip_norm = settings.clip_norm
-        return (
-            preparation(settings, n_items=1),
-            *((bias_requests(settings, n_items=1),) if settings.biases else ()),
-            *(alternation(settings, t, n_items=1, clip_norm=clip_norm) for t in rounds),
-        )
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """Random item factors from the public seed; holds no data."""
         rng = np.random.default_rng(self.settings.shared.public_seed)
         factors = rng.standard_normal((catalogue.n_items, self.settings.rank), dtype=np.float32)
-        return Board(
-            version=0,
-            task=self.name,
-            config=self.config,
-            arrays={
-                "item_factors": factors / np.float32(np.sqrt(self.settings.rank) / self.settings.first_norm)
-            },
-            catalogue=catalogue.without_features,
-        )
+        factors /= np.float32(np.sqrt(self.settings.rank) / self.settings.first_norm)
+        return self.begun(catalogue.without_features, item_factors=factors)
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        n_items = board.catalogue.n_items
-        if board.version == 0:
-            return preparation(self.settings, n_items=n_items)
-        t, clip_norm = self._alternation(board), clip_norm_of(board, self.settings)
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """Preparation, the round of item biases if there is one, then the alternations."""
+        settings, t = self.settings, self._alternation(version)
+        if version == 0:
+            return preparation(settings, n_items=n_items)
         if t == 0:
-            return bias_requests(self.settings, n_items=n_items)
-        if t > self.settings.rounds:
+            return bias_requests(settings, n_items=n_items)
+        if t > settings.rounds:
             return ()
-        return alternation(self.settings, t, n_items=n_items, clip_norm=clip_norm)
+        clip_norm = settings.clip_norm if board is None else clip_norm_of(board, settings)
+        return alternation(settings, t, n_items=n_items, clip_norm=clip_norm)
 
-    def _alternation(self, board: Board) -> int:
-        """Number of the round after this board, from 1; 0 for that of the item biases."""
-        return board.version - int(self.settings.biases)
+    def _alternation(self, version: int) -> int:
+        """Number of the round after a board of this version, from 1; 0 for that of the item biases."""
+        return version - int(self.settings.biases)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Solve each user's ridge regression exactly; float32, shape (n_users, rank). Private, unclipped.
@@ -176,7 +160,7 @@ class AdaDpals(TaskOfSettings):
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
         if board.version == 0:
             return self._contribute_preparation(cohort, requests)
-        if self._alternation(board) == 0:
+        if self._alternation(board.version) == 0:
             return contribute_biases(cohort, board, self.settings)
         vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
         labels = self._labels(cohort, board)
@@ -187,14 +171,12 @@ class AdaDpals(TaskOfSettings):
             found: FloatArray = np.sqrt(np.einsum("nd,nd->n", vectors, vectors, dtype=np.float64))
             return found
 
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
+        return answer(
+            cohort,
             weights=quantise_weights(self.weigh(cohort, board)),
             vectors=clip_vectors(vectors, clip_norm),
             responses=clip_responses(labels, self.settings.label_bound),
-            totals=clip_rows(self.settings, self._alternation(board), cohort, norms, clip_norm),
+            totals=clip_rows(self.settings, self._alternation(board.version), cohort, norms, clip_norm),
         )
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
@@ -211,7 +193,6 @@ class AdaDpals(TaskOfSettings):
             np.asarray(board.arrays["item_weights"]),
             items_per_user=self.settings.items_per_user,
             seed=self.settings.device_seed,
-            backend=self.backend,
         )
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
@@ -219,7 +200,7 @@ class AdaDpals(TaskOfSettings):
         if board.version == 0:
             return self._update_preparation(board, released)
         requests = self.requests(board)
-        t = self._alternation(board)
+        t = self._alternation(board.version)
         if t == 0:
             return after_biases(board, released, requests)
         names = {request.source: request.name for request in requests}
@@ -276,10 +257,8 @@ class AdaDpals(TaskOfSettings):
             totals["moments"] = moments_of(cohort, self.settings.shared)
         elif self.settings.shared.feedback is Feedback.EXPLICIT:
             totals |= capped_mean(cohort, self.settings.shared)
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
+        return answer(
+            cohort,
             weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
             totals={request.name: totals[request.name] for request in requests if request.name in totals},
         )

@@ -3,10 +3,14 @@
 Nothing here looks at data.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated, Any
 
-from fedboard.common.algorithms.shared.adaptive_clipping import FARTHEST, adapts_clipping, clip_requests
+from fedboard.common.algorithms.shared.adaptive_clipping import (
+    ClippedSettings,
+    adapts_clipping,
+    clip_requests,
+)
 from fedboard.common.algorithms.shared.preparation import (
     calibrated_request,
     counts_request,
@@ -18,7 +22,7 @@ from fedboard.common.algorithms.shared.ratings_config import (
     SUM_SHARE_OF_MEAN,
     Feedback,
     Rank,
-    RatingsConfig,
+    ReleaseShares,
     as_written,
 )
 from fedboard.common.checks import (
@@ -29,7 +33,6 @@ from fedboard.common.checks import (
     Share,
     UpToOne,
     require,
-    require_ranges,
     whole,
 )
 from fedboard.common.contribution import Request, SumSource
@@ -38,11 +41,9 @@ from fedboard.common.contribution_bounding.weights import WeightScheme
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaDpalsConfig:
+class AdaDpalsConfig(ClippedSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: Rank = 8
     """Length of the embeddings, d."""
     rounds: Rounds = 4
@@ -57,11 +58,6 @@ class AdaDpalsConfig:
     """beta-bar of the clipped weightings: a user's squared weights before clipping, on average."""
     clip_norm: Positive = 0.7
     """Gamma: bound on |v_j| in contributions. The board's factors have unit weighted RMS norm."""
-    clip_quantile: Share | None = None
-    """Share of the users whose vector should be within the bound. Set, ``clip_norm`` is where the bound of the
-    first round starts, and each later round's follows from a private release of the round before."""
-    clip_rate: Positive = 1.0
-    """How far log Gamma moves in a round, per unit of that share that is missing."""
     label_bound: Positive = 2.0
     """Gamma_y: bound on a centred label in contributions; enforced, unlike in the paper's code. With ``biases`` in
     units of the released deviation of ratings."""
@@ -100,14 +96,9 @@ class AdaDpalsConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_ranges(self)
+        super(AdaDpalsConfig, self).__post_init__()
         explicit = self.shared.feedback is Feedback.EXPLICIT
         require(explicit or not self.biases, "biases", "false for implicit feedback", self.biases)
-
-    @property
-    def largest_clip_norm(self) -> float:
-        """An adaptive clipping norm never rises above this."""
-        return self.clip_norm * FARTHEST
 
     @property
     def packed(self) -> int:
@@ -116,7 +107,7 @@ class AdaDpalsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BudgetShares:
+class BudgetShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     mean: Share = 0.002
@@ -144,7 +135,7 @@ class BudgetShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        require_ranges(self, "shares.")
+        super(BudgetShares, self).__post_init__()
         left = 1.0 - self.mean - self.counts - self.users
         require(self.clip < left, "shares.clip", f"< {left:g}, what others leave", self.clip)
         apart = self.mean + self.counts + self.users + self.clip + self.bias_counts + self.bias_sums

@@ -4,22 +4,24 @@ Nothing here looks at data.
 """
 
 import math
-from dataclasses import dataclass, field
-from enum import StrEnum
+from dataclasses import dataclass
 from typing import Annotated
 
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.algorithms.adadpals.config import preparation as model_preparation
 from fedboard.common.algorithms.shared.preparation import calibrated_request, users_request
-from fedboard.common.algorithms.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
+from fedboard.common.algorithms.shared.ratings_config import (
+    SUM_SHARE_OF_MEAN,
+    Feedback,
+    RatingSettings,
+    ReleaseShares,
+    settings_as,
+)
 from fedboard.common.checks import (
-    BelowOne,
-    NotNegative,
     Positive,
     Rounds,
     Share,
     require,
-    require_ranges,
     whole,
 )
 from fedboard.common.contribution import Request, SumSource
@@ -34,29 +36,14 @@ from fedboard.common.contribution_bounding.weights import WeightScheme
 _IMPLICIT_RESIDUAL = 2.0
 
 
-class Schedule(StrEnum):
-    """Learning rates of theorem 3.12, see ``fedboard.common.algorithms.adadpsgd.update``."""
-
-    LIPSCHITZ = "lipschitz"
-    """(a): convex losses on a ball; eta_t falls as 1 / sqrt t."""
-    STRONGLY_CONVEX = "strongly-convex"
-    """(b): eta_t falls as 1 / t, which averages the noise of all steps."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaDpsgdConfig:
+class AdaDpsgdConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     steps: Rounds = 24
     """Gradient steps after the preparation round, T; each is a release of its own."""
-    ratings_per_item: Positive | None = None
-    """Public guess; given with ``ratings_per_user`` and without ``steps``, T is what theorem 3.12 asks for."""
-    ratings_per_user: Positive | None = None
-    """Public guess, likewise."""
     steps_per_solve: Annotated[int, whole()] = 1
     """k: users solve their vectors anew before every k-th step, and keep them for the k steps."""
     weights: WeightScheme = WeightScheme.ADAPTIVE
@@ -71,18 +58,10 @@ class AdaDpsgdConfig:
     """Gamma_g: bound on the gradient ``2 (<u_i, v_j> - y_ij) v_j`` of one example."""
     vector_bound: Positive = 2.0
     """Longest v_j that contributions express; longer ones are scaled down."""
-    schedule: Schedule = Schedule.LIPSCHITZ
-    """Which learning rates."""
     rate: Positive = 1.0
     """Multiplies the theorem's rates."""
-    warmup: NotNegative = 0.0
-    """Rates are those of step t + warmup: the first ones are shorter."""
-    convexity: Positive = 0.25
-    """lambda of the strongly convex rates: least curvature of one example's loss, on average over users."""
     radius: Positive = 3.0
-    """C: item vectors are projected on the ball of this radius; its diameter enters the Lipschitz rates."""
-    momentum: BelowOne = 0.0
-    """Share of the last step's direction that is kept; 0 for none."""
+    """C: item vectors are projected on the ball of this radius; its diameter enters the rates."""
     first_norm: Positive = 0.3
     """Root mean square norm of the random first item vectors; small, since what is not learnt stays."""
     user_ridge: float = 2.0
@@ -108,30 +87,14 @@ class AdaDpsgdConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_ranges(self)
+        super(AdaDpsgdConfig, self).__post_init__()
         _ = self.model  # checks what both share
 
     @property
     def model(self) -> AdaDpalsConfig:
         """What this task has in common with AdaDPALS: all but the item step."""
-        return AdaDpalsConfig(
-            shared=self.shared,
-            rank=self.rank,
-            rounds=self.steps,
-            weights=self.weights,
-            weight_exponent=self.weight_exponent,
-            items_per_user=self.items_per_user,
-            mean_budget=self.mean_budget,
-            clip_norm=1.0,  # unused; makes its item ridge one in absolute units
-            user_ridge=self.user_ridge,
-            user_ridge_exponent=self.user_ridge_exponent,
-            item_ridge=self.item_ridge,
-            item_ridge_exponent=self.item_ridge_exponent,
-            unobserved_weight=self.unobserved_weight,
-            item_unobserved_weight=self.item_unobserved_weight,
-            head_fraction=self.head_fraction,
-            device_seed=self.device_seed,
-        )
+        # A clipping norm of 1, which nothing else uses, makes its item ridge one in absolute units.
+        return settings_as(AdaDpalsConfig, self, rounds=self.steps, clip_norm=1.0, first_norm=1.0)
 
     @property
     def response_bound(self) -> float:
@@ -146,7 +109,7 @@ class AdaDpsgdConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdaDpsgdShares:
+class AdaDpsgdShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     mean: Share = 0.002
@@ -166,7 +129,7 @@ class AdaDpsgdShares:
         Raises:
             InputError: a share is outside (0, 1).
         """
-        require_ranges(self, "shares.")
+        super(AdaDpsgdShares, self).__post_init__()
         together = self.mean + self.counts + self.users + self.gram
         require(together < 1.0, "shares.mean + shares.counts + shares.users + shares.gram", "< 1", together)
 

@@ -28,13 +28,13 @@ from fedboard.common.algorithms.shared.levels import (
     even_counts_request,
     even_rows,
     even_sums_request,
-    even_weights,
     likely_counts,
     posterior_effects,
     released_sums,
 )
 from fedboard.common.algorithms.shared.preparation import (
     USUAL_SPREAD,
+    answer,
     in_range,
     moments_of,
     moments_request,
@@ -43,11 +43,16 @@ from fedboard.common.algorithms.shared.preparation import (
     released_level,
     spread_of,
 )
-from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
+from fedboard.common.algorithms.shared.ratings_config import (
+    Feedback,
+    RatingsConfig,
+    RatingSettings,
+    ReleaseShares,
+)
 from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.checks import Positive, Range, Share, require, require_ranges
+from fedboard.common.checks import Positive, Range, Share, require
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.task import ReleasedSums
@@ -57,7 +62,7 @@ Clip: TypeAlias = Annotated[float, Range("in [0.05, 1]", lambda x: 0.05 <= x <= 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BiasConfig:
+class BiasConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
     shared: RatingsConfig = field(default_factory=RatingsConfig)
@@ -83,11 +88,11 @@ class BiasConfig:
         feedback = self.shared.feedback
         require(feedback is Feedback.EXPLICIT, "feedback", "explicit: presence has no mean", feedback)
         require(self.rounds in (0, 1, 2), "rounds", "0, 1 or 2", self.rounds)
-        require_ranges(self)
+        super(BiasConfig, self).__post_init__()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BiasShares:
+class BiasShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     counts: Share = 0.28
@@ -95,14 +100,6 @@ class BiasShares:
     as noise of that half in its sum: (1 : 2.5) is the best ratio for it."""
     second: Share = 0.6
     """The second round, of what the counts leave."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            InputError: a share is outside (0, 1).
-        """
-        require_ranges(self, "shares.")
 
 
 def complete(settings: BiasConfig, *, given: Collection[str], mu: float) -> BiasConfig:
@@ -204,38 +201,26 @@ class BiasPrivate(TaskOfSettings):
     NAME: ClassVar[str] = "bias-private"
     settings: BiasConfig
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Moments, then one or two rounds over items; ``n_items`` is the board's when asked."""
-        return tuple(self._asked(version, n_items=1) for version in range(1 + self.settings.rounds))
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """No item is better than another, ratings are what they usually are; holds no data."""
         n_items, shared = catalogue.n_items, self.settings.shared
-        return Board(
-            version=0,
-            task=self.name,
-            config=self.config,
-            arrays={
-                "mean": np.array([shared.centre]),
-                "spread": np.array([USUAL_SPREAD * shared.half_range]),
-                "item_biases": np.zeros(n_items, dtype=np.float32),
-                "item_counts": np.ones(n_items),
-                "item_weights": np.ones(n_items),
-                "learnt": np.ones(n_items, dtype=np.uint8),
-            },
-            catalogue=catalogue.without_features,
+        return self.begun(
+            catalogue.without_features,
+            mean=np.array([shared.centre]),
+            spread=np.array([USUAL_SPREAD * shared.half_range]),
+            item_biases=np.zeros(n_items, dtype=np.float32),
+            item_counts=np.ones(n_items),
+            item_weights=np.ones(n_items),
+            learnt=np.ones(n_items, dtype=np.uint8),
         )
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks; nothing after the last."""
-        if board.version > self.settings.rounds:
-            return ()
-        return self._asked(board.version, n_items=board.catalogue.n_items)
-
-    def _asked(self, version: int, *, n_items: int) -> tuple[Request, ...]:
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """Moments, then one or two rounds over items."""
         settings = self.settings
         if version == 0:
             return (moments_request(settings.shared),)
+        if version > settings.rounds:
+            return ()
         name, clip = ("first", settings.first_clip) if version == 1 else ("second", settings.second_clip)
         sums = even_sums_request(settings.shared, name, n_items=n_items, clip_norm=clip)
         return (even_counts_request(settings.shared, n_items=n_items), sums) if version == 1 else (sums,)
@@ -244,10 +229,8 @@ class BiasPrivate(TaskOfSettings):
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
         settings = self.settings
         if board.version == 0:
-            return Contribution(
-                n_items=cohort.n_items,
-                indptr=cohort.indptr,
-                items=cohort.items,
+            return answer(
+                cohort,
                 totals={"moments": moments_of(cohort, settings.shared)},
             )
         clip = settings.first_clip if board.version == 1 else settings.second_clip
@@ -267,10 +250,6 @@ class BiasPrivate(TaskOfSettings):
         own: FloatArray = sums / (cohort.counts + self.settings.user_ridge)
         return own
 
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """1 / sqrt(n_j): evenly, and squares of a row sum to 1; float64, shape (n_ratings,). Private."""
-        return even_weights(cohort)
-
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""
         asked = self.requests(board)
@@ -278,7 +257,7 @@ class BiasPrivate(TaskOfSettings):
             return after_moments(board, released, asked[0], self.settings)
         if board.version == 1:
             return after_first(board, released, (asked[0], asked[1]))
-        first = self._asked(1, n_items=1)[1]
+        first = self.asked(1, n_items=1)[1]
         return after_second(board, released, asked[0], first)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:

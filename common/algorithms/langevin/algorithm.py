@@ -35,9 +35,8 @@ from fedboard.common.algorithms.langevin.config import (
     shares_by_release,
     step,
 )
-from fedboard.common.algorithms.residual.algorithm import Residual
-from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals
-from fedboard.common.algorithms.residual.shrinkage import regression
+from fedboard.common.algorithms.residual.algorithm import Residual, model_of
+from fedboard.common.algorithms.residual.local import Unclipped, fit_users, regression, residuals
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import (
     ROUNDING,
@@ -48,13 +47,13 @@ from fedboard.common.algorithms.shared.array_rules import (
     prepared,
 )
 from fedboard.common.algorithms.shared.preparation import (
+    answer,
     capped_counts,
     capped_mean,
     real_stddev,
     released_mean,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -197,38 +196,24 @@ class Langevin(TaskOfSettings):
     NAME: ClassVar[str] = "langevin"
     settings: LangevinConfig
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Preparation, then the steps; what only a board can say is filled in when a round is asked."""
-        steps = range(1, self.settings.steps + 1)
-        return (
-            preparation(self.settings, n_items=1),
-            *(step(self.settings, t, n_items=1, clip_norm=None) for t in steps),
-        )
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """A draw of the prior from the public seed; holds no data."""
         rng = np.random.default_rng(self.settings.shared.public_seed)
         drawn = rng.standard_normal((catalogue.n_items, self.settings.rank)) / self.settings.precision**0.5
-        return Board(
-            version=0,
-            task=self.name,
-            config=self.config,
-            arrays={
-                "item_factors": drawn.astype(np.float32),
-                "item_biases": np.zeros(catalogue.n_items, dtype=np.float32),
-            },
-            catalogue=catalogue.without_features,
+        return self.begun(
+            catalogue.without_features,
+            item_factors=drawn.astype(np.float32),
+            item_biases=np.zeros(catalogue.n_items, dtype=np.float32),
         )
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        n_items = board.catalogue.n_items
-        if board.version == 0:
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """Preparation, then the steps."""
+        if version == 0:
             return preparation(self.settings, n_items=n_items)
-        if board.version > self.settings.steps:
+        if version > self.settings.steps:
             return ()
-        clip_norm = float(board.arrays["clip_norm"][0])
-        return step(self.settings, board.version, n_items=n_items, clip_norm=clip_norm)
+        clip_norm = None if board is None else float(board.arrays["clip_norm"][0])
+        return step(self.settings, version, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Each user's bias and embedding from all her ratings, float32, shape (n_users, 1 + rank). Private."""
@@ -237,10 +222,8 @@ class Langevin(TaskOfSettings):
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
         if board.version == 0:
-            return Contribution(
-                n_items=cohort.n_items,
-                indptr=cohort.indptr,
-                items=cohort.items,
+            return answer(
+                cohort,
                 weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
                 totals=capped_mean(cohort, self.settings.shared),
             )
@@ -278,11 +261,7 @@ class Langevin(TaskOfSettings):
     def _measure(self, cohort: Cohort, board: Board) -> Unclipped:
         """Each user's gradient on the ratings that she keeps, before it is clipped; her vector is from all."""
         settings, shared = self.settings, self.settings.model
-        model = ItemModel(
-            mean=float(board.arrays["mean"][0]),
-            biases=board.arrays["item_biases"],
-            factors=np.asarray(board.arrays["item_factors"]),
-        )
+        model = model_of(board)
         local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
         constant = np.full((cohort.n_users, 1), settings.bias_scale)
         return Unclipped.of(
@@ -295,10 +274,6 @@ class Langevin(TaskOfSettings):
         )
 
 
-def _regression(settings: LangevinConfig, own: Cohort, board: Board) -> Regression:
-    return regression(settings.model, own, board)
-
-
 ALGORITHM = Algorithm(
     name=Langevin.NAME,
     feedback=frozenset({Feedback.EXPLICIT}),
@@ -308,5 +283,5 @@ ALGORITHM = Algorithm(
     task=Langevin.made,
     array_rules=array_rules,
     folder=files(__package__),
-    regression=_regression,
+    regression=lambda settings, own, board: regression(settings.model, own, board),
 )

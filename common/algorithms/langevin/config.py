@@ -4,19 +4,24 @@ Nothing here looks at data.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 from fedboard.common.algorithms.residual.config import ResidualConfig
 from fedboard.common.algorithms.shared.preparation import calibrated_request, counts_request, mean_requests
-from fedboard.common.algorithms.shared.ratings_config import SUM_SHARE_OF_MEAN, Feedback, RatingsConfig
+from fedboard.common.algorithms.shared.ratings_config import (
+    SUM_SHARE_OF_MEAN,
+    Feedback,
+    RatingSettings,
+    ReleaseShares,
+    settings_as,
+)
 from fedboard.common.checks import (
     NotNegative,
     Positive,
     Rounds,
     Share,
     require,
-    require_ranges,
     whole,
 )
 from fedboard.common.contribution import Request, SumSource
@@ -24,11 +29,9 @@ from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, VECTO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LangevinConfig:
+class LangevinConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: int = 8
     """Length of the embeddings, d."""
     steps: Rounds = 16
@@ -77,7 +80,7 @@ class LangevinConfig:
         feedback = self.shared.feedback
         explicit = feedback is Feedback.EXPLICIT
         require(explicit, "feedback", "explicit: the likelihood of this task is one of ratings", feedback)
-        require_ranges(self)
+        super(LangevinConfig, self).__post_init__()
         averaged = self.averaged_steps
         require(averaged <= self.steps, "averaged_steps", f"at most {self.steps}, the steps", averaged)
         _ = self.model  # checks what both share
@@ -85,19 +88,11 @@ class LangevinConfig:
     @property
     def model(self) -> ResidualConfig:
         """What this task has in common with ``residual``: all but the item step."""
-        return ResidualConfig(
-            shared=self.shared,
-            rank=self.rank,
-            rounds=self.steps,
-            weight_exponent=self.weight_exponent,
-            vector_bound=self.vector_bound,
-            bias_scale=self.bias_scale,
-            clip_norm=self.vector_bound,  # unused; the bound of a step comes from the board
-            bias_clip_norm=self.bias_scale,  # unused
-            user_ridge=self.user_ridge,
-            user_ridge_exponent=self.user_ridge_exponent,
-            user_bias_ridge=self.user_bias_ridge,
-        )
+        unused = {
+            "clip_norm": self.vector_bound,
+            "bias_clip_norm": self.bias_scale,
+        }  # a step's bound is the board's
+        return settings_as(ResidualConfig, self, rounds=self.steps, **unused)
 
     @property
     def largest_weights_norm(self) -> float:
@@ -111,7 +106,7 @@ class LangevinConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LangevinShares:
+class LangevinShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     mean: Share = 0.002
@@ -125,7 +120,7 @@ class LangevinShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the steps.
         """
-        require_ranges(self, "shares.")
+        super(LangevinShares, self).__post_init__()
         before = self.mean + self.counts
         require(before < 1.0, "shares before the first step together", "< 1", before)
 

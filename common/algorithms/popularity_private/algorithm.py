@@ -14,10 +14,11 @@ import numpy as np
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import ArrayRule, prepared
 from fedboard.common.algorithms.shared.levels import even_counts_request, even_weights
-from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
+from fedboard.common.algorithms.shared.preparation import answer
+from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig, RatingSettings
 from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
-from fedboard.common.board import AnyArray, Board, Catalogue
+from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.contribution_bounding.clipping import quantise_weights
@@ -25,7 +26,7 @@ from fedboard.common.task import ReleasedSums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PopularityConfig:
+class PopularityConfig(RatingSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
     shared: RatingsConfig = field(default_factory=RatingsConfig)
@@ -49,35 +50,25 @@ class PopularityPrivate(TaskOfSettings):
     NAME: ClassVar[str] = "popularity-private"
     settings: PopularityConfig
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """One round; ``n_items`` is the board's when asked."""
-        return ((even_counts_request(self.settings.shared, n_items=1),),)
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """No item is better than another; holds no data."""
         n_items = catalogue.n_items
-        arrays: dict[str, AnyArray] = {
-            "popularity": np.zeros(n_items, dtype=np.float32),
-            "item_counts": np.ones(n_items),
-            "item_weights": np.ones(n_items),
-            "learnt": np.ones(n_items, dtype=np.uint8),
-        }
-        return Board(
-            version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue.without_features
+        return self.begun(
+            catalogue.without_features,
+            popularity=np.zeros(n_items, dtype=np.float32),
+            item_counts=np.ones(n_items),
+            item_weights=np.ones(n_items),
+            learnt=np.ones(n_items, dtype=np.uint8),
         )
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
         """The counts, once."""
-        if board.version:
-            return ()
-        return (even_counts_request(self.settings.shared, n_items=board.catalogue.n_items),)
+        return () if version else (even_counts_request(self.settings.shared, n_items=n_items),)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers whose squares sum to at most the bound, for every user; ratings are not looked at."""
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
+        return answer(
+            cohort,
             weights=quantise_weights(self.weigh(cohort, board)),
         )
 

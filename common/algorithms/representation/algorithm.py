@@ -6,7 +6,7 @@ The server turns noised sums into an orthonormal representation; what a device s
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -15,6 +15,8 @@ from fedboard.common.algorithms.representation.config import (
     INITIALISATION,
     LOSSES,
     AlternationTarget,
+    NoisedSettings,
+    PersonalSettings,
     RepresentationConfig,
     RepresentationShares,
     curvature_name,
@@ -23,7 +25,6 @@ from fedboard.common.algorithms.representation.config import (
 )
 from fedboard.common.algorithms.representation.local import (
     GRID,
-    VectorSettings,
     alternation_rows,
     fit_vectors,
     initial_rows,
@@ -38,29 +39,16 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution import Contribution, Request, SumSource, of_totals
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.task import ReleasedSums
 
 
-class Noised(Protocol):
-    """Settings that say how much noise a release gets."""
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """What neighbouring means."""
-        ...
-
-    @property
-    def noise_multipliers(self) -> Mapping[str, float]:
-        """Release name -> z."""
-        ...
-
-
-def unit_total(name: str, width: int, settings: Noised, *, covers: str, scale: float = 1.0) -> Request:
+def unit_total(
+    name: str, width: int, settings: NoisedSettings, *, covers: str, scale: float = 1.0
+) -> Request:
     """Ask for a sum of rows that each have norm at most ``scale``.
 
-    Matrices are packed so that the norm of a row is theirs (``packing``), hence the plain layout.
+    Matrices are packed so that the norm of a row is theirs (``pack``), hence the plain layout.
 
     Raises:
         PrivacyError: the settings hold no noise for this release.
@@ -123,16 +111,7 @@ def orthonormal(matrix: FloatArray) -> FloatArray:
     return np.ascontiguousarray(q * np.where(np.diag(r) < 0, -1.0, 1.0))
 
 
-class Ranked(Protocol):
-    """Settings that say how many columns the representation has."""
-
-    @property
-    def rank(self) -> int:
-        """Length of the personal vectors."""
-        ...
-
-
-def zeros_over(catalogue: Catalogue, settings: Ranked) -> FloatArray:
+def zeros_over(catalogue: Catalogue, settings: PersonalSettings) -> FloatArray:
     """The representation of board 0, which holds no data: float64, shape (dimension, rank).
 
     Raises:
@@ -149,7 +128,7 @@ def representation_of(board: Board) -> FloatArray:
     return np.asarray(board.arrays["representation"], dtype=np.float64)
 
 
-def start_request(settings: Noised, *, dimension: int) -> Request:
+def start_request(settings: NoisedSettings, *, dimension: int) -> Request:
     """Ask for the sum that a representation starts from.
 
     Raises:
@@ -159,19 +138,19 @@ def start_request(settings: Noised, *, dimension: int) -> Request:
     return unit_total(INITIALISATION, packed_width(dimension), settings, covers=covers)
 
 
-def started(board: Board, released: ReleasedSums, settings: Ranked) -> FloatArray:
+def started(board: Board, released: ReleasedSums, settings: PersonalSettings) -> FloatArray:
     """U as the noised sum of the start has it, float64, shape (dimension, rank)."""
     return leading_directions(
         unpack(released.array(INITIALISATION)[0], board.catalogue.n_items), settings.rank
     )
 
 
-def own_vectors(examples: Examples, board: Board, settings: VectorSettings) -> FloatArray:
+def own_vectors(examples: Examples, board: Board, settings: PersonalSettings) -> FloatArray:
     """The users' own vectors, float64, shape (n_users, rank). Private."""
     return fit_vectors(examples.padded(), representation_of(board), settings)
 
 
-def predicted(local: FloatArray, board: Board, examples: Examples, settings: VectorSettings) -> FloatArray:
+def predicted(local: FloatArray, board: Board, examples: Examples, settings: PersonalSettings) -> FloatArray:
     """Expected label of each example of each user, float64, shape (n_examples,). Private."""
     padded = examples.padded()
     scores = scores_of(padded, representation_of(board), local)
@@ -225,7 +204,7 @@ class Representation:
         """Integers within every declared bound; each row depends on that user's examples and the board alone."""
         padded = examples.padded()
         if board.version == 0:
-            totals = {INITIALISATION: initial_rows(padded, self.settings)}
+            totals = {INITIALISATION: initial_rows(padded, self.settings, clip_norm=self.settings.clip_norm)}
         else:
             t = board.version
             rows = alternation_rows(

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import numpy as np
 
+from fedboard.common.algorithms.shared.ratings_config import ReleaseShares
 from fedboard.common.arrays import FloatArray
 from fedboard.common.checks import Positive, Share, require, require_ranges, whole
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
@@ -90,12 +91,45 @@ class Pairs(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepresentationConfig:
-    """Everything a device must know to take part. Every field is public by definition."""
+class NoisedSettings:
+    """What every algorithm has whose users send rows of norm 1. Public."""
+
+    adjacency: Adjacency = Adjacency.ADD_REMOVE
+    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
+    """Release name -> z; from ``calibrated``."""
+
+    def __post_init__(self) -> None:
+        """Check the range of every number.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        require_ranges(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PersonalSettings(NoisedSettings):
+    """What algorithms have that learn a representation and keep each user's vector on it at home. Public."""
 
     rank: Annotated[int, whole()] = 2
     """k: length of the personal vectors v_j."""
     loss: LossName = LossName.SQUARED
+    response_bound: Positive | None = None
+    """zeta: labels are clipped to ``[-zeta, zeta]`` in the start and where they are the answer; None: no bound."""
+    vector_bound: Positive | None = None
+    """R: personal vectors are shortened to this norm for what is sent; None for no bound."""
+    user_ridge: Positive = 1e-3
+    """Strength of the ridge on v_j."""
+    pairs: Pairs = Pairs.ALL
+    """Which pairs of a user's examples start the representation."""
+    split_examples: bool = False
+    """Whether v_j is fitted on the first half of a user's examples and the rest answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepresentationConfig(PersonalSettings):
+    """Everything a device must know to take part. Every field is public by definition."""
+
     answer: AlternationTarget = AlternationTarget.RESIDUAL
     step_bounds: tuple[float, ...] = (0.05, 0.01, 0.003)
     """rho of each alternation; their number is that of the rounds T. A user is scaled down where
@@ -109,18 +143,6 @@ class RepresentationConfig:
     example_bound: Positive | None = None
     """eta: an example whose ``|x| |v_j|`` exceeds it is scaled down; None for no bound of its own, since the user's
     total is bounded anyhow."""
-    response_bound: Positive | None = None
-    """zeta: labels are clipped to ``[-zeta, zeta]`` in the start and where they are the answer; None: no bound."""
-    vector_bound: Positive | None = None
-    """R: personal vectors are shortened to this norm for what is sent; None for no bound."""
-    user_ridge: Positive = 1e-3
-    """Strength of the ridge on v_j."""
-    pairs: Pairs = Pairs.ALL
-    split_examples: bool = False
-    """Whether an alternation fits v_j on the first half of a user's examples and answers from the second."""
-    adjacency: Adjacency = Adjacency.ADD_REMOVE
-    noise_multipliers: Mapping[str, float] = field(default_factory=dict)
-    """Release name -> z; from ``calibrated``."""
 
     def __post_init__(self) -> None:
         """Check every range.
@@ -128,7 +150,7 @@ class RepresentationConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_ranges(self)
+        super(RepresentationConfig, self).__post_init__()
         bounds = self.step_bounds
         require(bool(bounds) and all(map(_positive, bounds)), "step_bounds", "numbers > 0", bounds)
         require(self.cohorts in (1, len(bounds)), "cohorts", f"1 or {len(bounds)}, the rounds", self.cohorts)
@@ -140,28 +162,15 @@ class RepresentationConfig:
         """T, the alternations after the start."""
         return len(self.step_bounds)
 
-    @property
-    def initial_clip(self) -> float:
-        """``clip_norm``, of the start."""
-        return self.clip_norm
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RepresentationShares:
+class RepresentationShares(ReleaseShares):
     """How mu^2 is shared; each in (0, 1)."""
 
     initialisation: Share = 0.3
     """Of the whole, for the start."""
     curvature: Share = 0.3
     """Of an alternation, for W; the rest is for b."""
-
-    def __post_init__(self) -> None:
-        """Check both ranges.
-
-        Raises:
-            InputError: a share is not in (0, 1).
-        """
-        require_ranges(self, "shares.")
 
 
 def calibrated(

@@ -7,15 +7,13 @@ Both sums of an alternation are scaled by one number per user. They stay the nor
 squares problem, so scaling a user down changes her weight, never what she points to.
 """
 
-from typing import Protocol
-
 import numpy as np
 
 from fedboard.common.algorithms.representation.config import (
     LOSSES,
     AlternationTarget,
-    LossName,
     Pairs,
+    PersonalSettings,
     RepresentationConfig,
 )
 from fedboard.common.algorithms.supervised.examples import PaddedExamples
@@ -83,29 +81,10 @@ _LONGEST_STEP = 5.0
 """Of Newton's method in score units of v: keeps separable logistic data from running away."""
 
 
-class VectorSettings(Protocol):
-    """What a user's own vector asks of a configuration. Public."""
-
-    @property
-    def loss(self) -> LossName:
-        """What is minimised."""
-        ...
-
-    @property
-    def user_ridge(self) -> float:
-        """Strength of the ridge on v_j."""
-        ...
-
-    @property
-    def vector_bound(self) -> float | None:
-        """Norm to which vectors are shortened for what is sent; None for no bound."""
-        ...
-
-
 def fit_vectors(
     examples: PaddedExamples,
     representation: FloatArray,
-    settings: VectorSettings,
+    settings: PersonalSettings,
     *,
     of: BoolArray | None = None,
 ) -> FloatArray:
@@ -138,7 +117,7 @@ def fit_vectors(
     return vectors
 
 
-def bounded(vectors: FloatArray, settings: VectorSettings) -> FloatArray:
+def bounded(vectors: FloatArray, settings: PersonalSettings) -> FloatArray:
     """The vectors as they enter what is sent: no longer than ``vector_bound``."""
     return vectors if settings.vector_bound is None else _shortened(vectors, settings.vector_bound)
 
@@ -157,30 +136,6 @@ def _shortened(vectors: FloatArray, bound: float) -> FloatArray:
 
 GRID = 1 << 24
 """Grid units of norm 1, the bound on every row here."""
-
-
-class _Labelled(Protocol):
-    @property
-    def response_bound(self) -> float | None: ...
-
-
-class StartSettings(_Labelled, Protocol):
-    """What the start asks of a configuration. Public."""
-
-    @property
-    def loss(self) -> LossName:
-        """What is learnt."""
-        ...
-
-    @property
-    def pairs(self) -> Pairs:
-        """Which pairs of a user's examples are taken."""
-        ...
-
-    @property
-    def initial_clip(self) -> float:
-        """Norm up to which a user's part is not scaled."""
-        ...
 
 
 def alternation_rows(
@@ -259,8 +214,13 @@ def moment_rows(
     return quantised(quadratic), quantised(linear)
 
 
-def initial_rows(examples: PaddedExamples, settings: StartSettings) -> IntArray:
+def initial_rows(examples: PaddedExamples, settings: PersonalSettings, *, clip_norm: float) -> IntArray:
     """Each user's part in the start: ``sum sym(z_a z_b^T)`` over pairs, ``z = clip(y; zeta) x / |x|``, of norm 1.
+
+    Args:
+        examples: private.
+        settings: public.
+        clip_norm: norm up to which a user's part is not scaled. Public.
 
     Returns:
         int64, shape (n_users, dimension (dimension + 1) / 2), packed, of norm at most ``GRID``. Private.
@@ -277,7 +237,7 @@ def initial_rows(examples: PaddedExamples, settings: StartSettings) -> IntArray:
         count = directed.shape[1] // 2 * 2
         products = directed[:, 0:count:2].transpose(0, 2, 1) @ directed[:, 1:count:2]
         sums = 0.5 * (products + products.transpose(0, 2, 1))
-    scales = _scales(np.linalg.norm(sums, axis=(1, 2)), settings.initial_clip)
+    scales = _scales(np.linalg.norm(sums, axis=(1, 2)), clip_norm)
     return quantised(pack(sums) * scales)
 
 
@@ -293,7 +253,7 @@ def quantised(rows: FloatArray) -> IntArray:
     return rows.astype(np.int64)  # the cast truncates
 
 
-def _clipped(labels: FloatArray, settings: _Labelled) -> FloatArray:
+def _clipped(labels: FloatArray, settings: PersonalSettings) -> FloatArray:
     bound = settings.response_bound
     return labels if bound is None else np.clip(labels, -bound, bound)
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedboard.common.algorithms.residual import releases as residual_requests
 from fedboard.common.algorithms.residual.config import (
     OF_RATINGS,
     ResidualConfig,
@@ -30,13 +29,24 @@ from fedboard.common.algorithms.residual.config import (
     shares_by_release,
     stage_of,
 )
-from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals, unit_vectors
+from fedboard.common.algorithms.residual.local import (
+    ItemModel,
+    Unclipped,
+    evidence_rows,
+    fit_users,
+    regression,
+    residuals,
+    unit_of,
+    unit_vectors,
+    user_ridge,
+)
 from fedboard.common.algorithms.residual.releases import (
     RIDGES,
-    evidence_rows,
+    bias_column,
+    of_stage,
     release_name,
-    unit_of,
-    user_ridge,
+    require_catalogue,
+    sketch_factors,
 )
 from fedboard.common.algorithms.residual.rounds import (
     LEAST_COUNT,
@@ -45,8 +55,6 @@ from fedboard.common.algorithms.residual.rounds import (
     after_pairs,
     after_preparation,
 )
-from fedboard.common.algorithms.residual.shrinkage import regression
-from fedboard.common.algorithms.residual.start import bias_column, sketch_factors
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, clip_rows
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import (
@@ -63,6 +71,7 @@ from fedboard.common.algorithms.shared.levels import even_weights
 from fedboard.common.algorithms.shared.preparation import (
     LEAST_SPREAD,
     ONE_USER,
+    answer,
     capped_counts,
     moments_of,
     share_among_learnt,
@@ -120,42 +129,24 @@ class Residual(TaskOfSettings):
             written if self.settings.has_biases else {k: v for k, v in written.items() if k not in OF_RATINGS}
         )
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """Preparation, biases, pairs if any, then alternations; ``n_items`` is the board's when asked."""
-        rounds = []
-        version = 0
-        while (stage := stage_of(version, self.settings)).kind is not StageKind.DONE:
-            asked = residual_requests.of_stage(stage, self.settings, n_items=1, clip_norm=None)
-            rounds.append(asked)
-            version += 1
-        return tuple(rounds)
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """An item model of zeros.
 
         Raises:
             InputError: the catalogue is too large for the start that is configured.
         """
-        residual_requests.require_catalogue(self.settings, n_items=catalogue.n_items)
-        return Board(
-            version=0,
-            task=self.name,
-            config=self.config,
-            arrays={
-                "item_factors": np.zeros((catalogue.n_items, self.settings.rank), dtype=np.float32),
-                "item_biases": np.zeros(catalogue.n_items, dtype=np.float32),
-            },
-            catalogue=catalogue,
+        require_catalogue(self.settings, n_items=catalogue.n_items)
+        return self.begun(
+            catalogue,
+            item_factors=np.zeros((catalogue.n_items, self.settings.rank), dtype=np.float32),
+            item_biases=np.zeros(catalogue.n_items, dtype=np.float32),
         )
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        return residual_requests.of_stage(
-            stage_of(board.version, self.settings),
-            self.settings,
-            n_items=board.catalogue.n_items,
-            clip_norm=clip_norm_of(board, self.settings),
-        )
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """Preparation, biases, pairs if any, then alternations."""
+        clip_norm = None if board is None else clip_norm_of(board, self.settings)
+        stage = stage_of(version, self.settings)
+        return of_stage(stage, self.settings, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Each user's bias and embedding, and her part of the content behind them. Private, unclipped.
@@ -173,14 +164,12 @@ class Residual(TaskOfSettings):
             return self._contribute_preparation(cohort)
         if stage.kind is StageKind.BIASES and not settings.has_biases:
             weights = quantise_weights(self.weigh(cohort, board))
-            return Contribution(
-                n_items=cohort.n_items, indptr=cohort.indptr, items=cohort.items, weights=weights
-            )
-        left = _model(board).left_of(cohort, backend=self.backend)
+            return answer(cohort, weights=weights)
+        left = model_of(board).left_of(cohort)
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
             return part.normalised()
-        norms = part.norms(backend=self.backend)
+        norms = part.norms()
         clip_norm = clip_norm_of(board, settings) if stage.alternation else settings.bias_clip_norm
         totals = clip_rows(settings, stage.alternation, cohort, lambda: norms, clip_norm)
         return replace(
@@ -191,7 +180,7 @@ class Residual(TaskOfSettings):
         self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array
     ) -> dict[str, IntArray]:
         """What each candidate ridge does for each user, in the rounds that release it."""
-        settings, model = self.settings, _model(board)
+        settings, model = self.settings, model_of(board)
         if not releases_ridges(settings, stage.alternation):
             return {}
         rows = evidence_rows(
@@ -207,7 +196,7 @@ class Residual(TaskOfSettings):
 
     def _measure(self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array) -> Unclipped:
         """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j); ``left`` by biases."""
-        settings, model = self.settings, _model(board)
+        settings, model = self.settings, model_of(board)
         ridge = user_ridge(board, settings)
         local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge, targets=left)
         vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
@@ -240,7 +229,7 @@ class Residual(TaskOfSettings):
         return share_among_learnt(
             cohort,
             board,
-            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega, backend=self.backend),
+            lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega),
         )
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
@@ -277,7 +266,7 @@ class Residual(TaskOfSettings):
 
     def _own_model(self, board: Board) -> ItemModel:
         """What a person predicts by for herself: the board's model and, for ratings, content."""
-        return replace(_model(board), content=content_of(board) if self.settings.has_biases else None)
+        return replace(model_of(board), content=content_of(board) if self.settings.has_biases else None)
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
         shared = self.settings.shared
@@ -286,16 +275,15 @@ class Residual(TaskOfSettings):
         else:
             weights = capped_counts(cohort, shared.count_cap)
             totals = {"users": ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]}
-        return Contribution(
-            n_items=cohort.n_items,
-            indptr=cohort.indptr,
-            items=cohort.items,
+        return answer(
+            cohort,
             weights=quantise_weights(weights),
             totals=totals,
         )
 
 
-def _model(board: Board) -> ItemModel:
+def model_of(board: Board) -> ItemModel:
+    """What a device reads off the board."""
     mean = float(board.arrays["mean"][0]) if "mean" in board.arrays else 0.0
     return ItemModel(
         mean=mean,

@@ -1,23 +1,18 @@
-"""Public configuration of residual alternating minimisation, and how its privacy budget is shared."""
+"""Public configuration of residual alternating minimisation, its stages, and how its privacy budget is shared."""
 
 from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from fedboard.common.algorithms.shared.adaptive_clipping import adapts_clipping
-from fedboard.common.algorithms.shared.preparation import moments_share
-from fedboard.common.algorithms.shared.ratings_config import Feedback, Rank, RatingsConfig
-from fedboard.common.checks import (
-    BelowOne,
-    Fraction,
-    NotNegative,
-    Positive,
-    Rounds,
-    Share,
-    UpToOne,
-    require,
-    require_ranges,
+from fedboard.common.algorithms.shared.adaptive_clipping import (
+    ClippedSettings,
+    adapts_clipping,
 )
+from fedboard.common.algorithms.shared.preparation import (
+    moments_share,
+)
+from fedboard.common.algorithms.shared.ratings_config import Feedback, Rank, ReleaseShares
+from fedboard.common.checks import BelowOne, Fraction, NotNegative, Positive, Rounds, Share, UpToOne, require
 
 _LEAST_MOMENTS = 0.005
 OF_RATINGS = ("ridge_evidence", "bias_memory", "moments_share")
@@ -29,19 +24,8 @@ class Curvature(StrEnum):
 
     PRIOR = "prior"
     """c_i M: one private weighted count per item, once, and one global second moment a round."""
-    ONCE = "once"
-    """A private matrix per item, released in the first alternation and kept."""
     RELEASED = "released"
     """A private matrix per item, released in every alternation."""
-
-
-class Shrinkage(StrEnum):
-    """What is done with an item step that is mostly noise."""
-
-    EMPIRICAL_BAYES = "empirical-bayes"
-    """Posterior mean under a prior that is fitted to what was released; the noise is known exactly."""
-    RIDGE = "ridge"
-    """A ridge of fixed strength, ``item_ridge``."""
 
 
 class Start(StrEnum):
@@ -64,11 +48,9 @@ class StageKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualConfig:
+class ResidualConfig(ClippedSettings):
     """Everything a device must know to take part. Every field is public by definition."""
 
-    shared: RatingsConfig = field(default_factory=RatingsConfig)
-    """What every algorithm on ratings has."""
     rank: Rank = 8
     """Length of the embeddings, d."""
     rounds: Rounds = 8
@@ -78,11 +60,6 @@ class ResidualConfig:
     clip_norm: Positive = 1.0
     """C: bound on a user's whole contribution to a round, ``|w_j * r_j| |x_j|``; of ratings in released deviations
     of one, so that it means the same on every scale."""
-    clip_quantile: Share | None = None
-    """Share of the users whose contribution should be within the bound. Set, ``clip_norm`` is where the bound of
-    the first alternation stands, and later ones follow the private quantile."""
-    clip_rate: Positive = 1.0
-    """Step of log C per unit of that share that is missing."""
     bias_clip_norm: Positive = 1.0
     """C of the bias round, in the same unit."""
     vector_bound: Positive = 1.3
@@ -102,13 +79,8 @@ class ResidualConfig:
     user_bias_ridge: Positive = 2.0
     """Strength of the device's ridge on her own bias; grows the same way."""
     curvature: Curvature = Curvature.PRIOR
-    shrinkage: Shrinkage = Shrinkage.EMPIRICAL_BAYES
-    item_ridge: Positive = 20.0
-    """Strength of the item ridge, for ``shrinkage = ridge`` only."""
-    popularity_prior: bool = True
-    """Whether the prior mean of an item follows its noisy count (and its public features, where given)."""
     prior_ridge: Positive = 20.0
-    """Ridge of the regression that fits the prior means."""
+    """Ridge of the regression that fits the prior means: on an item's noisy count, and its public features."""
     noise_variance: Positive = 0.6
     """Variance of a rating around its prediction, squared deviations of one; how much it tells of its item."""
     prior_inflation: Positive = 1.0
@@ -128,8 +100,6 @@ class ResidualConfig:
     feedback only."""
     moments_share: Share | None = None
     """Share of mu^2 for the moments of all ratings; None for what their accuracy needs. Explicit feedback only."""
-    gauge_exponent: Fraction = 0.0
-    """0: users' vectors vary alike in all directions; 1: as the items' factors do."""
     start: Start = Start.SKETCH
 
     def __post_init__(self) -> None:
@@ -138,7 +108,7 @@ class ResidualConfig:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        require_ranges(self)
+        super(ResidualConfig, self).__post_init__()
         require(self.bias_scale <= self.vector_bound, "bias_scale", "at most vector_bound", self.bias_scale)
         bounds = {"clip_norm": self.vector_bound}
         if self.has_biases:
@@ -169,7 +139,7 @@ class ResidualConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResidualShares:
+class ResidualShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
     users: Share = 0.0005
@@ -199,7 +169,7 @@ class ResidualShares:
         Raises:
             InputError: a share is outside (0, 1), or nothing is left for the rounds.
         """
-        require_ranges(self, "shares.")
+        super(ResidualShares, self).__post_init__()
         before = self.users + self.counts + self.weighted_counts + self.bias + self.spectral + self.clip
         require(before < 1.0, "shares before the first round together", "< 1", before)
 
@@ -226,7 +196,7 @@ def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[st
         of_round = left * weight / sum(growth)
         if adapts_clipping(config, t):
             result[f"round-{t}/clip"] = shares.clip / adapting
-        if releases_curvature(config, t):
+        if config.curvature is Curvature.RELEASED:
             result[f"round-{t}/curvature"] = of_round * shares.curvature
             of_round *= 1 - shares.curvature
         if releases_ridges(config, t):
@@ -267,13 +237,3 @@ def complete(settings: ResidualConfig, *, given: Collection[str], mu: float) -> 
 def releases_ridges(config: ResidualConfig, t: int) -> bool:
     """Whether alternation t (from 1) releases what ridges do for users: there are factors from the second on."""
     return config.ridge_evidence and config.has_biases and t > 1
-
-
-def releases_curvature(config: ResidualConfig, t: int) -> bool:
-    """Whether alternation t (from 1) releases a matrix per item.
-
-    Once means in the second, where there is one: the first measures along random directions that are not kept.
-    """
-    if config.curvature is Curvature.ONCE:
-        return t == min(2, config.rounds)
-    return config.curvature is Curvature.RELEASED

@@ -1,43 +1,37 @@
 """The releases of residual alternating minimisation: what each sum covers, its grid, its sensitivity.
 
-One of them says how much a device should trust the factors: the ridge on v_j, chosen by ratings not yet seen.
-No ridge is right everywhere: with few ratings a user a weak one makes own models learn their own noise, with many
-a strong one throws the factors away. So every user tells, for each candidate, how much better than without factors
-her ratings are predicted when each is left out in turn; the sums are released, and the best candidate is used from
-then on. Where none is better than nothing, the factors are dropped, and what follows improves the biases alone.
-
-One user's row is ``sqrt(n_j) (mean squared error with a candidate - that without factors)``, in squared deviations
-of a rating, scaled to norm at most 1: that is the sensitivity.
+And where factors begin: along random directions, or those of a private pair matrix, and only in rounds that could
+tell them from noise. That is post-processing, and what a round asks does not depend on it.
 """
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
-from fedboard.common import kernels
 from fedboard.common.algorithms.residual.config import (
+    Curvature,
     ResidualConfig,
     Stage,
     StageKind,
     Start,
-    releases_curvature,
     releases_ridges,
-    stage_of,
 )
-from fedboard.common.algorithms.shared.adaptive_clipping import clip_requests
+from fedboard.common.algorithms.residual.update import USUAL_TRACE, ReleasedRound
+from fedboard.common.algorithms.shared.adaptive_clipping import (
+    clip_requests,
+)
 from fedboard.common.algorithms.shared.levels import even_counts_request
 from fedboard.common.algorithms.shared.preparation import (
     calibrated_request,
     counts_request,
     moments_request,
-    spread_of,
     users_request,
 )
 from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
-from fedboard.common.arrays import Float32Array, FloatArray, IntArray
+from fedboard.common.arrays import BoolArray, Float32Array, FloatArray
 from fedboard.common.board import Board
-from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.contribution_bounding.clipping import (
     QUADRATIC_BOUND,
@@ -51,9 +45,6 @@ RIDGES = np.array([1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0])
 """The candidates, squared deviations of a rating."""
 ROW_ONE = 1 << 20
 """1 in a user's row, grid units."""
-_OLDER = 0.6
-"""What the evidence of the round before counts in the next."""
-_INSIDE = 1.0 - 1e-6
 
 
 def release_name(t: int) -> str:
@@ -74,109 +65,6 @@ def evidence_request(shared: RatingsConfig, t: int) -> Request:
         covers="how much worse than without factors each candidate ridge predicts a user's ratings, norm at most 1",
     )
 
-
-def evidence_rows(
-    cohort: Cohort,
-    targets: Float32Array,
-    factors: Float32Array,
-    *,
-    spread: float,
-    exponent: float,
-    bias_ridge: float,
-    backend: str,
-) -> IntArray:
-    """Each user's part in the evidence; int64, shape (n_users, 7), norm of a row <= ``ROW_ONE``. Private.
-
-    Args:
-        cohort: the users. Private.
-        targets: ratings less mean and item biases: float32, shape (n_ratings,). Private.
-        factors: float32, shape (n_items, rank).
-        spread: deviation of a rating, stars.
-        exponent: ridges grow with a user's number of ratings to this power.
-        bias_ridge: strength of the ridge on her own bias.
-        backend: which kernels compute.
-    """
-    if not factors.any():  # every candidate is what no factors are
-        return np.zeros((cohort.n_users, RIDGES.size), dtype=np.int64)
-    own = np.maximum(cohort.counts, 1).astype(np.float64)
-    gains = kernels.left_out_errors(
-        cohort.indptr,
-        cohort.items,
-        targets,
-        factors,
-        ridges=RIDGES * spread**2,
-        growth=own**exponent,
-        bias_ridge=bias_ridge,
-        backend=backend,
-    )
-    gains *= (np.sqrt(own) / spread**2)[:, None]
-    # Absurd factors round a leverage to 1: nothing is known then, and an error would tell who rated such an item.
-    gains[~np.isfinite(gains).all(axis=1)] = 0.0
-    norms = np.linalg.norm(gains, axis=1, keepdims=True)
-    gains *= _INSIDE * ROW_ONE / np.maximum(norms, 1.0)
-    return np.trunc(gains).astype(np.int64)
-
-
-def weighed_evidence(before: FloatArray | None, released: FloatArray, stddev: float) -> FloatArray:
-    """Evidence so far: rounds weighted by their precision, older ones less; float64, shape (7,).
-
-    Args:
-        before: the same after the round before; None in the first.
-        released: sums over users, float64, shape (7,).
-        stddev: of the noise in each.
-    """
-    new: FloatArray = released / max(stddev, 1e-12) ** 2
-    return new if before is None else _OLDER * before + new
-
-
-def chosen_ridge(evidence: FloatArray) -> float | None:
-    """The best candidate, in squared deviations of a rating; None where no factors are better than any."""
-    best = int(np.argmin(evidence))
-    return float(RIDGES[best]) if evidence[best] < 0.0 else None
-
-
-def user_ridge(board: Board, settings: ResidualConfig) -> float:
-    """lambda_v with this board, squared stars: as evidence says, or as configured where there is none."""
-    done = stage_of(board.version, settings).kind is StageKind.DONE
-    if done and settings.final_user_ridge is not None:
-        return settings.final_user_ridge * _unit(board, settings)
-    if settings.has_biases and "user_ridge" in board.arrays:  # whose rule binds boards of ratings alone
-        return float(board.arrays["user_ridge"][0])
-    return settings.user_ridge * _unit(board, settings)
-
-
-def unit_of(board: Board, settings: ResidualConfig) -> float:
-    """The unit of residuals in contributions: the released deviation of a rating, stars; 1 for presence.
-
-    Devices divide by it, so that what a round asks does not depend on what was released.
-    """
-    return spread_of(board) if settings.has_biases else 1.0
-
-
-def _unit(board: Board, settings: ResidualConfig) -> float:
-    """Of a ridge: that of residuals squared; 1 where none is released yet."""
-    return unit_of(board, settings) ** 2 if "spread" in board.arrays else 1.0
-
-
-def after_evidence(
-    board: Board, released: FloatArray, stddev: float, settings: ResidualConfig
-) -> tuple[dict[str, Any], bool]:
-    """Board arrays that follow from the evidence of a round, and whether factors are worth anything.
-
-    Args:
-        board: of before the round.
-        released: sums over users, float64, shape (7,).
-        stddev: of the noise in each.
-        settings: public.
-    """
-    evidence = weighed_evidence(board.arrays.get("ridge_evidence"), released, stddev)
-    chosen = chosen_ridge(evidence)
-    ridge = user_ridge(board, settings) if chosen is None else chosen * _unit(board, settings)
-    return {"ridge_evidence": evidence, "user_ridge": np.array([ridge])}, chosen is not None
-
-
-BIAS_ROUND = "bias"
-"""Prefix of the releases of the round that learns item biases alone."""
 
 _MOST_ITEMS = 10_000
 
@@ -228,7 +116,7 @@ def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]
         return (weighted,)
     moments = _moments(
         settings,
-        BIAS_ROUND,
+        "bias",
         n_items,
         width=1,
         clip_norm=settings.bias_clip_norm,
@@ -275,17 +163,33 @@ def alternation(
     settings: ResidualConfig, t: int, *, n_items: int, clip_norm: float | None = None
 ) -> tuple[Request, ...]:
     """Residual moments of alternation t, from 1; what ridges do, a matrix per item, where they are asked for."""
-    moments = _moments(
-        settings,
-        f"round-{t}",
-        n_items,
-        width=settings.width,
-        clip_norm=settings.clip_norm if clip_norm is None else clip_norm,
-        bound=settings.vector_bound,
-    )
-    ridges = (evidence_request(settings.shared, t),) if releases_ridges(settings, t) else ()
-    curvature = (_curvature(settings, t, n_items),) if releases_curvature(settings, t) else ()
-    return (*moments, *ridges, *curvature, *clip_requests(settings, t))
+    asked: list[Request] = [
+        *_moments(
+            settings,
+            f"round-{t}",
+            n_items,
+            width=settings.width,
+            clip_norm=settings.clip_norm if clip_norm is None else clip_norm,
+            bound=settings.vector_bound,
+        )
+    ]
+    if releases_ridges(settings, t):
+        asked.append(evidence_request(settings.shared, t))
+    if settings.curvature is Curvature.RELEASED:
+        matrices = calibrated_request(
+            settings.shared,
+            SumSource.ITEM_QUADRATIC,
+            f"round-{t}/curvature",
+            rows=n_items,
+            width=settings.width * (settings.width + 1) // 2,
+            layout="symmetric",
+            grid_step=settings.vector_bound**2 / (WEIGHT_ONE * VECTOR_BOUND**2),
+            l2_bound=QUADRATIC_BOUND,
+            same_sign=True,
+            covers="H_i = sum of w f x x^T per item",
+        )
+        asked.append(matrices)
+    return (*asked, *clip_requests(settings, t))
 
 
 def _moments(
@@ -322,16 +226,173 @@ def _moments(
     return (linear, moment)
 
 
-def _curvature(settings: ResidualConfig, t: int, n_items: int) -> Request:
-    return calibrated_request(
-        settings.shared,
-        SumSource.ITEM_QUADRATIC,
-        f"round-{t}/curvature",
-        rows=n_items,
-        width=settings.width * (settings.width + 1) // 2,
-        layout="symmetric",
-        grid_step=settings.vector_bound**2 / (WEIGHT_ONE * VECTOR_BOUND**2),
-        l2_bound=QUADRATIC_BOUND,
-        same_sign=True,
-        covers="H_i = sum of w f x x^T per item",
-    )
+_SCALE = 0.3  # about the size of learnt factors
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sketch:
+    """Directions to measure along where nothing was learnt. Public."""
+
+    factors: Float32Array
+    """float32, shape (n_items, number of columns)."""
+    columns: BoolArray
+    """Which coordinates of the embedding they stand for; bool, shape (rank,)."""
+    length: float
+    """How long a user's vector along them is: their share of the rank."""
+
+
+def sketch_factors(board: Board, settings: ResidualConfig, t: int) -> Sketch | None:
+    """What devices fit their vectors to in alternation t where the board has no factors; None where it has all.
+
+    All columns in the first. Later those whose factors are zero, since evidence did not exceed its noise: each
+    round measures along new directions, for the first two thirds of the alternations; after that what is left of
+    the budget goes to what is known to be there. None, too, in a round whose noise would drown what is looked for.
+    """
+    if settings.has_biases and "explores" in board.arrays and board.arrays["explores"][0] == 0.0:
+        return None
+    if t == 1:
+        everywhere = np.ones(settings.rank, dtype=np.bool_)
+        if "sketch_factors" in board.arrays:
+            given = np.asarray(board.arrays["sketch_factors"], dtype=np.float32)
+            return Sketch(factors=given, columns=everywhere, length=1.0)
+        drawn = _random_factors(settings.shared.public_seed, board.catalogue.n_items, settings.rank)
+        return Sketch(factors=drawn, columns=everywhere, length=1.0)
+    if not settings.has_biases or 3 * t > 2 * settings.rounds:
+        return None
+    empty: BoolArray = ~np.any(board.arrays["item_factors"] != 0.0, axis=0)
+    found = int(empty.sum())
+    if found == 0:
+        return None
+    drawn = _random_factors(settings.shared.public_seed + t, board.catalogue.n_items, found)
+    return Sketch(factors=drawn, columns=empty, length=math.sqrt(found / settings.rank))
+
+
+def measured_columns(board: Board, settings: ResidualConfig, t: int) -> BoolArray:
+    """Which coordinates of x_j were not zero for everybody in alternation t: bool, shape (width,). Public."""
+    found = np.ones(settings.width, dtype=np.bool_)
+    if settings.has_biases and settings.curvature is Curvature.PRIOR:
+        sketch = sketch_factors(board, settings, t)
+        own = np.any(board.arrays["item_factors"] != 0.0, axis=0)
+        found[1:] = own if sketch is None else own | sketch.columns
+    return found
+
+
+def bias_column(board: Board, settings: ResidualConfig, t: int) -> float:
+    """The first coordinate of every x_j in alternation t: s, or ``vector_bound`` where it is the only one.
+
+    A user's part is clipped to ``clip_norm`` as a whole, and longer vectors fill it with smaller residuals: nothing
+    is kept for factors that nobody measures. Public: from the board alone.
+    """
+    alone = settings.has_biases and not measured_columns(board, settings, t)[1:].any()
+    return settings.vector_bound if alone else settings.bias_scale
+
+
+def leading_factors(packed: FloatArray, item_weights: FloatArray, rank: int) -> Float32Array:
+    """Item factors along the leading eigenvectors of a noised pair matrix: post-processing.
+
+    The diagonal is left out: it holds the items' own variances, not what they share. Rows are divided by the
+    weights omega_i that the pairs carry.
+
+    Args:
+        packed: upper triangle, row-major, float64, shape (n_items (n_items + 1) / 2,). Public.
+        item_weights: omega, float64, shape (n_items,).
+        rank: d.
+
+    Returns:
+        float32, shape (n_items, rank).
+
+    Reference: Dwork, Talwar, Thakurta and Zhang (2014), Analyze Gauss.
+    """
+    from scipy.sparse.linalg import eigsh  # slow to import, and devices never need it
+
+    n_items = item_weights.size
+    matrix = np.zeros((n_items, n_items))
+    matrix[np.triu_indices(n_items)] = packed
+    matrix += matrix.T
+    np.fill_diagonal(matrix, 0.0)
+    factors, found = np.zeros((n_items, rank)), min(rank, n_items - 1)
+    if found == 0:  # one item alone shares nothing with others
+        return factors.astype(np.float32)
+    values, vectors = eigsh(matrix, k=found, which="LA", v0=np.ones(n_items))
+    factors[:, :found] = vectors * np.sqrt(np.maximum(values, 1e-12)) / item_weights[:, None]
+    factors *= _SCALE / max(float(np.sqrt(np.mean(np.sum(factors**2, axis=1)))), 1e-12)
+    return factors.astype(np.float32)
+
+
+@lru_cache(maxsize=2)
+def _random_factors(seed: int, n_items: int, rank: int) -> Float32Array:
+    rng = np.random.default_rng(seed)
+    return rng.standard_normal((n_items, rank), dtype=np.float32) * np.float32(_SCALE / np.sqrt(rank))
+
+
+_FACTORS_OVER_BIASES = 3.0  # in variance: directions that differ more than that are not looked for
+_USUAL_TASTES = 0.3  # of a rating's variance: what factors may make of it
+_LEAST_KNOWN = 0.5  # below it users' vectors are more noise than anything else
+
+
+def share_known(variance: float, ratings_of_user: float) -> float:
+    """How much of where a user stands her ratings tell, where factors make this much of a rating; in [0, 1).
+
+    Reliability of what is fitted to them: one goes to her own bias, the others scatter around their predictions.
+
+    Args:
+        variance: of what factors make of a rating, in squared deviations of one.
+        ratings_of_user: how many a user has.
+    """
+    told = max(ratings_of_user - 1.0, 0.0) * variance
+    return told / (told + 1.0)
+
+
+def worth_measuring(
+    bias_variance: float,
+    weighted_counts: FloatArray,
+    noise_stddev: float,
+    settings: ResidualConfig,
+    *,
+    ratings_of_user: float,
+    spread: float,
+) -> bool:
+    """Whether a round with this noise could tell from it factors that differ a few times as much as the biases.
+
+    If not, measuring along them would cost the biases information for nothing. The edge is that of equally noisy
+    estimates, as many as carry the weight of the actual ones.
+
+    Args:
+        bias_variance: of the first coordinates, as they are known now.
+        weighted_counts: c_i, float64, shape (n_items,).
+        noise_stddev: of each number of the next round's ``linear``.
+        settings: public.
+        ratings_of_user: how many a user has: of what they do not tell of her nothing is in the sums.
+        spread: deviation of a rating, in the unit of the first coordinates.
+    """
+    width = settings.width
+    level = USUAL_TRACE * settings.vector_bound**2 / width
+    noise = np.square(noise_stddev / (weighted_counts * level))
+    weights = 1.0 / np.square(noise + bias_variance)
+    weighted = weights * noise
+    items = max(float(weighted.sum()) ** 2 / max(float(np.square(weighted).sum()), 1e-300), 1.0)
+    signal = bias_variance * float(weights.sum()) / max(float(weighted.sum()), 1e-300)
+    known = share_known(_FACTORS_OVER_BIASES * bias_variance / spread**2, ratings_of_user)
+    edge = (1.0 + np.sqrt(width / items)) ** 2 - 1.0
+    return bool(known >= _LEAST_KNOWN and known * _FACTORS_OVER_BIASES * signal > edge)
+
+
+def costs_little(
+    released: ReleasedRound, noise_stddev: float, settings: ResidualConfig, *, ratings_of_user: float
+) -> bool:
+    """Whether the noise of a round is less than ratings scatter anyway, for the items that most ratings are of.
+
+    Then factors may be looked for though nothing says that there are any: the biases lose next to nothing by it.
+
+    Args:
+        released: the last round.
+        noise_stddev: of each number of the next round's ``linear``.
+        settings: public.
+        ratings_of_user: how many a user has; of two, no more than her own bias can be learnt.
+    """
+    counts = released.weighted_counts
+    scatter = settings.noise_variance * released.spread**2 * released.mean_weights
+    level = USUAL_TRACE * settings.vector_bound**2 / settings.width
+    usual = float(np.average(scatter * counts, weights=counts))
+    known = share_known(_USUAL_TASTES, ratings_of_user)
+    return bool(known >= _LEAST_KNOWN and noise_stddev**2 < known * usual * level)

@@ -2,26 +2,23 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from fedboard.common.algorithms.residual.config import Curvature, ResidualConfig, releases_ridges, stage_of
-from fedboard.common.algorithms.residual.local import credible_curvature
+from fedboard.common.algorithms.residual.config import ResidualConfig, releases_ridges, stage_of
+from fedboard.common.algorithms.residual.local import after_evidence, unit_of
 from fedboard.common.algorithms.residual.releases import (
-    after_evidence,
     alternation,
-    evidence_request,
-    unit_of,
-)
-from fedboard.common.algorithms.residual.start import (
     bias_column,
     costs_little,
+    evidence_request,
     leading_factors,
     measured_columns,
     worth_measuring,
 )
+from fedboard.common.algorithms.residual.shrinkage import credible_curvature
 from fedboard.common.algorithms.residual.update import (
     ItemStep,
     ReleasedRound,
@@ -34,18 +31,19 @@ from fedboard.common.algorithms.residual.update import (
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, next_clip_norm
 from fedboard.common.algorithms.shared.levels import likely_counts
 from fedboard.common.algorithms.shared.preparation import (
+    Passed,
     counts_request,
     head_of,
     real_stddev,
     released_level,
     spread_of,
 )
-from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IntArray
+from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.contribution_bounding.clipping import VECTOR_BOUND
 from fedboard.common.contribution_bounding.weights import WeightScheme, item_weights
-from fedboard.common.kernels.packed import pack_symmetric, unpack_symmetric
+from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 Requests = Mapping[SumSource, Request]
@@ -110,7 +108,7 @@ def after_biases(
         board, released, requests, settings, weighted, measured=everything, column=settings.bias_scale
     )
     found = np.zeros((weighted.size, 1))
-    design = _design(board, settings, features)
+    design = _design(board, features)
     step = new_coordinates(found[rows], evidence, design, settings, remembered=None)
     found[rows] = step.coordinates
     biases = (found[:, 0] * settings.bias_scale).astype(np.float32)
@@ -151,7 +149,7 @@ def after_alternation(
         column=bias_column(board, settings, t),
     )
     evidence = _with_curvature(evidence, board, released, requests)
-    start, design = _coordinates(board, settings)[rows][:, measured], _design(board, settings, features)
+    start, design = _coordinates(board, settings)[rows][:, measured], _design(board, features)
     step = new_coordinates(start, evidence, design, settings, remembered=_remembered(board, rows, settings))
     found = step.coordinates
     if t > 1 and found.shape[1] > int(
@@ -165,9 +163,6 @@ def after_alternation(
     if not useful and t >= _FIRST_DROP:
         moved[:, -settings.rank :] = 0.0
     arrays = _item_arrays(moved, rows, board, settings)
-    if settings.curvature is Curvature.ONCE and evidence.curvature is not None:
-        back = np.linalg.inv(change)
-        arrays["item_curvature"] = pack_symmetric(back @ evidence.curvature @ back.T).astype(np.float32)
     return board.successor(
         **arrays,
         **ridges,
@@ -275,7 +270,7 @@ def _evidence(
     """
     linear, moment, rows = requests[SumSource.ITEM_LINEAR], requests[SumSource.QUADRATIC], _learnt(board)
     packed = released.array(moment.name)[0]
-    sums = released.map_items((linear.name,), _Passed(linear.name), width=linear.release.width)
+    sums = released.map_items((linear.name,), Passed(linear.name), width=linear.release.width)
     population = float(board.arrays["population"][0])
     weighted, counts = weighted[rows], board.arrays["item_counts"][rows]
     omega = board.arrays["item_weights"][rows]
@@ -320,20 +315,14 @@ def _mean_weights(
 def _with_curvature(
     evidence: ReleasedRound, board: Board, released: ReleasedSums, requests: Requests
 ) -> ReleasedRound:
-    """Evidence with a matrix per item, where one was released now or before."""
-    width = evidence.linear.shape[1]
-    if SumSource.ITEM_QUADRATIC in requests:
-        request = requests[SumSource.ITEM_QUADRATIC]
-        noisy = unpack_symmetric(released.array(request.name)[_learnt(board)], rank=width)
-        stddev = real_stddev(request) * released.noise_ratio
-        return replace(
-            evidence,
-            curvature=credible_curvature(noisy, evidence.moment, evidence.weighted_counts, stddev),
-        )
-    if "item_curvature" in board.arrays:
-        kept = unpack_symmetric(np.asarray(board.arrays["item_curvature"], dtype=np.float64), rank=width)
-        return replace(evidence, curvature=kept)
-    return evidence
+    """Evidence with a matrix per item, where one was released."""
+    if SumSource.ITEM_QUADRATIC not in requests:
+        return evidence
+    request = requests[SumSource.ITEM_QUADRATIC]
+    noisy = unpack_symmetric(released.array(request.name)[_learnt(board)], rank=evidence.linear.shape[1])
+    stddev = real_stddev(request) * released.noise_ratio
+    curvature = credible_curvature(noisy, evidence.moment, evidence.weighted_counts, stddev)
+    return replace(evidence, curvature=curvature)
 
 
 def _learnt(board: Board) -> IntArray:
@@ -348,10 +337,8 @@ def _coordinates(board: Board, settings: ResidualConfig) -> FloatArray:
     return np.column_stack([board.arrays["item_biases"].astype(np.float64) / settings.bias_scale, factors])
 
 
-def _design(board: Board, settings: ResidualConfig, features: FloatArray | None) -> FloatArray | None:
+def _design(board: Board, features: FloatArray | None) -> FloatArray:
     """What an item's prior mean may depend on: 1, its standardised log count, its public features."""
-    if not settings.popularity_prior:
-        return None
     rows = _learnt(board)
     logs = np.log(board.arrays["item_counts"][rows])
     columns = [np.ones(logs.size), (logs - logs.mean()) / max(float(logs.std()), 1e-12)]
@@ -366,16 +353,5 @@ def _change(
     own = slice(int(settings.has_biases), None)
     if found[:, own].shape[1] == 0:
         return change
-    change[own, own] = gauge(found[:, own], evidence.moment[own, own], counts, settings.gauge_exponent)
+    change[own, own] = gauge(found[:, own], evidence.moment[own, own], counts)
     return change
-
-
-@dataclass(frozen=True, slots=True)
-class _Passed:
-    """Hands a release on as it is, so that the runtime's workers do the summing."""
-
-    name: str
-
-    def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
-        """Rows of the release from ``start`` on."""
-        return blocks[self.name].astype(np.float32)

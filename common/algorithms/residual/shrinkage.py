@@ -11,46 +11,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fedboard.common import kernels
-from fedboard.common.algorithms.residual.config import ResidualConfig
-from fedboard.common.algorithms.residual.releases import user_ridge
-from fedboard.common.algorithms.shared.regression import Regression, content_of
 from fedboard.common.arrays import FloatArray
-from fedboard.common.board import Board
-from fedboard.common.cohort import Cohort
-
-
-def regression(settings: ResidualConfig, own: Cohort, board: Board) -> Regression:
-    """Ratings around the mean and the item biases on a constant, the item factors, and content where there is any.
-
-    Args:
-        settings: public.
-        own: her ratings. Private.
-        board: public; of version 1 or later.
-    """
-    factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
-    strength = user_ridge(board, settings)
-    ridge = strength * max(own.n_ratings, 1) ** settings.user_ridge_exponent
-    if not settings.has_biases:
-        gram = settings.unobserved_weight * (factors.T @ factors)
-        return Regression(vectors=factors, base=np.zeros(factors.shape[0]), ridge=ridge, gram=gram)
-    constant = np.full((factors.shape[0], 1), np.sqrt(strength / settings.user_bias_ridge))
-    biases = np.asarray(board.arrays["item_biases"], dtype=np.float64)
-    base, vectors = float(board.arrays["mean"][0]) + biases, np.hstack([constant, factors])
-    content = content_of(board)
-    if content is not None:  # scaled, so that one ridge serves for all
-        _, chosen = kernels.solve_own_models(
-            own.indptr,
-            own.items,
-            (own.ratings - base[own.items]).astype(np.float32),
-            vectors.astype(np.float32),
-            content,
-            ridge=np.array([ridge], dtype=np.float32),
-            backend="numpy",
-        )
-        vectors = np.hstack([vectors, np.sqrt(ridge / chosen[0]) * content])
-    return Regression(vectors=vectors, base=base, ridge=ridge, gram=0.0)
-
 
 Covariance = Callable[[int, int], FloatArray]
 """(first item, last) -> float64 (last - first, width, width): noise covariances N_i of a block of items."""
@@ -293,3 +254,46 @@ def positive_definite(matrix: FloatArray, *, least: float) -> FloatArray:
     values, vectors = np.linalg.eigh(matrix)
     raised: FloatArray = (vectors * np.maximum(values, least)[..., None, :]) @ np.swapaxes(vectors, -1, -2)
     return raised
+
+
+_LEAST_SHARE = 1e-3
+
+
+def credible_curvature(
+    noisy: FloatArray, moment: FloatArray, weighted_counts: FloatArray, stddev: float
+) -> FloatArray:
+    """``c_i M + k_i (H_i - c_i M)`` with ``k_i = t_i / (t_i + stddev^2)``, made positive definite.
+
+    t_i, the variance of what an item's users differ from the average user, is taken to grow as
+    ``a c_i + b c_i^2``, fitted to the noisy matrices. A noisy H_i as it is would make long steps in random
+    directions where few users rated.
+
+    Args:
+        noisy: H_i, float64, shape (n_items, width, width). Public.
+        moment: M / n, float64, shape (width, width).
+        weighted_counts: c_i > 0, float64, shape (n_items,).
+        stddev: noise deviation of a diagonal entry.
+
+    Returns:
+        float64, shape (n_items, width, width).
+    """
+    prior = weighted_counts[:, None, None] * moment
+    differences = noisy - prior
+    width = moment.shape[0]
+    numbers = width * (width + 1) / 2
+    excess = np.einsum("iab,iab->i", differences, differences) / numbers - stddev**2
+    variance = np.maximum(_fitted(excess, weighted_counts, stddev), 0.0)
+    keep = variance / (variance + stddev**2)
+    blended = prior + keep[:, None, None] * differences
+    least = _LEAST_SHARE * float(np.trace(moment)) / width
+    scaled = positive_definite(blended / weighted_counts[:, None, None], least=least)
+    found: FloatArray = scaled * weighted_counts[:, None, None]
+    return found
+
+
+def _fitted(excess: FloatArray, counts: FloatArray, stddev: float) -> FloatArray:
+    columns = np.stack([counts, counts**2], axis=1)
+    weights = 1.0 / (stddev**2 + (0.03 * counts) ** 2)
+    coefficients = np.linalg.lstsq(columns * weights[:, None], excess * weights, rcond=None)[0]
+    fitted: FloatArray = columns @ np.maximum(coefficients, 0.0)
+    return fitted

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedboard.common.algorithms.residual.config import ResidualConfig, Shrinkage
+from fedboard.common.algorithms.residual.config import ResidualConfig
 from fedboard.common.algorithms.residual.shrinkage import (
     Covariance,
     Estimates,
@@ -103,10 +103,6 @@ def new_coordinates(
         remembered: measurements of earlier rounds, at what they are worth now.
     """
     gradient = released.linear - released.unobserved[:, None] * (start @ released.moment)
-    if settings.shrinkage is Shrinkage.RIDGE:
-        moved = _ridge_step(start, gradient, released, settings)
-        measured = Remembered(values=moved[:, 0], precisions=released.weighted_counts, alone=False)
-        return ItemStep(coordinates=moved, measured=measured, bias_variance=float(moved[:, 0].var()))
     step = _step(released)
     values = start + settings.step * step.times(gradient)
     noise, scatter = _release_noise(step, released, settings), _rating_noise(step, released, settings)
@@ -253,17 +249,16 @@ def credible_weighted_counts(
     return LikelyCounts(mean=np.maximum(shrunk, _CREDIBLE), variance=trust * stddev**2)
 
 
-def gauge(factors: FloatArray, moment: FloatArray, counts: FloatArray, exponent: float) -> FloatArray:
+def gauge(factors: FloatArray, moment: FloatArray, counts: FloatArray) -> FloatArray:
     """The change of coordinates T after which users' vectors vary by a known amount in known directions.
 
-    ``u T`` and ``v T^-T`` predict the same. After it the users' second moment is diagonal with trace 1,
-    proportional to the items' own variances to the power ``exponent``, and the items' is diagonal.
+    ``u T`` and ``v T^-T`` predict the same. After it the users' second moment is the identity over the rank, and
+    the items' is diagonal.
 
     Args:
         factors: u_i, float64, shape (n_items, rank).
         moment: of v, float64, shape (rank, rank), positive definite.
         counts: released n_i, float64, shape (n_items,).
-        exponent: in [0, 1]; 0 for all directions alike.
 
     Returns:
         T: float64, shape (rank, rank).
@@ -271,20 +266,9 @@ def gauge(factors: FloatArray, moment: FloatArray, counts: FloatArray, exponent:
     values, vectors = np.linalg.eigh(moment)
     whitening = (vectors * np.sqrt(values)) @ vectors.T
     whitened = factors @ whitening
-    variances, axes = np.linalg.eigh((whitened * counts[:, None]).T @ whitened / counts.sum())
-    shares = np.maximum(variances, 1e-6 * max(float(variances.max()), 1e-300)) ** exponent
-    change: FloatArray = whitening @ axes / np.sqrt(shares / shares.sum())
+    _, axes = np.linalg.eigh((whitened * counts[:, None]).T @ whitened / counts.sum())
+    change: FloatArray = whitening @ axes / np.sqrt(1.0 / factors.shape[1])
     return change
-
-
-def _ridge_step(
-    start: FloatArray, gradient: FloatArray, released: ReleasedRound, settings: ResidualConfig
-) -> FloatArray:
-    pull = settings.item_ridge * np.eye(start.shape[1])
-    left = _curvature(released) + released.unobserved[:, None, None] * released.moment + pull
-    right = gradient - settings.item_ridge * start
-    moved: FloatArray = start + settings.step * np.linalg.solve(left, right[:, :, None])[:, :, 0]
-    return moved
 
 
 def _curvature(released: ReleasedRound) -> FloatArray:

@@ -13,15 +13,16 @@ A task's clipping norm that follows a private quantile of the users' norms from 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.algorithms.shared.preparation import noise_multiplier
-from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
+from fedboard.common.algorithms.shared.ratings_config import RatingSettings
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
+from fedboard.common.checks import Positive, Rounds, Share
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
@@ -66,7 +67,8 @@ class AdaptiveClip:
         Raises:
             InputError: a value is outside its range; the message names it.
         """
-        _require_share(self.target)
+        if not 0.0 < self.target < 1.0:
+            raise InputError(f"the target of a private quantile must be in (0, 1), got {self.target}")
         if not 0.0 < self.rate < math.inf:
             raise InputError(f"the rate of an adaptive bound must be finite and > 0, got {self.rate}")
         if not 0.0 < self.lower <= self.initial <= self.upper < math.inf:
@@ -81,9 +83,19 @@ class AdaptiveClip:
         Raises:
             PrivacyError: no finite, positive noise.
         """
-        return _request(
-            name, 2, noise_multiplier, adjacency, covers="users with a norm within the bound, and beyond"
+        release = GaussianRelease(
+            name=name,
+            rows=1,
+            width=2,
+            layout="vector",
+            grid_step=1.0 / PRESENCE_BOUND,
+            l2_bound=PRESENCE_BOUND,
+            same_sign=True,
+            adjacency=adjacency,
+            noise_multiplier=noise_multiplier,
+            covers="users with a norm within the bound, and beyond",
         )
+        return Request(source=SumSource.TOTAL, release=release)
 
     def rows(self, norms: NDArray[np.floating], bound: float) -> IntArray:
         """Each user's row, for ``Contribution.totals``.
@@ -98,7 +110,11 @@ class AdaptiveClip:
         Raises:
             PrivacyError: a norm is not finite; which one is not said.
         """
-        return _one_hot(_finite(norms) > bound, 2)
+        if not np.isfinite(norms).all():
+            raise PrivacyError("norms must be finite; NaN or infinity was refused")
+        rows = np.zeros((norms.size, 2), dtype=np.int64)
+        rows[np.arange(norms.size), (norms > bound).astype(np.int64)] = PRESENCE_BOUND
+        return rows
 
     def update(self, bound: float, released: FloatArray) -> float:
         """The next round's bound: post-processing of the noised sums.
@@ -119,83 +135,36 @@ class AdaptiveClip:
         return min(max(bound * math.exp(self.rate * step), self.lower), self.upper)
 
 
-def _request(name: str, width: int, noise_multiplier: float, adjacency: Adjacency, *, covers: str) -> Request:
-    release = GaussianRelease(
-        name=name,
-        rows=1,
-        width=width,
-        layout="vector",
-        grid_step=1.0 / PRESENCE_BOUND,
-        l2_bound=PRESENCE_BOUND,
-        same_sign=True,
-        adjacency=adjacency,
-        noise_multiplier=noise_multiplier,
-        covers=covers,
-    )
-    return Request(source=SumSource.TOTAL, release=release)
-
-
-def _one_hot(places: NDArray[np.integer] | NDArray[np.bool_], width: int) -> IntArray:
-    rows = np.zeros((places.size, width), dtype=np.int64)
-    rows[np.arange(places.size), places.astype(np.int64)] = PRESENCE_BOUND
-    return rows
-
-
-def _finite(norms: NDArray[np.floating]) -> NDArray[np.floating]:
-    if not np.isfinite(norms).all():
-        raise PrivacyError("norms must be finite; NaN or infinity was refused")
-    return norms
-
-
-def _require_share(target: float) -> None:
-    if not 0.0 < target < 1.0:
-        raise InputError(f"the target of a private quantile must be in (0, 1), got {target}")
-
-
 FARTHEST = 64.0
 """An adaptive clipping norm stays within this factor of where it started."""
 
 
-class ClippingSettings(Protocol):
-    """What an adaptive clipping norm needs of a task's configuration. Public."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClippedSettings(RatingSettings):
+    """Settings of an algorithm whose clipping norm may follow a quantile. Public."""
 
-    @property
-    def shared(self) -> RatingsConfig:
-        """What every algorithm on ratings has."""
-        ...
-
-    @property
-    def clip_norm(self) -> float:
-        """Where the norm starts, and stays if it does not adapt."""
-        ...
-
-    @property
-    def clip_quantile(self) -> float | None:
-        """Share of the users that should be within the norm; None for a fixed one."""
-        ...
-
-    @property
-    def clip_rate(self) -> float:
-        """Step of its logarithm per unit of that share that is missing."""
-        ...
-
-    @property
-    def rounds(self) -> int:
-        """Number of rounds that clip."""
-        ...
+    rounds: Rounds
+    """Number of rounds that clip."""
+    clip_norm: Positive
+    """Where the norm starts, and stays if it does not adapt."""
+    clip_quantile: Share | None = None
+    """Share of the users who should be within the norm. Set, ``clip_norm`` is that of the first round, and each
+    later one follows from a private release of the round before."""
+    clip_rate: Positive = 1.0
+    """Step of the norm's logarithm per unit of that share that is missing."""
 
     @property
     def largest_clip_norm(self) -> float:
-        """The norm never rises above this."""
-        ...
+        """An adaptive norm never rises above this."""
+        return self.clip_norm * FARTHEST
 
 
-def adapts_clipping(settings: ClippingSettings, t: int) -> bool:
+def adapts_clipping(settings: ClippedSettings, t: int) -> bool:
     """Whether round t (from 1) releases where the users' norms lie; the last does not, since none follows."""
     return settings.clip_quantile is not None and 0 < t < settings.rounds
 
 
-def adaptive_clip(settings: ClippingSettings, t: int) -> AdaptiveClip | None:
+def adaptive_clip(settings: ClippedSettings, t: int) -> AdaptiveClip | None:
     """What moves the clipping norm after round t, or None where it stays."""
     if settings.clip_quantile is None or not adapts_clipping(settings, t):
         return None
@@ -208,7 +177,7 @@ def adaptive_clip(settings: ClippingSettings, t: int) -> AdaptiveClip | None:
     )
 
 
-def clip_requests(settings: ClippingSettings, t: int) -> tuple[Request, ...]:
+def clip_requests(settings: ClippedSettings, t: int) -> tuple[Request, ...]:
     """What round t asks of each user about her norm; nothing where the norm stays."""
     clip = adaptive_clip(settings, t)
     if clip is None:
@@ -219,7 +188,7 @@ def clip_requests(settings: ClippingSettings, t: int) -> tuple[Request, ...]:
 
 
 def clip_rows(
-    settings: ClippingSettings,
+    settings: ClippedSettings,
     t: int,
     cohort: Cohort,
     norms: Callable[[], NDArray[np.floating]],
@@ -234,15 +203,13 @@ def clip_rows(
     return {_release_name(t): rows}
 
 
-def clip_norm_of(board: Board, settings: ClippingSettings) -> float:
+def clip_norm_of(board: Board, settings: ClippedSettings) -> float:
     """The clipping norm of the round after this board."""
     moved = board.arrays.get("clip_norm")
     return settings.clip_norm if moved is None else float(moved[0])
 
 
-def next_clip_norm(
-    board: Board, released: ReleasedSums, settings: ClippingSettings, t: int
-) -> dict[str, Any]:
+def next_clip_norm(board: Board, released: ReleasedSums, settings: ClippedSettings, t: int) -> dict[str, Any]:
     """The board array that round t moves; none where the norm stays."""
     clip = adaptive_clip(settings, t)
     if clip is None:

@@ -1,62 +1,35 @@
 """What an algorithm says of itself: all that commands, servers and devices know of it stands in one record."""
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources.abc import Traversable
 from typing import Any, ClassVar, Protocol, Self
 
 from fedboard.common.algorithms.shared.array_rules import ArrayRule
-from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig, as_written, has_part
+from fedboard.common.algorithms.shared.ratings_config import Feedback, as_written, has_part
 from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.arrays import FloatArray
-from fedboard.common.board import Board
+from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
+from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.task import Task
 
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
-class RatingSettings(Protocol):
-    """What is read of the configuration of every task on ratings. Public."""
-
-    @property
-    def shared(self) -> RatingsConfig:
-        """What every algorithm on ratings has."""
-        ...
-
-
 class RatingTask(Task, Protocol):
     """The task of an algorithm on ratings, with its configuration at hand."""
 
     @property
-    def settings(self) -> RatingSettings:
-        """The public configuration: a frozen dataclass."""
+    def settings(self) -> Any:
+        """The public configuration: a frozen dataclass with a field ``shared``, see ``RatingSettings``."""
         ...
 
     @property
     def backend(self) -> str:
         """Which kernels compute; never changes what is computed."""
-        ...
-
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """How each user shares her budget among her items; float64, shape (n_ratings,). Private."""
-        ...
-
-
-class TaskOf(Protocol):
-    """How a task is made."""
-
-    def __call__(self, settings: Any, *, backend: str, features: FloatArray | None) -> RatingTask:
-        """From its settings.
-
-        Args:
-            settings: public.
-            backend: which kernels compute.
-            features: public features of the items, float64, shape (n_items, n_features), for algorithms that use
-                them on the server; None on devices.
-        """
         ...
 
 
@@ -73,7 +46,7 @@ class TaskOfSettings:
 
     @classmethod
     def made(cls, settings: Any, *, backend: str, features: FloatArray | None) -> Self:
-        """As ``TaskOf`` says; the features are not looked at."""
+        """As ``Algorithm.task`` says; the features are not looked at."""
         return cls(settings, backend=backend)
 
     @property
@@ -86,19 +59,30 @@ class TaskOfSettings:
         """The public configuration, JSON-able."""
         return as_written(self.settings)
 
-
-class Completion(Protocol):
-    """How settings follow from the budget."""
-
-    def __call__(self, settings: Any, *, given: Collection[str], mu: float) -> Any:
-        """The settings with what the budget decides.
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """What the round after a board of this version asks; nothing after the last.
 
         Args:
-            settings: public.
-            given: names of those that somebody set by hand; they stay.
-            mu: of the whole run, in Gaussian differential privacy.
+            version: of the board.
+            n_items: size of the catalogue.
+            board: None in a plan, where what only a board can say is left as it is at the start.
         """
-        ...
+        raise NotImplementedError
+
+    def plan(self) -> tuple[tuple[Request, ...], ...]:
+        """All rounds of a complete run; what only a board can say is filled in when a round is asked."""
+        found: list[tuple[Request, ...]] = []
+        while requests := self.asked(len(found), n_items=1):
+            found.append(requests)
+        return tuple(found)
+
+    def requests(self, board: Board) -> tuple[Request, ...]:
+        """What the round after this board asks."""
+        return self.asked(board.version, n_items=board.catalogue.n_items, board=board)
+
+    def begun(self, catalogue: Catalogue, **arrays: AnyArray) -> Board:
+        """Board 0 with these arrays, which hold no data."""
+        return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,8 +101,9 @@ class Algorithm:
     """Frozen dataclass: how the run's mu^2 is shared among the releases."""
     shares_by_release: Callable[[Any, Any], dict[str, float]]
     """(settings, shares) -> share of mu^2 of each release of a complete run, in its order; sums to 1."""
-    task: TaskOf
-    """Makes the task from its settings."""
+    task: Callable[..., RatingTask]
+    """(settings, backend=, features=) -> the task. ``backend``: which kernels compute. ``features``: of the items,
+    public, float64, shape (n_items, n_features), for algorithms whose server uses them; None on devices."""
     array_rules: Callable[[Board, Any], tuple[ArrayRule, ...]]
     """(board, settings) -> the rules of all arrays that a device reads of a board of this version."""
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -129,8 +114,9 @@ class Algorithm:
     """(settings, one person's ratings, board) -> her own model, if it is a ridge regression; for ``explain``."""
     floors: tuple[str, ...] = ()
     """Those of its names that are the simplest private answer, which every comparison shows."""
-    complete: Completion | None = None
-    """What follows from the budget before it is shared out; None: nothing."""
+    complete: Callable[..., Any] | None = None
+    """(settings, given=, mu=) -> the settings with what the budget decides. ``given``: names of those that somebody
+    set by hand, which stay. ``mu``: of the whole run. None: nothing follows from the budget."""
     not_called: frozenset[str] = frozenset()
     """Kernels (modules of ``common.kernels``) that no run of it calls: a run does not compile them."""
 

@@ -7,11 +7,11 @@ follows from the configuration, and limits that no honest board comes near. Rule
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.adaptive_clipping import FARTHEST
+from fedboard.common.algorithms.shared.adaptive_clipping import FARTHEST, ClippedSettings
 from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
 from fedboard.common.board import AnyArray, Board
 
@@ -45,15 +45,6 @@ class ArrayRule:
         return bool(np.all((array >= self.low) & (array <= self.high)))
 
 
-class _Clipped(Protocol):
-    """Settings of a task whose clipping norm may move."""
-
-    @property
-    def clip_norm(self) -> float: ...
-    @property
-    def largest_clip_norm(self) -> float: ...
-
-
 def vectors(name: str, board: Board, rank: int, *, needed: bool = True) -> ArrayRule:
     """One vector per item."""
     return ArrayRule(name=name, dtype=_SINGLE, shape=(board.catalogue.n_items, rank), needed=needed)
@@ -83,7 +74,7 @@ def mean_rating(shared: RatingsConfig) -> tuple[ArrayRule]:
     return (number("mean", shared.rating_low, shared.rating_high),)
 
 
-def moving_clip_norm(settings: _Clipped) -> ArrayRule:
+def moving_clip_norm(settings: ClippedSettings) -> ArrayRule:
     """A clipping norm that follows a quantile, as far as it may go."""
     low, high = settings.clip_norm / FARTHEST, settings.largest_clip_norm
     return number("clip_norm", low * (1 - ROUNDING), high * (1 + ROUNDING), needed=False)

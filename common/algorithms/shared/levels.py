@@ -34,7 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.preparation import calibrated_request, real_stddev
+from fedboard.common.algorithms.shared.preparation import answer, calibrated_request, real_stddev
 from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
@@ -300,10 +300,8 @@ def even_rows(cohort: Cohort, left: FloatArray, *, spread: float, clip_norm: flo
     weights = even_weights(cohort)
     squares = np.bincount(rows, weights=np.square(weights * bounded), minlength=cohort.n_users)
     factors = np.minimum(1.0, _INSIDE * clip_norm / np.sqrt(np.maximum(squares, 1e-300)))
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
+    return answer(
+        cohort,
         weights=quantise_weights(weights * factors[rows]),
         vectors=clip_vectors(np.ones((cohort.n_users, 1), dtype=np.float32), 1.0),
         responses=clip_responses(bounded, _LARGEST),

@@ -5,7 +5,7 @@ without a cap.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
-from fedboard.common.arrays import FloatArray, IntArray
+from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, SumSource
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.contribution_bounding.clipping import WEIGHT_ONE
 from fedboard.common.errors import PrivacyError
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -26,6 +26,27 @@ _STEPS_PER_STAR = 1 << 16
 
 MEAN_BOUND = 1 << 20
 """Largest contribution to either sum of the mean, grid units."""
+
+
+def answer(cohort: Cohort, **parts: Any) -> Contribution:
+    """The users' rows over their own items.
+
+    Args:
+        cohort: private.
+        parts: weights, vectors, responses or totals of a ``Contribution``. Private.
+    """
+    return Contribution(n_items=cohort.n_items, indptr=cohort.indptr, items=cohort.items, **parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """An ``ItemBlockSolver`` that hands a release on as it is, so that the runtime's workers do the summing."""
+
+    name: str
+
+    def __call__(self, start: int, blocks: Mapping[str, FloatArray]) -> Float32Array:
+        """Rows of the release from ``start`` on."""
+        return blocks[self.name].astype(np.float32)
 
 
 def capped_mean(cohort: Cohort, shared: RatingsConfig) -> dict[str, IntArray]:

@@ -73,6 +73,35 @@ class RatingsConfig:
         return (self.rating_high - self.rating_low) / 2
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatingSettings:
+    """What a device must know to take part, of any algorithm on ratings. Every field is public by definition."""
+
+    shared: RatingsConfig = field(default_factory=RatingsConfig)
+    """What every algorithm on ratings has."""
+
+    def __post_init__(self) -> None:
+        """Check the range of every number; a server need not be honest.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        require_ranges(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseShares:
+    """How a run's mu^2 (of the Gaussian guarantee) is shared among its releases. Public."""
+
+    def __post_init__(self) -> None:
+        """Check the range of every share.
+
+        Raises:
+            InputError: a share is outside (0, 1).
+        """
+        require_ranges(self, "shares.")
+
+
 Settings = TypeVar("Settings")
 
 _PART = "shared"
@@ -132,6 +161,18 @@ def _defaults_of(kind: type[Any]) -> dict[str, Any]:
     """What the part holds where a task has other defaults than ``RatingsConfig``."""
     (made,) = (one.default_factory for one in fields(kind) if one.name == _PART)
     return {} if made is MISSING or made is RatingsConfig else dict(msgspec.to_builtins(made()))
+
+
+def settings_as(kind: type[Settings], settings: Any, **other: Any) -> Settings:
+    """Settings of another algorithm that this one builds on.
+
+    Args:
+        kind: its dataclass.
+        settings: whose values it takes, of every field that both have.
+        other: what differs.
+    """
+    both = {one.name for one in fields(kind)} & {one.name for one in fields(settings)}  # type: ignore[arg-type]
+    return kind(**{name: getattr(settings, name) for name in both} | other)
 
 
 def with_noise(settings: Settings, multipliers: Mapping[str, float]) -> Settings:

@@ -130,17 +130,17 @@ def content_of(board: Board) -> Float32Array | None:
     known = np.log(np.maximum(board.arrays.get("item_counts", none), 1.0))
     liked = np.asarray(board.arrays.get("item_biases", none), dtype=np.float64)
     facts = np.stack([known, liked], axis=1)
-    of_board = np.clip(_standardised(facts), -_FARTHEST, _FARTHEST) * (_OF_KNOWN, _OF_LIKED)
+    of_board = np.clip(standardised(facts), -_FARTHEST, _FARTHEST) * (_OF_KNOWN, _OF_LIKED)
     return np.concatenate([content_vectors(features), of_board], axis=1, dtype=np.float32)
 
 
 @lru_cache(maxsize=4)
 def content_vectors(features: CatalogueFeatures) -> Float32Array:
     """Phi of every item, float32, shape (n_items, width); zeros where nothing is known of an item."""
-    labels = _unit_rows(features.labels.astype(np.float64))
+    labels = unit_rows(features.labels.astype(np.float64))
     numbers = features.numbers.astype(np.float64)
     if numbers.shape[1] > _MOST_CURVED:
-        coordinates = _standardised(numbers) / np.sqrt(numbers.shape[1])
+        coordinates = standardised(numbers) / np.sqrt(numbers.shape[1])
         coordinates /= np.maximum(np.linalg.norm(coordinates, axis=1, keepdims=True), 1.0)
         parts = [_OF_LABELS * labels, _OF_LABELS * coordinates]
     else:
@@ -148,7 +148,7 @@ def content_vectors(features: CatalogueFeatures) -> Float32Array:
         curved = np.concatenate([np.zeros((features.n_items, 0)), *bumps], axis=1)
         sparse = [along[:, ::_EVERY] for along in bumps]
         crossed = _crossed(labels, np.concatenate([np.zeros((features.n_items, 0)), *sparse], axis=1))
-        parts = [_OF_LABELS * labels, _OF_NUMBERS * _unit_rows(curved), _OF_BOTH * _unit_rows(crossed)]
+        parts = [_OF_LABELS * labels, _OF_NUMBERS * unit_rows(curved), _OF_BOTH * unit_rows(crossed)]
     vectors = np.ascontiguousarray(np.concatenate(parts, axis=1), dtype=np.float32)
     vectors.flags.writeable = False
     return vectors
@@ -164,7 +164,7 @@ def _bumps(number: FloatArray) -> FloatArray:
     apart = (np.where(known, number, 0.0)[:, None] - centres) / (_BUMP_WIDTH * deviation)
     nearest = np.min(np.abs(apart), axis=1, keepdims=True)  # far from all centres the nearest still counts
     heights = np.exp(-0.5 * (apart**2 - nearest**2))
-    return _unit_rows(np.where(known[:, None], heights, 0.0))
+    return unit_rows(np.where(known[:, None], heights, 0.0))
 
 
 def _crossed(labels: FloatArray, along: FloatArray) -> FloatArray:
@@ -177,7 +177,7 @@ def _crossed(labels: FloatArray, along: FloatArray) -> FloatArray:
     return products.reshape(labels.shape[0], -1)
 
 
-def _standardised(numbers: FloatArray) -> FloatArray:
+def standardised(numbers: FloatArray) -> FloatArray:
     """Columns of mean 0 and deviation 1 over the items where they are known, zeros elsewhere."""
     known = np.isfinite(numbers)
     count = np.maximum(known.sum(axis=0), 1)
@@ -188,7 +188,7 @@ def _standardised(numbers: FloatArray) -> FloatArray:
     return scaled
 
 
-def _unit_rows(values: FloatArray) -> FloatArray:
+def unit_rows(values: FloatArray) -> FloatArray:
     """Rows of norm 1, or 0."""
     norms = np.linalg.norm(values, axis=1, keepdims=True)
     unit: FloatArray = values / np.where(norms > 0, norms, 1.0)

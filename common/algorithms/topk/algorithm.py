@@ -25,24 +25,21 @@ from fedboard.common.algorithms.shared.preparation import ONE_USER
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import Regression
 from fedboard.common.algorithms.topk import rounds
-from fedboard.common.algorithms.topk.config import (
+from fedboard.common.algorithms.topk.local import (
     KERNELS,
     STAGES,
     Stage,
     TopKConfig,
     TopKShares,
-    of_stage,
-    shares_by_release,
-    start_columns,
-)
-from fedboard.common.algorithms.topk.local import (
     counted,
     directed,
     energies,
     learnt_part,
+    of_stage,
+    shares_by_release,
+    start_columns,
     started,
     times,
-    unit_rows,
 )
 from fedboard.common.algorithms.topk.rounds import model_width, recounted
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
@@ -88,22 +85,13 @@ class TopK(TaskOfSettings):
     NAME: ClassVar[str] = "topk"
     settings: TopKConfig
 
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """The four rounds; what only a board can say is filled in when a round is asked."""
-        return tuple(of_stage(stage, self.settings, n_items=1) for stage in STAGES)
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """An item model of zeros, and the public catalogue with its features."""
-        zeros = np.zeros((catalogue.n_items, 1), dtype=np.float32)
-        return Board(
-            version=0, task=self.name, config=self.config, arrays={"item_factors": zeros}, catalogue=catalogue
-        )
+        return self.begun(catalogue, item_factors=np.zeros((catalogue.n_items, 1), dtype=np.float32))
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks."""
-        if board.version >= len(STAGES):
-            return ()
-        return of_stage(STAGES[board.version], self.settings, n_items=board.catalogue.n_items)
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """The four rounds."""
+        return () if version >= len(STAGES) else of_stage(STAGES[version], self.settings, n_items=n_items)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
@@ -136,13 +124,6 @@ class TopK(TaskOfSettings):
                 return rounds.after_directions(board, released, request, settings)
             case Stage.ENERGIES:
                 return rounds.after_energies(board, released, request, settings)
-
-    def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
-        """1 / sqrt(k) on each learnt item; float64, shape (n_ratings,). Private."""
-        learnt = np.asarray(board.arrays["learnt"])[cohort.items] != 0
-        weights = np.zeros(cohort.n_ratings)
-        weights[learnt] = unit_rows(cohort.where(learnt))
-        return weights
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """(1, sum of her items' factors), float32, shape (n_users, 1 + width). Private."""

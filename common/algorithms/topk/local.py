@@ -1,35 +1,213 @@
-"""The device's part of top-k lists: what a user gives to each round, and her vector on the last board.
+"""Settings of top-k lists, their releases, and the device's part: what a user gives to each round.
+
+Every contribution is normalised on the device, so every bound is 1, reached by nearly everybody, and there is no
+clipping norm to choose. What is asked does not depend on what was released: where there is too little to learn more
+than popularity, devices put counts into the same sums (``rounds.py``).
 
 x_j in {0, 1}^m' are a user's items among those that are learnt, k_j their number, z_j = x_j / sqrt(k_j). Rows are
 computed one by one (sparse times dense), so that a user's integers do not depend on who is computed with her.
-
-From directions, energies and kernels to what a device scores by: item-based regression on denoised moments.
-
-The items' second moments are taken to be
-
-    C = E diag(e) E^T + sum_q tau_q K_q  off the diagonal,  max(n p, .) + lambda  on it
-
-and with P = C^-1 a person's score of item i is the regression of x_i on her other items, sum_l x_l (-P_il / P_ii).
-C is low rank plus diagonal, so P off the diagonal is -G G^T with G of the same width, and
-``<G_i, sum_l G_l> / P_ii`` is all that a device computes.
-
-Reference: Steck (2019), Embarrassingly shallow autoencoders (P and its diagonal); Haseman and Elston (1972) (tau).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Annotated, TypeAlias
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.preparation import capped_counts
-from fedboard.common.algorithms.topk.basis import Directions
-from fedboard.common.algorithms.topk.config import ENERGY_UNITS, KERNELS, Stage, TopKConfig, energies_width
-from fedboard.common.algorithms.topk.kernels import Kernels, diagonals, inner_products
+from fedboard.common.algorithms.shared.preparation import (
+    answer,
+    calibrated_request,
+    capped_counts,
+    counts_request,
+    users_request,
+)
+from fedboard.common.algorithms.shared.ratings_config import (
+    LARGEST_RANK,
+    RatingsConfig,
+    RatingSettings,
+    ReleaseShares,
+)
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
+from fedboard.common.checks import Fraction, Positive, Share, UpToOne, require, whole
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution
-from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, clip_vectors, quantise_weights
+from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.contribution_bounding.clipping import (
+    LINEAR_BOUND,
+    RESPONSE_BOUND,
+    VECTOR_BOUND,
+    clip_vectors,
+    quantise_weights,
+)
 from fedboard.common.errors import PrivacyError
+from fedboard.common.kernels.packed import packed_size
+
+FEWEST_HEAD = 100
+"""Items that are learnt at least, where the catalogue has so many."""
+
+
+class Stage(StrEnum):
+    """The rounds of a run, in their order, and the releases that carry their names."""
+
+    COUNTS = "counts"
+    START = "start"
+    DIRECTIONS = "directions"
+    ENERGIES = "energies"
+
+
+STAGES = tuple(Stage)
+Width: TypeAlias = Annotated[int, whole(1, LARGEST_RANK - 1)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKConfig(RatingSettings):
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    shared: RatingsConfig = field(default_factory=lambda: RatingsConfig(count_cap=1))
+    """What every algorithm on ratings has. ``count_cap = 1``: each user's row of counts has norm 1."""
+    rank: Width = 24
+    """Directions beside popularity, d."""
+    head_fraction: UpToOne = 0.2
+    """Share of the items, by private count, that are learnt: at least ``FEWEST_HEAD`` of them."""
+    start_width: Width = 256
+    """Public columns that the start is measured along, at most."""
+    feature_exponent: Fraction = 0.6
+    """Feature columns are weighed by the items' counts to this power."""
+    gauge_exponent: Fraction = 0.4
+    """Directions enter the third round scaled by their eigenvalue to minus this power."""
+    kernel_rank: Width = 96
+    """Columns by which the public kernels between items are represented."""
+    count_share: Share = 0.03
+    """Of each user's part in the directions, how much (of its square) counts."""
+    energy_bound: Positive = 0.4
+    """Bound on the norm of a user's energies; larger ones are scaled down."""
+    diagonal: Positive = 1.0
+    """Added to the diagonal of the items' second moments, in users."""
+
+    @property
+    def width(self) -> int:
+        """Columns of the directions: popularity, then ``rank`` others."""
+        return self.rank + 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopKShares(ReleaseShares):
+    """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
+
+    users: Share = 0.0005
+    """The private number of users."""
+    counts: Share = 0.05
+    """The private item counts."""
+    start: Share = 0.285
+    """The second moments along public columns."""
+    energies: Share = 0.04
+    """The energies along what was found; the directions get the rest."""
+
+    def __post_init__(self) -> None:
+        """Check the ranges.
+
+        Raises:
+            InputError: a share is outside (0, 1), or nothing is left for the directions.
+        """
+        super(TopKShares, self).__post_init__()
+        before = self.users + self.counts + self.start + self.energies
+        require(before < 1.0, "shares.users + shares.counts + shares.start + shares.energies", "< 1", before)
+
+
+def shares_by_release(config: TopKConfig, shares: TopKShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
+    rest = 1.0 - shares.users - shares.counts - shares.start - shares.energies
+    return {
+        "users": shares.users,
+        str(Stage.COUNTS): shares.counts,
+        str(Stage.START): shares.start,
+        str(Stage.DIRECTIONS): rest,
+        str(Stage.ENERGIES): shares.energies,
+    }
+
+
+def head_size(config: TopKConfig, n_items: int) -> int:
+    """m': how many items are learnt."""
+    return min(n_items, max(int(config.head_fraction * n_items), FEWEST_HEAD))
+
+
+ENERGY_UNITS = 1 << 20
+"""``energy_bound``, grid units."""
+KERNELS = 6
+"""Public kernels between items, see ``kernels.py``."""
+_LEAST_ENERGIES = 64
+"""Width of the energies at least: where they count on, so many items; what is not used costs nothing."""
+
+
+def of_stage(stage: Stage, settings: TopKConfig, *, n_items: int) -> tuple[Request, ...]:
+    """What a round asks for.
+
+    Args:
+        stage: which round.
+        settings: public.
+        n_items: size of the catalogue.
+    """
+    match stage:
+        case Stage.COUNTS:
+            return (counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
+        case Stage.START:
+            return (_start(settings, n_items),)
+        case Stage.DIRECTIONS:
+            return (_directions(settings, n_items),)
+        case Stage.ENERGIES:
+            return (_energies(settings),)
+
+
+def start_columns(settings: TopKConfig, n_items: int) -> int:
+    """Columns of the start, without the constant one."""
+    return min(settings.start_width, n_items)
+
+
+def energies_width(settings: TopKConfig) -> int:
+    """Numbers in the energies: directions, then kernels, then zeros."""
+    return max(settings.width + KERNELS, _LEAST_ENERGIES)
+
+
+def _start(settings: TopKConfig, n_items: int) -> Request:
+    return calibrated_request(
+        settings.shared,
+        SumSource.QUADRATIC,
+        str(Stage.START),
+        width=packed_size(start_columns(settings, n_items) + 1),
+        layout="symmetric",
+        grid_step=1.0 / VECTOR_BOUND**2,
+        l2_bound=VECTOR_BOUND**2,
+        same_sign=True,
+        covers="sum of v v^T, v each user's items along public columns, scaled to norm 1",
+    )
+
+
+def _directions(settings: TopKConfig, n_items: int) -> Request:
+    return calibrated_request(
+        settings.shared,
+        SumSource.ITEM_LINEAR,
+        str(Stage.DIRECTIONS),
+        rows=n_items,
+        width=settings.width + 2,
+        grid_step=1.0 / LINEAR_BOUND,
+        l2_bound=LINEAR_BOUND,
+        same_sign=False,
+        covers="sum of z v^T per item, z each user's items and v their part along the board, both of norm 1",
+    )
+
+
+def _energies(settings: TopKConfig) -> Request:
+    return calibrated_request(
+        settings.shared,
+        SumSource.TOTAL,
+        str(Stage.ENERGIES),
+        width=energies_width(settings),
+        grid_step=settings.energy_bound / ENERGY_UNITS,
+        l2_bound=ENERGY_UNITS,
+        same_sign=False,
+        covers="energy of each user's items along the board's directions and public kernels, scaled to the bound",
+    )
+
 
 CONSTANT = 0.3
 """beta: last coordinate of a user's vector in the start; it measures how much of the sum is diagonal."""
@@ -65,10 +243,8 @@ def times(cohort: Cohort, entries: FloatArray, matrix: FloatArray) -> FloatArray
 
 def counted(cohort: Cohort, settings: TopKConfig) -> Contribution:
     """Each user's row of counts, scaled to at most sqrt(count_cap)."""
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
+    return answer(
+        cohort,
         weights=quantise_weights(capped_counts(cohort, settings.shared.count_cap)),
     )
 
@@ -100,10 +276,8 @@ def directed(cohort: Cohort, board: Board, settings: TopKConfig) -> Contribution
     vectors = _unit(np.column_stack([times(own, entries, board.arrays["item_factors"]), last]), own)
     share = settings.count_share
     vectors = np.column_stack([np.sqrt(1.0 - share) * vectors, np.sqrt(share) * (own.counts > 0)])
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
+    return answer(
+        cohort,
         weights=quantise_weights(weights),
         responses=np.where(learnt, RESPONSE_BOUND, 0).astype(np.int16),
         vectors=clip_vectors(vectors, 1.0),
@@ -175,79 +349,3 @@ def _product(rows: FloatArray, matrix: FloatArray) -> FloatArray:
 def _row_sums(values: FloatArray) -> FloatArray:
     found: FloatArray = np.einsum("nd->n", values)
     return found
-
-
-_SPREAD, _LEAST_SPREAD = 0.3, 0.5
-"""What an energy is believed to be from its singular value: within 30 % of it, and half a user."""
-_RIDGE = 0.02
-_OWN = 1.02
-"""The diagonal of what is of low rank is exceeded at least by so much."""
-_LEAST_OWN = 0.1
-"""Share of an item's diagonal that is its own at least: C is positive definite."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scores:
-    """What lists are made of. Public."""
-
-    factors: FloatArray
-    """G: float64, shape (m', width)."""
-    scale: FloatArray
-    """1 / P_ii > 0: float64, shape (m',)."""
-
-
-def scores_of(
-    directions: Directions,
-    kernels: Kernels | None,
-    released: FloatArray,
-    own: FloatArray,
-    *,
-    stddev: float,
-    diagonal: float,
-) -> Scores:
-    """G and the diagonal of P.
-
-    Args:
-        directions: E with what is believed of it.
-        kernels: of norm 1 off the diagonal, or None.
-        released: energies along directions, then kernels; float64, shape (n + KERNELS,) or longer than n.
-        own: n p, how much of the second moments is each item's own; float64, shape (m',).
-        stddev: noise deviation of each energy, > 0.
-        diagonal: lambda > 0.
-    """
-    number = directions.values.size
-    strength = _believed(released[:number], directions.values, stddev) * directions.agreement
-    parts = [directions.axes * np.sqrt(strength)]
-    low_rank = np.sum(parts[0] ** 2, axis=1)
-    if kernels is not None:
-        parts.append(_kernel_part(kernels, released[number:], directions.axes, strength))
-    factors = np.hstack(parts)
-    wanted = np.maximum(own, _OWN * low_rank) + diagonal
-    left = np.maximum(wanted - np.sum(factors**2, axis=1), _LEAST_OWN * wanted)
-    inner = np.eye(factors.shape[1]) + factors.T @ (factors / left[:, None])
-    found = np.linalg.solve(np.linalg.cholesky(inner), (factors / left[:, None]).T).T
-    precision = 1.0 / left - np.sum(found**2, axis=1)  # > 0: the diagonal of an inverse
-    return Scores(factors=found, scale=1.0 / np.maximum(precision, 1e-12))
-
-
-def _believed(noisy: FloatArray, values: FloatArray, stddev: float) -> FloatArray:
-    """Energies, pulled to what the singular values say as far as their noise demands."""
-    least = np.maximum(noisy, 0.0)
-    expected = float(least @ values) / max(float(values @ values), 1e-300) * values
-    spread = (_SPREAD * expected + _LEAST_SPREAD) ** 2
-    pulled: FloatArray = (least * spread + expected * stddev**2) / (spread + stddev**2)
-    return pulled
-
-
-def _kernel_part(kernels: Kernels, noisy: FloatArray, axes: FloatArray, strength: FloatArray) -> FloatArray:
-    """A square root of sum tau_q K_q, tau by non-negative regression of what the directions do not explain."""
-    from scipy.optimize import nnls
-
-    along = kernels.columns.T @ axes
-    explained = np.array([float(np.sum((form @ along) * along * strength)) for form in kernels.forms])
-    explained -= diagonals(kernels) @ (axes**2 @ strength)
-    ridge = _RIDGE * np.eye(noisy.size)
-    tau, _ = nnls(inner_products(kernels) + ridge, noisy - explained)
-    values, vectors = np.linalg.eigh(np.tensordot(tau, kernels.forms, axes=1))
-    root: FloatArray = kernels.columns @ (vectors * np.sqrt(np.maximum(values, 0.0)))
-    return root

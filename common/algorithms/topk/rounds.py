@@ -21,36 +21,36 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.preparation import head_of, real_stddev
-from fedboard.common.algorithms.topk.basis import Directions, denoised, gauge, public_basis, started
-from fedboard.common.algorithms.topk.config import (
-    KERNELS,
-    Stage,
-    TopKConfig,
-    energies_width,
-    head_size,
-    of_stage,
-    start_columns,
-)
-from fedboard.common.algorithms.topk.kernels import Kernels, public_kernels
-from fedboard.common.algorithms.topk.local import (
-    CONSTANT,
-    OWN_SHARE,
-    Scores,
-    bounded,
-    learnt_part,
-    scores_of,
-    times,
-    unit_rows,
-)
-from fedboard.common.algorithms.topk.popularity import (
+from fedboard.common.algorithms.shared.preparation import answer, head_of, real_stddev
+from fedboard.common.algorithms.topk.basis import (
     Counts,
+    Directions,
     arrays_of,
     contenders,
     corrected,
     counts_of,
+    denoised,
     first,
+    gauge,
     joined,
+    public_basis,
+    started,
+)
+from fedboard.common.algorithms.topk.kernels import Kernels, Scores, public_kernels, scores_of
+from fedboard.common.algorithms.topk.local import (
+    CONSTANT,
+    KERNELS,
+    OWN_SHARE,
+    Stage,
+    TopKConfig,
+    bounded,
+    energies_width,
+    head_size,
+    learnt_part,
+    of_stage,
+    start_columns,
+    times,
+    unit_rows,
 )
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board
@@ -103,10 +103,8 @@ def _counted_whole(cohort: Cohort, board: Board, settings: TopKConfig) -> Contri
     weights[learnt] = unit_rows(learnt_part(cohort, board))
     last = np.zeros((cohort.n_users, settings.width + 2), dtype=np.int16)
     last[:, -1] = VECTOR_BOUND
-    return Contribution(
-        n_items=cohort.n_items,
-        indptr=cohort.indptr,
-        items=cohort.items,
+    return answer(
+        cohort,
         weights=quantise_weights(weights),
         responses=np.full(cohort.n_ratings, RESPONSE_BOUND, dtype=np.int16),
         vectors=last,

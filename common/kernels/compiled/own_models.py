@@ -5,9 +5,9 @@ from math import exp, log, sqrt
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
-from fedboard.common.kernels.compiled.copying import copy_matrix, copy_vector
+from fedboard.common.kernels.compiled.parts import copy_matrix, copy_vector
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
-from fedboard.common.kernels.numpy.own_models import LEAST
+from fedboard.common.kernels.numpy.solves import LEAST
 
 _LEAST = LEAST
 
@@ -161,7 +161,7 @@ def _by_ratings(
     *(reading("int64", 1), reading("int32", 1), reading("float32", 1), reading("float32", 2), INTEGER),
     *(reading("float32", 1), reading("float64", 1), writing("float32", 2), writing("float64", 1)),
 )
-def solve_rows(
+def solve_own(
     indptr: IntArray,
     items: IndexArray,
     targets: Float32Array,

@@ -15,12 +15,12 @@ from numba import types
 
 from fedboard.common.arrays import BoolArray, FloatArray
 from fedboard.common.kernels.compiled.cholesky import factor, substitute
-from fedboard.common.kernels.compiled.copying import copy_vector
+from fedboard.common.kernels.compiled.parts import copy_vector
 from fedboard.common.kernels.compiled.tiles import lanes_of
 from fedboard.common.kernels.compiled.tridiagonal import rotate_back, tridiagonalise
 from fedboard.common.kernels.compiled.vectors import Emitter, Registers, counting, int64
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
-from fedboard.common.kernels.numpy import psd as reference
+from fedboard.common.kernels.numpy import solves as reference
 
 SMALLEST: Final = 1e-10
 N_POLES: Final = 72
@@ -259,7 +259,7 @@ def _solve_rows(
                 copy_vector(vector, out[row])
 
 
-def solve_rows(
+def solve_projected(
     quadratic: FloatArray,
     linear: FloatArray,
     ridge: FloatArray,
@@ -282,5 +282,5 @@ def solve_rows(
     )
     rows = np.flatnonzero(left_over)
     solved = np.empty((rows.size, rank))
-    reference.solve_rows(quadratic[rows], linear[rows], ridge[rows], gram, 0, rows.size, solved)
+    reference.solve_projected(quadratic[rows], linear[rows], ridge[rows], gram, 0, rows.size, solved)
     out[rows] = solved

@@ -6,11 +6,10 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.kernels.compiled.cholesky import factor, substitute
-from fedboard.common.kernels.compiled.copying import copy_vector
-from fedboard.common.kernels.compiled.panels import gather
+from fedboard.common.kernels.compiled.parts import copy_vector, gather
 from fedboard.common.kernels.compiled.tiles import add_outer_products, add_products, lanes_of
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, reading, writing
-from fedboard.common.kernels.numpy import ridge as reference
+from fedboard.common.kernels.numpy import solves as reference
 
 # A panel takes half of a first-level cache of 48 KB and leaves the rest to the sums.
 _PANEL_ELEMENTS: Final = 6 * 1024
@@ -128,7 +127,7 @@ def _solve_rows(
             out[row, position] = solution[position] if solved else np.nan
 
 
-def solve_rows(
+def solve_ridges(
     indptr: IntArray,
     columns: IndexArray,
     targets: Float32Array,
@@ -146,4 +145,4 @@ def solve_rows(
     has_gram = bool(np.any(gram))
     _solve_rows(indptr, columns, targets, factors, ridge, gram, has_gram, start, stop, out)
     for row in (np.flatnonzero(~np.isfinite(out[start:stop, 0])) + start).tolist():  # hardly ever
-        reference.solve_rows(indptr, columns, targets, factors, ridge, gram, row, row + 1, out)
+        reference.solve_ridges(indptr, columns, targets, factors, ridge, gram, row, row + 1, out)

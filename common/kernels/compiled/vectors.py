@@ -15,6 +15,8 @@ from numba import types
 from numba.core import cgutils as _cgutils
 from numba.np import arrayobj as _arrayobj
 
+from fedboard.common.kernels.compiling import emitted
+
 HAS_WIDE_VECTORS: Final = bool(get_host_cpu_features().get("avx512f", False))
 VECTOR_BYTES: Final = 64 if HAS_WIDE_VECTORS else 32
 
@@ -114,12 +116,6 @@ class Emitter:
     def multiply_subtract(self, left: Value, right: Value, minuend: Value) -> Value:
         """Minuend minus product, rounded once."""
         return self.multiply_add(self.builder.fneg(left), right, minuend)
-
-    def turned_right(self, value: Value, bits: int) -> Value:
-        """Whole numbers with their bits turned to the right, lane by lane."""
-        kind = ir.FunctionType(self.vector, [self.vector] * 3)
-        turns = self.splat(self.element(bits))
-        return self._call(f"llvm.fshr.v{self.lanes}i{self.bits}", kind, [value, value, turns])
 
     def square_root(self, value: Value) -> Value:
         """Square root of a scalar; NaN below zero."""
@@ -240,3 +236,43 @@ def lane_count(kind: Any) -> int:
 def data_pointer(context: Any, builder: Any, array_type: Any, array: Value) -> Value:
     """Address of an array's first element."""
     return arrayobj.make_array(array_type)(context, builder, array).data
+
+
+_UNROLLED: Final = 4
+
+
+@emitted
+def inner_product(
+    typing_context: Any, left: Any, left_place: Any, right: Any, right_place: Any, count: Any
+) -> Any:
+    """Sum of products of ``count`` numbers, a multiple of the lanes, from the two places on."""
+
+    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _, left_at, _, right_at, numbers = arguments
+        first, second = (
+            Emitter(context, builder, left, arguments[0]),
+            Emitter(context, builder, right, arguments[2]),
+        )
+        sums = Registers(builder, [first.zero()] * _UNROLLED)
+
+        def add(offset: Value, slot: int) -> None:
+            product = first.load(builder.add(left_at, offset)), second.load(builder.add(right_at, offset))
+            sums[slot] = first.multiply_add(*product, sums[slot])
+
+        for_vectors(builder, numbers, first.lanes, add)
+        return first.sum_lanes(first.total(sums.values()))
+
+    return left.dtype(left, types.int64, right, types.int64, types.int64), emit
+
+
+def for_vectors(builder: Any, numbers: Value, lanes: int, body: Any) -> None:
+    """Emit ``body(offset, slot)`` for every vector, four to a turn and the rest one by one."""
+    turn = _UNROLLED * lanes
+    turns = builder.udiv(numbers, int64(turn))
+    with counting(builder, turns) as loop:
+        start = builder.mul(loop.index, int64(turn))
+        for slot in range(_UNROLLED):
+            body(builder.add(start, int64(slot * lanes)), slot)
+    start = builder.mul(turns, int64(turn))
+    with counting(builder, builder.udiv(builder.sub(numbers, start), int64(lanes))) as loop:
+        body(builder.add(start, builder.mul(loop.index, int64(lanes))), 0)

@@ -157,14 +157,14 @@ def _joint_bound(requests: Sequence[Request]) -> int | None:
 
 
 def rows_within_bounds(
-    contribution: Contribution, requests: Sequence[Request], *, backend: str = "numpy"
+    contribution: Contribution,
+    requests: Sequence[Request],
 ) -> BoolArray:
     """Which rows keep every bound that these requests declare; bool, shape (n_users,).
 
     Args:
         contribution: private.
         requests: public.
-        backend: which kernels look; never changes what they find.
 
     Raises:
         InputError: the arrays do not fit these requests, so no row can be told.
@@ -181,7 +181,6 @@ def rows_within_bounds(
         responses=contribution.responses,
         joint_bound=_joint_bound(requests),
         unit_responses=any(r.source is SumSource.ITEM_PAIRS for r in requests),
-        backend=backend,
     )
     for request in requests:
         if request.source is SumSource.TOTAL:

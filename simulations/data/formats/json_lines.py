@@ -12,15 +12,13 @@ was shelved and not rated: no row.
 import json
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from typing import Any
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.formats.tables import require_one
 from fedboard.simulations.data.formats.text import first_line, require_columns, time_of
-from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.sorting import Rows, Which
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Which, rows_of_records
 from fedboard.simulations.data.splits.times import is_mail_time, is_time
 from fedboard.simulations.data.workbench import Workbench, quoted
 
@@ -72,10 +70,12 @@ def _read(file: StoredFile, asked: Asked, mapping: ColumnMapping) -> Rows:
 def _rows(
     file: StoredFile, mapping: ColumnMapping, *, which: Which = Which.ALL, repeats: bool = False
 ) -> Rows:
-    return Rows(
-        select=partial(_select, file=file, mapping=mapping),
-        locate=lambda row: _locate(file, row),
-        explain=lambda reason, _: _explain(file, mapping, reason),
+    kinds: dict[str, type] = {}
+    return rows_of_records(
+        partial(_select, file=file, mapping=mapping),
+        partial(_lines, file),
+        partial(_fault, mapping=mapping, kinds=kinds),
+        what=f"{file.label} cannot be read as JSON lines",
         which=which,
         repeats=repeats,
     )
@@ -122,27 +122,12 @@ def _time(cell: str) -> str:
     return f"coalesce({whole}, floor({_number(cell, 'DOUBLE')})::BIGINT, {told})"
 
 
-def _objects(file: StoredFile) -> Iterator[tuple[int, str]]:
+def _lines(file: StoredFile) -> Iterator[tuple[str, str]]:
+    """Those that are not empty, each after its place."""
     with file.open() as stream:
         for number, line in enumerate(stream, start=1):
             if line.strip():
-                yield number, line.decode("utf-8", errors="replace")
-
-
-def _locate(file: StoredFile, row: int) -> str:
-    """File and line of object ``row`` (from 0), by reading up to it."""
-    number, _ = next(islice(_objects(file), row, None))
-    return f"{file.label}, line {number}"
-
-
-def _explain(file: StoredFile, mapping: ColumnMapping, reason: str) -> str:
-    """The message for a file that was refused, from a pass that looks at each line."""
-    kinds: dict[str, type] = {}
-    for number, line in _objects(file):
-        fault = _fault(line, mapping, kinds)
-        if fault is not None:
-            return f"{file.label}, line {number}: {fault}; correct or remove the line."
-    return f"{file.label} cannot be read as JSON lines ({' '.join(reason.split())}); correct the file."
+                yield f"{file.label}, line {number}", line.decode("utf-8", errors="replace")
 
 
 def _fault(line: str, mapping: ColumnMapping, kinds: dict[str, type]) -> str | None:

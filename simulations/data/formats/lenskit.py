@@ -14,8 +14,7 @@ from fedboard.server.catalogue.column_mapping import printable
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.simulations.data.formats.parquet import column, id_of, kinds_of, rating_of, when_of
 from fedboard.simulations.data.formats.text import title_field
-from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.sorting import Rows
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows
 from fedboard.simulations.data.workbench import Workbench, workbench
 
 _SCHEMA = "schema.json"

@@ -18,7 +18,7 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.named import MANIFEST
 from fedboard.simulations.data.ratings import Ratings, Triples
 from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.rules import check_values, first_repeated_row, is_sorted, pair_order
+from fedboard.simulations.data.rules import check_values
 from fedboard.simulations.data.shards import open_shards
 
 _TRAIN, _TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")
@@ -118,17 +118,18 @@ def _triples(
     values = rating.astype(np.float32, copy=False)
     check_values(values, rating_range, locate)
     users, items = user.astype(np.int32, copy=False), item.astype(np.int32, copy=False)
-    if is_sorted(users, items):
+    pairs = users.astype(np.int64) * shape[1] + items
+    if np.all(pairs[1:] > pairs[:-1]):
         return Triples(users=users, items=items, values=values)
-    order = pair_order(users, items)
-    triples = Triples(users=users.take(order), items=items.take(order), values=values.take(order))
-    repeated = first_repeated_row(triples.users, triples.items, order)
-    if repeated is not None:
+    order = np.argsort(pairs, kind="stable")
+    repeated = pairs[order[1:]] == pairs[order[:-1]]
+    if repeated.any():
+        row = int(order[1:][repeated].min())
         raise InputError(
-            f"{locate(repeated)}: user {users[repeated]} has already rated item {items[repeated]}; "
+            f"{locate(row)}: user {users[row]} has already rated item {items[row]}; "
             "keep one rating per user and item."
         )
-    return triples
+    return Triples(users=users.take(order), items=items.take(order), values=values.take(order))
 
 
 def _require_disjoint(path: Path, train: Triples, test: Triples, n_items: int) -> None:

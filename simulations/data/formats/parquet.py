@@ -4,8 +4,7 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.formats.text import require_columns
-from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.sorting import Rows
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows
 from fedboard.simulations.data.workbench import Workbench
 
 _MAGIC = b"PAR1"

@@ -31,8 +31,7 @@ from fedboard.simulations.data.formats.text import (
     text_rows,
     title_field,
 )
-from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.sorting import Rows, Which
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Which
 
 LayoutOf = Callable[[StoredFile, Asked], TextLayout]
 

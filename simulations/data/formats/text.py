@@ -6,16 +6,15 @@ Delimited text: read by duckdb, every cell as text; a second pass in Python find
 import csv
 import io
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
-from typing import IO
 
 from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.data.sorting import Rows, Which
+from fedboard.simulations.data.reader import Rows, Which, rows_of_records
 from fedboard.simulations.data.splits.times import is_time, is_whole
 from fedboard.simulations.data.workbench import quoted
 
@@ -111,10 +110,11 @@ def text_rows(
         which: which of them are ratings.
         repeats: whether a pair may occur several times.
     """
-    return Rows(
-        select=lambda bench: select_text(bench.path(file), layout),
-        locate=lambda row: _locate(file, layout, row),
-        explain=lambda reason, _: _explain(file, layout, reason),
+    return rows_of_records(
+        lambda bench: select_text(bench.path(file), layout),
+        partial(_records, file, layout),
+        partial(fault_of, layout=layout),
+        what=f"{file.label} cannot be read as delimited text",
         which=which,
         repeats=repeats,
         largest_id=LARGEST_NUMBER if layout.whole_number_ids else None,
@@ -195,48 +195,30 @@ def cells_of(line: str, delimiter: str) -> list[str]:
         return []
 
 
-@contextmanager
-def _records(file: StoredFile, layout: TextLayout) -> Iterator[Iterator[tuple[int, list[str]]]]:
+def _records(file: StoredFile, layout: TextLayout) -> Iterator[tuple[str, list[str]]]:
     """The data records with the line each ends on; empty lines are skipped, as duckdb does."""
     with file.open() as stream:
+        text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
+        if layout.delimiter == _DOUBLE_COLON:
+            lines = enumerate((line.rstrip("\r\n") for line in text), start=1)
+            records = ((number, line.split(_DOUBLE_COLON)) for number, line in lines if line)
+        else:
+            reader = csv.reader(
+                text,
+                delimiter=layout.delimiter,
+                quoting=csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE,
+            )
+            records = ((reader.line_num, cells) for cells in reader if cells)
         try:
-            yield _numbered_records(stream, layout)
+            for number, cells in islice(records, 1 if layout.header else 0, None):
+                yield f"{file.label}, line {number}", cells
         except csv.Error as error:
             raise InputError(
                 f"{file.label} cannot be read as delimited text: {error}; correct it."
             ) from error
 
 
-def _numbered_records(stream: IO[bytes], layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
-    text = io.TextIOWrapper(stream, encoding="utf-8-sig", errors="replace", newline="")
-    if layout.delimiter == _DOUBLE_COLON:
-        lines = enumerate((line.rstrip("\r\n") for line in text), start=1)
-        records = ((number, line.split(_DOUBLE_COLON)) for number, line in lines if line)
-    else:
-        plain = csv.reader(text, delimiter=layout.delimiter, quoting=csv.QUOTE_NONE)
-        reader = csv.reader(text, delimiter=layout.delimiter) if layout.quoted else plain
-        records = ((reader.line_num, cells) for cells in reader if cells)
-    return islice(records, 1 if layout.header else 0, None)
-
-
-def _locate(file: StoredFile, layout: TextLayout, row: int) -> str:
-    """File and line of data row ``row`` (from 0), by reading up to it."""
-    with _records(file, layout) as records:
-        number, _ = next(islice(records, row, None))
-    return f"{file.label}, line {number}"
-
-
-def _explain(file: StoredFile, layout: TextLayout, reason: str) -> str:
-    """The message for a file that was refused, from a pass that looks at each line."""
-    with _records(file, layout) as records:
-        for number, cells in records:
-            fault = _fault(cells, layout)
-            if fault is not None:
-                return f"{file.label}, line {number}: {fault}; correct or remove the line."
-    return f"{file.label} cannot be read as delimited text ({' '.join(reason.split())}); correct the file."
-
-
-def _fault(cells: list[str], layout: TextLayout) -> str | None:
+def fault_of(cells: list[str], layout: TextLayout) -> str | None:
     """What is wrong with one record, or None."""
     if len(cells) != len(layout.columns):
         return f"{len(cells)} columns where {len(layout.columns)} are expected"

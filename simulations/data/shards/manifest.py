@@ -78,11 +78,7 @@ _LARGEST = 1 << 28
 """Bytes of a manifest; one of 10^9 ratings has some hundred thousand."""
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What is read strictly: no missing, unknown or wrongly typed field."""
-
-
-class Group(Record, frozen=True, kw_only=True):
+class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One row group of a shard: some users, whole."""
 
     users: int
@@ -96,7 +92,7 @@ class Group(Record, frozen=True, kw_only=True):
         return self.ratings + self.without_ratings
 
 
-class Shard(Record, frozen=True, kw_only=True):
+class Shard(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One Parquet file: some users, whole."""
 
     file: str
@@ -105,13 +101,8 @@ class Shard(Record, frozen=True, kw_only=True):
     """Of the file, hexadecimal."""
     groups: tuple[Group, ...]
 
-    @property
-    def users(self) -> int:
-        """How many are in it."""
-        return sum(group.users for group in self.groups)
 
-
-class Items(Record, frozen=True, kw_only=True):
+class Items(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The catalogue: a Parquet file with the columns ``item`` and, if there are titles, ``title``."""
 
     file: str
@@ -120,7 +111,7 @@ class Items(Record, frozen=True, kw_only=True):
     titles: bool
 
 
-class Manifest(Record, frozen=True, kw_only=True):
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that is known of a sharded data set without opening a shard."""
 
     format: str
@@ -170,45 +161,29 @@ def _require_sense(path: Path, found: Manifest) -> None:
             "shards again with it."
         )
     check_range(found.rating_range, str(path))
-    groups = [group for shard in found.shards for group in shard.groups]
-    wrong = (
-        _misnamed(found)
-        or _sums(found, groups)
-        or next((told for number, group in enumerate(groups) if (told := _of_group(number, group))), None)
-    )
+    wrong = next(_contradictions(found), None)
     if wrong is not None:
         raise InputError(f"{path}: {wrong}; it was changed or cut, write the shards again.")
 
 
-def _misnamed(found: Manifest) -> str | None:
+def _contradictions(found: Manifest) -> Iterator[str]:
+    """What cannot be of what it says."""
     names = [shard.file for shard in found.shards]
+    groups = [group for shard in found.shards for group in shard.groups]
     if found.items.file != ITEMS:
-        return f"the file of items must be called {ITEMS}"
+        yield f"the file of items must be called {ITEMS}"
     if any(_SHARD.fullmatch(name) is None for name in names) or len(set(names)) < len(names):
-        return "shards must be called ratings-00000.parquet and so on, each once"
-    return None
-
-
-def _sums(found: Manifest, groups: list[Group]) -> str | None:
+        yield "shards must be called ratings-00000.parquet and so on, each once"
     if not (0 < found.users <= MOST and 0 < found.items.count <= MOST):
-        return f"users and items must be 1 to {MOST}"
+        yield f"users and items must be 1 to {MOST}"
     if found.users != sum(group.users for group in groups):
-        return "the users of all row groups are not as many as it says"
+        yield "the users of all row groups are not as many as it says"
     if found.ratings != sum(group.ratings for group in groups):
-        return "the ratings of all row groups are not as many as it says"
-    return None
-
-
-def _of_group(number: int, group: Group) -> str | None:
-    with_ratings = group.users - group.without_ratings
-    if group.users < 1 or not 0 <= group.without_ratings <= group.users or group.ratings < with_ratings:
-        return f"row group {number} of all cannot have these numbers of users and ratings"
-    return None
-
-
-def encoded(manifest: Manifest) -> bytes:
-    """The bytes of a manifest, the same for the same content."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+        yield "the ratings of all row groups are not as many as it says"
+    for number, group in enumerate(groups):
+        without = group.without_ratings
+        if group.users < 1 or not 0 <= without <= group.users or group.ratings < group.users - without:
+            yield f"row group {number} of all cannot have these numbers of users and ratings"
 
 
 def digest_of(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
+from fedboard.common.arrays import IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.files import stamp_of
@@ -32,55 +32,11 @@ from fedboard.simulations.data.shards.manifest import (
     read_manifest,
     readable,
 )
+from fedboard.simulations.data.sorting import SortedUsers, ends_of
 
 _KEPT = 2
 """Row groups that stay decoded: where two blocks meet in one, it is read once."""
 _KINDS = {"counts": (USER, ITEM), "ratings": UNTIMED, "times": (USER, ITEM, TIME)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class UserRows:
-    """Rows of some users that follow each other. Private. What was not asked for is empty."""
-
-    indptr: IntArray
-    """int64, shape (n_users + 1,), from 0."""
-    items: IndexArray
-    values: Float32Array
-    keys: BitArray
-    times: IntArray
-
-    def some(self, start: int, stop: int) -> "UserRows":
-        """Users ``start:stop`` of these, as views."""
-        first, last = int(self.indptr[start]), int(self.indptr[stop])
-        return UserRows(
-            indptr=self.indptr[start : stop + 1] - first,
-            items=self.items[first:last],
-            values=self.values[first:last],
-            keys=self.keys[start:stop],
-            times=self.times[first:last],
-        )
-
-    @staticmethod
-    def joined(parts: Sequence["UserRows"]) -> "UserRows":
-        """All of them, one after the other."""
-        if len(parts) == 1:
-            return parts[0]
-        counts = [np.diff(part.indptr) for part in parts]
-        indptr = np.concatenate([np.zeros(1, np.int64), *counts])
-        return UserRows(
-            indptr=np.cumsum(indptr, out=indptr),
-            items=np.concatenate([np.zeros(0, np.int32), *(part.items for part in parts)]),
-            values=np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
-            keys=np.concatenate([np.zeros(0, np.uint64), *(part.keys for part in parts)]),
-            times=np.concatenate([np.zeros(0, np.int64), *(part.times for part in parts)]),
-        )
-
-
-@dataclass(slots=True, repr=False)
-class _OpenShard:
-    number: int
-    file: Any
-    """``pyarrow.parquet.ParquetFile``."""
 
 
 def opened(folder: Path, identity: str) -> "Opened":
@@ -112,10 +68,11 @@ class Opened:
     """Shape (n_groups + 1,): number of each row group's first user."""
     _place: list[tuple[int, int]] = field(init=False)
     """Of each row group: its shard, and its number there."""
-    _shard: _OpenShard | None = field(init=False, default=None)
+    _shard: tuple[int, Any] | None = field(init=False, default=None)
+    """The one that is open: its number, and ``pyarrow.parquet.ParquetFile``."""
     _checked: dict[int, object] = field(init=False, default_factory=dict)
     """Shard to what its file looked like when its digest was right."""
-    _decoded: OrderedDict[tuple[int, str], UserRows] = field(init=False, default_factory=OrderedDict)
+    _decoded: OrderedDict[tuple[int, str], SortedUsers] = field(init=False, default_factory=OrderedDict)
     _lock: Lock = field(init=False, default_factory=Lock)
 
     def __post_init__(self) -> None:
@@ -123,14 +80,14 @@ class Opened:
         shards = self.manifest.shards
         self._place = [(at, number) for at, shard in enumerate(shards) for number in range(len(shard.groups))]
         users = [group.users for shard in shards for group in shard.groups]
-        self._first_user = np.concatenate([np.zeros(1, np.int64), np.cumsum(users, dtype=np.int64)])
+        self._first_user = ends_of(np.array(users))
 
     @cached_property
     def catalogue(self) -> tuple[NDArray[np.str_], tuple[str, ...] | None]:
         """Ids and titles of the items, see ``read_catalogue``."""
         return read_catalogue(self.folder, self.manifest.items)
 
-    def rows(self, start: int, stop: int, kind: str) -> Iterator[UserRows]:
+    def rows(self, start: int, stop: int, kind: str) -> Iterator[SortedUsers]:
         """Users ``start:stop``, a row group at a time; ``kind`` is ``counts``, ``ratings`` or ``times``.
 
         Raises:
@@ -145,7 +102,7 @@ class Opened:
             yield self._group(number, kind).some(at - lowest, min(stop, highest) - lowest)
             at = highest
 
-    def _group(self, number: int, kind: str) -> UserRows:
+    def _group(self, number: int, kind: str) -> SortedUsers:
         """One row group, decoded."""
         with self._lock:
             if (number, kind) not in self._decoded:
@@ -155,7 +112,7 @@ class Opened:
             self._decoded.move_to_end((number, kind))
             return self._decoded[number, kind]
 
-    def _decode(self, number: int, kind: str) -> UserRows:
+    def _decode(self, number: int, kind: str) -> SortedUsers:
         at, within = self._place[number]
         group, path = self.manifest.shards[at].groups[within], self.folder / self.manifest.shards[at].file
         columns = _KINDS[kind] if group.without_ratings or kind != "counts" else (USER,)
@@ -174,23 +131,23 @@ class Opened:
         counts = np.diff(np.append(starts, table.num_rows))
         if filled is not None:
             counts = np.add.reduceat(filled, starts, dtype=np.int64)
-        rows = UserRows(
-            indptr=np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)]),
+        rows = SortedUsers(
+            ends=ends_of(counts),
             items=_of(table, ITEM, filled, np.dtype(np.int32), wanted=kind == "ratings"),
             values=_of(table, VALUE, filled, np.dtype(np.float32), wanted=kind == "ratings"),
             keys=_of(table, KEY, None, np.dtype(np.uint64), wanted=kind == "ratings")[
                 starts if kind == "ratings" else slice(0)
             ],
-            times=_of(table, TIME, filled, np.dtype(np.int64), wanted=kind == "times"),
+            times=_of(table, TIME, filled, np.dtype(np.int64), wanted=True) if kind == "times" else None,
         )
         if kind == "ratings":
             self._require_entries(rows, f"{path}, row group {within}")
         return rows
 
-    def _require_entries(self, rows: UserRows, where: str) -> None:
+    def _require_entries(self, rows: SortedUsers, where: str) -> None:
         """See that a user has rated an item once, of the catalogue and on the scale: bounds rest on it."""
         ascending = rows.items[1:] > rows.items[:-1]
-        begins = rows.indptr[1:-1]
+        begins = rows.ends[1:-1]
         ascending[begins[(begins > 0) & (begins < rows.items.size)] - 1] = True
         if not ascending.all():
             raise InputError(f"{where}: the items of a user must ascend, each once; write the shards again.")
@@ -214,15 +171,15 @@ class Opened:
 
     def _file(self, at: int) -> Any:
         """The shard, opened, and its digest seen to once in this process."""
-        if self._shard is not None and self._shard.number == at:
-            return self._shard.file
+        if self._shard is not None and self._shard[0] == at:
+            return self._shard[1]
         from pyarrow import parquet as arrow_parquet
 
         shard = self.manifest.shards[at]
         path = self.folder / shard.file
         self._require_same(path, shard, at)
         file = arrow_parquet.ParquetFile(path, pre_buffer=False)
-        self._shard = _OpenShard(at, file)
+        self._shard = at, file
         return file
 
     def _require_same(self, path: Path, shard: Shard, at: int) -> None:
@@ -260,7 +217,7 @@ def open_shards(path: str | Path) -> "ShardedRatings":
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ShardedRatings:
-    """Ratings in a folder of shards, see ``fedboard.simulations.streams.stream.UserStream``.
+    """Ratings in a folder of shards, see ``fedboard.simulations.data.stream.UserStream``.
 
     It holds a path alone, so it pickles to nothing; what it reads is opened once in each process, and the last row
     groups are kept there.
@@ -343,8 +300,7 @@ class ShardedRatings:
             InputError: as of ``read``.
         """
         self._require_users(start, stop)
-        parts = [np.diff(rows.indptr) for rows in self._opened.rows(start, stop, "counts")]
-        return np.concatenate([np.zeros(0, dtype=np.int64), *parts])
+        return SortedUsers.joined(list(self._opened.rows(start, stop, "counts"))).counts
 
     def read(self, start: int, stop: int) -> Cohort:
         """All ratings of users ``start:stop``: items ascending, ``user_keys`` set, ``first_row = start``. Private.
@@ -358,10 +314,9 @@ class ShardedRatings:
                 or exchanged.
         """
         self._require_users(start, stop)
-        parts = list(self._opened.rows(start, stop, "ratings"))
-        found = UserRows.joined(parts)
+        found = SortedUsers.joined(list(self._opened.rows(start, stop, "ratings")))
         return Cohort(
-            indptr=found.indptr,
+            indptr=found.ends,
             items=found.items,
             ratings=found.values,
             n_items=self.n_items,
@@ -381,7 +336,8 @@ class ShardedRatings:
                 f"{self.folder}: these shards do not say when anything was rated, so they cannot be split by time; "
                 "make them again with the column that says when (--columns time=NAME), without --no-times."
             )
-        return UserRows.joined(list(self._opened.rows(start, stop, "times"))).times
+        found = SortedUsers.joined(list(self._opened.rows(start, stop, "times"))).times
+        return np.zeros(0, np.int64) if found is None else found
 
     def _require_users(self, start: int, stop: int) -> None:
         if not 0 <= start <= stop <= self.n_users:

@@ -9,87 +9,23 @@ Splits depend neither on the order of rows in a file nor on numbers of users and
 training ratings keep their numbers.
 """
 
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
-from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray
+from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.data.id_keys import Kind, id_keys
-from fedboard.simulations.data.ratings import Ratings, Triples, sorted_cohort
+from fedboard.common.kernels.backends import has_compiler
+from fedboard.simulations.data.ratings import KeyedRatings, Ratings, Triples, sorted_cohort
 from fedboard.simulations.data.splits.coins import Fold, SplitCoins
 from fedboard.simulations.data.splits.parts import HeldOut, RatingSplit, SplitRule, UserSplit
 
+_COMPILED_FROM = 1 << 16
+"""Ratings from which on loading the compiler takes less than it saves."""
 DEFAULT_SHARE = 0.1
 DEFAULT_HISTORY = 0.8
 FEWEST_POSITIVES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class KeyedRatings:
-    """Ratings of some users, all of theirs, with the keys that their coins are thrown by. Private.
-
-    Sorted by user and item. A data set, or any block of its users: no user's part depends on the others.
-    """
-
-    users: IndexArray
-    """int32, shape (n_ratings,): positions in ``user_keys``, ascending."""
-    items: IndexArray
-    """int32, shape (n_ratings,): positions in ``item_keys``, ascending within a user."""
-    values: Float32Array
-    """float32, shape (n_ratings,)."""
-    user_keys: BitArray
-    """uint64, shape (n_users,), see ``id_keys``."""
-    item_keys: BitArray
-    """uint64, shape (n_items,). Public."""
-
-    @staticmethod
-    def of(ratings: Ratings) -> "KeyedRatings":
-        """A whole data set; the ratings are shared, not copied."""
-        return KeyedRatings(
-            users=ratings.users,
-            items=ratings.items,
-            values=ratings.values,
-            user_keys=ratings.user_keys(),
-            item_keys=id_keys(ratings.item_ids.tolist(), Kind.ITEM),
-        )
-
-    @property
-    def n_users(self) -> int:
-        """Number of users, with those that have no rating."""
-        return int(self.user_keys.size)
-
-    def all(self) -> Cohort:
-        """All ratings, with a row for every user; shared, not copied."""
-        return sorted_cohort(
-            self.users, self.items, self.values, user_keys=self.user_keys, n_items=self.item_keys.size
-        )
-
-    def some(self, chosen: BoolArray) -> Triples:
-        """Some of the ratings.
-
-        Args:
-            chosen: bool, shape (n_ratings,).
-        """
-        return Triples(users=self.users[chosen], items=self.items[chosen], values=self.values[chosen])
-
-    def cohort(self, chosen: BoolArray) -> Cohort:
-        """Some of the ratings, with a row for every user."""
-        part = self.some(chosen)
-        n_items = self.item_keys.size
-        return sorted_cohort(part.users, part.items, part.values, user_keys=self.user_keys, n_items=n_items)
-
-    def ones(self, chosen: BoolArray) -> Cohort:
-        """Some of the pairs as positive feedback, with a row for every user."""
-        items = self.items[chosen]
-        return sorted_cohort(
-            self.users[chosen],
-            items,
-            np.ones(items.size, dtype=np.float32),
-            user_keys=self.user_keys,
-            n_items=self.item_keys.size,
-        )
 
 
 def split_ratings(
@@ -127,7 +63,7 @@ def split_ratings(
             f"{ratings.name} brings a test part of its own, so there are no folds of it: leave out split.folds."
         )
     rule = rule_of_ratings(seed=seed, validation=validation, test=test, fold=fold, own_test=own)
-    return ratings_split_by(KeyedRatings.of(ratings), rule, test=ratings.test)
+    return ratings_split_by(ratings.keyed(), rule, test=ratings.test)
 
 
 def rule_of_ratings(
@@ -154,10 +90,6 @@ def rule_of_ratings(
 
 def ratings_split_by(rows: KeyedRatings, rule: SplitRule, *, test: Triples | None = None) -> RatingSplit:
     """The same of any users' ratings; ``test`` is a part that the data set brings of its own. Private."""
-    if rule.keeps_all and test is not None:
-        nothing = Triples(users=rows.users[:0], items=rows.items[:0], values=rows.values[:0])
-        train = rows.all()
-        return RatingSplit(train=train, train_and_validation=train, validation=nothing, test=test, rule=rule)
     learnt, validated, tested = _parts_of_ratings(rows, rule)
     train = rows.cohort(learnt)
     return RatingSplit(
@@ -219,7 +151,7 @@ def split_users(
     _check_user_split(validation, test, minimum_positives, history)
     rule = SplitRule(coins=SplitCoins(seed), validation=validation, test=test, fold=fold)
     return users_split_by(
-        KeyedRatings.of(ratings),
+        ratings.keyed(),
         ratings.positive(positive_above),
         rule,
         minimum_positives=minimum_positives,
@@ -306,3 +238,63 @@ def _held_out(
         for part in (~hidden, hidden)
     )
     return HeldOut(users=users.astype(np.int32), history=known, target=found)
+
+
+def learnt_of_block(block: Cohort, item_keys: BitArray, rule: SplitRule) -> Cohort:
+    """``ratings_learnt_by`` of all ratings of some users, bit for bit, compiled where there are many. Private.
+
+    Args:
+        block: with the users' keys. Private.
+        item_keys: uint64, shape (n_items,), see ``id_keys``. Public.
+        rule: public.
+    """
+    _require_item_keys(block, item_keys)
+    if block.n_ratings < _COMPILED_FROM or not has_compiler():
+        return ratings_learnt_by(keyed_block(block, item_keys), rule)
+    from fedboard.simulations.data.splits import compiled_coins  # takes numba half a second
+
+    indptr, items, ratings = _whole(block)
+    user, item = rule.coins.halves(block.keys, item_keys)
+    arc = np.array(rule.held_out_arc(), dtype=np.uint64)
+    ends, chosen, values = np.empty_like(indptr), np.empty_like(items), np.empty_like(ratings)
+    compiled_coins.fill_learnt(indptr, items, ratings, *user, *item, arc, ends, chosen, values)
+    kept = slice(0, int(ends[-1]))
+    return replace(block, indptr=ends, items=chosen[kept], ratings=values[kept])
+
+
+def _whole(block: Cohort) -> tuple[IntArray, IndexArray, Float32Array]:
+    """The block's arrays as compiled code reads them, which looks at no bounds: nothing else may get past.
+
+    Raises:
+        InputError: rows that are not the whole of it, or items that are not in the catalogue.
+    """
+    indptr, items = np.ascontiguousarray(block.indptr, np.int64), np.ascontiguousarray(block.items, np.int32)
+    if indptr[0] != 0 or indptr[-1] != items.size or np.any(np.diff(indptr) < 0):
+        raise InputError(
+            "a block of users needs rows that follow each other from its first rating to its last"
+        )
+    if items.min() < 0 or items.max() >= block.n_items:
+        raise InputError("a block of users has an item that is not in the catalogue")
+    return indptr, items, np.ascontiguousarray(block.ratings, np.float32)
+
+
+def keyed_block(block: Cohort, item_keys: BitArray) -> KeyedRatings:
+    """All ratings of some users with what their coins are thrown by.
+
+    Raises:
+        InputError: there is not a key for each item.
+    """
+    _require_item_keys(block, item_keys)
+    return KeyedRatings(
+        users=block.user_of_entry(),
+        items=block.items,
+        values=block.ratings,
+        user_keys=block.keys,
+        item_keys=item_keys,
+        times=np.zeros(0, np.int64),
+    )
+
+
+def _require_item_keys(block: Cohort, item_keys: BitArray) -> None:
+    if item_keys.shape != (block.n_items,):
+        raise InputError("a split needs one key for each item of the catalogue")

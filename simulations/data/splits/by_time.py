@@ -4,16 +4,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, Float32Array
-from fedboard.common.cohort import Cohort
+from fedboard.common.arrays import BoolArray
 from fedboard.common.errors import InputError
-from fedboard.simulations.data.id_keys import Kind, id_keys
-from fedboard.simulations.data.ratings import Ratings, sorted_cohort
+from fedboard.simulations.data.ratings import KeyedRatings, Ratings
 from fedboard.simulations.data.splits.parts import HeldOut, RatingSplit, UserSplit
-from fedboard.simulations.data.splits.times import TimedRows, TimeRule
+from fedboard.simulations.data.splits.times import TimeRule
 
 
-def rows_of(ratings: Ratings) -> TimedRows:
+def rows_of(ratings: Ratings) -> KeyedRatings:
     """All ratings with their times.
 
     Raises:
@@ -29,13 +27,7 @@ def rows_of(ratings: Ratings) -> TimedRows:
             f"{ratings.name} does not say when anything was rated, or that all was at 0, so it cannot be split by "
             "time: load it with times, or leave out split.test_from and split.leave_last."
         )
-    return TimedRows(
-        users=ratings.users,
-        items=ratings.items,
-        times=ratings.times,
-        user_keys=ratings.user_keys(),
-        item_keys=id_keys(ratings.item_ids.tolist(), Kind.ITEM),
-    )
+    return ratings.keyed()
 
 
 def split_ratings_by_time(ratings: Ratings, rule: TimeRule) -> RatingSplit:
@@ -52,12 +44,11 @@ def split_ratings_by_time(ratings: Ratings, rule: TimeRule) -> RatingSplit:
     """
     rows = rows_of(ratings)
     learnt, validated, tested = rule.parts(rows)
-    train = _cohort(rows, learnt, ratings.values[learnt])
     return RatingSplit(
-        train=train,
-        train_and_validation=_cohort(rows, ~tested, ratings.values[~tested]),
-        validation=ratings.some(validated),
-        test=ratings.some(tested),
+        train=rows.cohort(learnt),
+        train_and_validation=rows.cohort(~tested),
+        validation=rows.some(validated),
+        test=rows.some(tested),
         rule=rule,
         rows=rows,
     )
@@ -86,10 +77,13 @@ def split_lists_by_time(
     kept = ratings.positive(positive_above)
     counts = np.bincount(ratings.users[kept], minlength=ratings.n_users)
     kept &= (counts >= minimum_positives)[ratings.users]
-    rows = replace(every, users=every.users[kept], items=every.items[kept], times=every.times[kept])
+    rows = replace(
+        every,
+        **{name: getattr(every, name)[kept] for name in ("users", "items", "values", "times")},
+    )
     learnt, validated, tested = rule.parts(rows)
     return UserSplit(
-        train=_cohort(rows, learnt),
+        train=rows.ones(learnt),
         validation=_judged(rows, learnt, validated),
         test=_judged(rows, ~tested, tested),
         rule=rule,
@@ -97,7 +91,7 @@ def split_lists_by_time(
     )
 
 
-def _judged(rows: TimedRows, known: BoolArray, hidden: BoolArray) -> HeldOut:
+def _judged(rows: KeyedRatings, known: BoolArray, hidden: BoolArray) -> HeldOut:
     n_users = rows.user_keys.size
     both = np.bincount(rows.users[known], minlength=n_users) > 0
     both &= np.bincount(rows.users[hidden], minlength=n_users) > 0
@@ -106,11 +100,4 @@ def _judged(rows: TimedRows, known: BoolArray, hidden: BoolArray) -> HeldOut:
     number[users] = np.arange(users.size, dtype=np.int32)
     theirs = both[rows.users]
     own = replace(rows, users=number[rows.users], user_keys=rows.user_keys[users])
-    return HeldOut(users=users, history=_cohort(own, known & theirs), target=_cohort(own, hidden & theirs))
-
-
-def _cohort(rows: TimedRows, chosen: BoolArray, values: Float32Array | None = None) -> Cohort:
-    """Some of the rows; without values as positive feedback."""
-    users, items = rows.users[chosen], rows.items[chosen]
-    rated = np.ones(items.size, dtype=np.float32) if values is None else values
-    return sorted_cohort(users, items, rated, user_keys=rows.user_keys, n_items=rows.item_keys.size)
+    return HeldOut(users=users, history=own.ones(known & theirs), target=own.ones(hidden & theirs))

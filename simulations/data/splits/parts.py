@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.data.ratings import Triples
+from fedboard.simulations.data.ratings import KeyedRatings, Triples
 from fedboard.simulations.data.splits.coins import Fold, SplitCoins, below, first_words
-from fedboard.simulations.data.splits.times import TimedRows, TimeRule
+from fedboard.simulations.data.splits.times import TimeRule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,6 @@ class SplitRule:
                 "the shares of validation and test must be >= 0 and add up to less than 1, "
                 f"got {self.validation:g} and {self.test:g}; lower them."
             )
-
-    @property
-    def keeps_all(self) -> bool:
-        """Whether no coin holds anything out: a data set that brings its test part, without validation."""
-        return self.fold is None and self.validation == 0 and self.test == 0
 
     def parts(self, words: BitArray) -> tuple[BoolArray, BoolArray, BoolArray]:
         """Which coins mean training, validation, test; bool. What is tested does not depend on the other share."""
@@ -70,7 +65,7 @@ class RatingSplit:
     """For the reported result."""
     rule: SplitRule | TimeRule | None = None
     """How ratings fell, by coins or by time; None where they fell in another way, which secret noise refuses."""
-    rows: TimedRows | None = None
+    rows: KeyedRatings | None = None
     """All of them with their times, where they fell by time, so that this can be recomputed."""
 
 
@@ -100,5 +95,5 @@ class UserSplit:
     """For the reported result."""
     rule: SplitRule | TimeRule | None = None
     """How users, or their positives, fell; None where they fell in another way, which secret noise refuses."""
-    rows: TimedRows | None = None
+    rows: KeyedRatings | None = None
     """All positives with their times, where they fell by time, so that this can be recomputed."""

@@ -16,9 +16,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fedboard.common.arrays import BitArray, BoolArray, IndexArray, IntArray
+from fedboard.common.arrays import BoolArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.simulations.data.ratings import KeyedRatings
 from fedboard.simulations.data.splits.coins import SplitCoins
 
 _LARGEST = 2.0**62
@@ -114,22 +115,6 @@ Parts: TypeAlias = tuple[BoolArray, BoolArray, BoolArray]
 """Training, validation, test: each as many as rows; every row is in one of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class TimedRows:
-    """Ratings with their times, sorted by user and item. Private."""
-
-    users: IndexArray
-    """int32, shape (n_rows,): user numbers, ascending."""
-    items: IndexArray
-    """int32, shape (n_rows,)."""
-    times: IntArray
-    """int64, shape (n_rows,)."""
-    user_keys: BitArray
-    """uint64, shape (n_users,), see ``id_keys``."""
-    item_keys: BitArray
-    """uint64, shape (n_items,). Public."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByDate:
     """What was given from one public date on is the test part, what was given from an earlier one on validation."""
@@ -150,7 +135,7 @@ class ByDate:
                 "split.validation_from must not be later than split.test_from; give an earlier date."
             )
 
-    def parts(self, rows: TimedRows) -> Parts:
+    def parts(self, rows: KeyedRatings) -> Parts:
         """Which rows are in which part.
 
         Guarantee: a row's part depends on its own time and the two dates alone.
@@ -181,7 +166,7 @@ class ByLast:
         if self.count < 1:
             raise InputError(f"split.leave_last must be >= 1, got {self.count}; 1 tests on each user's last.")
 
-    def parts(self, rows: TimedRows) -> Parts:
+    def parts(self, rows: KeyedRatings) -> Parts:
         """Which rows are in which part.
 
         Guarantee: a row's part depends on the seed and on the ids and times of its user's rows alone.
@@ -199,7 +184,7 @@ class ByLast:
 TimeRule: TypeAlias = ByDate | ByLast
 
 
-def is_training_part(train: Cohort, rule: TimeRule, rows: TimedRows) -> bool:
+def is_training_part(train: Cohort, rule: TimeRule, rows: KeyedRatings) -> bool:
     """Whether a training part is what the rule makes of these rows, recomputed."""
     learnt = rule.parts(rows)[0]
     same_users = train.user_keys is not None and np.array_equal(train.user_keys, rows.user_keys)

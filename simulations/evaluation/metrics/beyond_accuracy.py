@@ -12,84 +12,34 @@ from functools import partial
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
-from fedboard.common.cohort import Cohort
-from fedboard.common.errors import InputError
 from fedboard.simulations.evaluation.metrics.metric import Better, JudgedLists, ListMetric, Means
-from fedboard.simulations.evaluation.metrics.ranking import first_k
 
 
-def coverage_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
+def covered(times: IntArray) -> float:
     """Coverage@k: share of the catalogue that is among the first k of at least one list.
 
     Args:
-        recommended: int32, shape (n_users, >= k), each user's items, best first; a negative number is an empty
-            place. Private.
-        targets: rows in the same order; only the size of the catalogue is looked at.
-        k: length of the list that the user sees.
-
-    Returns:
-        In [0, 1], at most n_users * k / n_items. Not private: simulation only.
-
-    Raises:
-        InputError: rows do not pair up, or lists shorter than k.
+        times: how often each item is listed; int64, shape (n_items,).
 
     Reference: M. Ge, C. Delgado-Battenfeld, D. Jannach (2010), Beyond accuracy: evaluating recommender systems by
     coverage and serendipity (catalogue coverage).
     """
-    return covered(_times_listed(recommended, targets, k))
-
-
-def gini_at_k(recommended: IndexArray, targets: Cohort, *, k: int) -> float:
-    """Gini index of how often each item of the catalogue is among the first k of a list.
-
-    With c the times that the n items are listed, ascending, and j from 1: sum (2 j - n - 1) c_j / (n sum c). 0
-    where all items are listed equally often, 1 - 1 / n where one item has every place. Arguments and errors as in
-    ``coverage_at_k``.
-
-    Returns:
-        In [0, 1); NaN where all lists are empty. Not private: simulation only.
-
-    Reference: P. Castells, N. Hurley, S. Vargas (2015), Novelty and diversity in recommender systems, Recommender
-    Systems Handbook, chapter 26 (there over n - 1, so that it ends at 1; here the index itself).
-    """
-    return unevenness(_times_listed(recommended, targets, k))
-
-
-def novelty_at_k(recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray) -> float:
-    """Novelty@k: how little was to be expected of the items on the lists, in bits: mean of -log2 p(item).
-
-    p(item) is its share of all training ratings, (count + 1) / (sum of counts + n_items); the 1 gives items that
-    nobody rated a finite value. First the mean over each list, then over the users whose list is not empty.
-
-    Args:
-        recommended: as in ``coverage_at_k``. Private.
-        targets: as in ``coverage_at_k``.
-        k: length of the list that the user sees.
-        counts: training ratings per item, int64, shape (n_items,). Exact, hence private.
-
-    Returns:
-        Bits, > 0 unless there is only one item; log2(n_items) where all items are rated equally often. NaN where
-        all lists are empty. Not private: simulation only.
-
-    Raises:
-        InputError: rows do not pair up, lists shorter than k, or counts of another catalogue.
-
-    Reference: S. Vargas, P. Castells (2011), Rank and relevance in novelty and diversity metrics for recommender
-    systems (expected free discovery, without discounts; the 1 that is added is ours).
-    """
-    if counts.shape != (targets.n_items,):
-        raise InputError(f"novelty needs one count per item: {targets.n_items} items, counts {counts.shape}")
-    values, asked = _bits_of_lists(first_k(recommended, targets, k), counts)
-    return float(np.mean(values)) if asked.any() else float("nan")
-
-
-def covered(times: IntArray) -> float:
-    """Coverage of how often each item is listed; int64, shape (n_items,)."""
     return float(np.count_nonzero(times) / times.size)
 
 
 def unevenness(times: IntArray) -> float:
-    """Gini index of how often each item is listed; int64, shape (n_items,)."""
+    """Gini index of how often each item of the catalogue is among the first k of a list.
+
+    With c the times that the n items are listed, ascending, and j from 1: sum (2 j - n - 1) c_j / (n sum c). 0
+    where all items are listed equally often, 1 - 1 / n where one item has every place, NaN where all lists are
+    empty.
+
+    Args:
+        times: how often each item is listed; int64, shape (n_items,).
+
+    Reference: P. Castells, N. Hurley, S. Vargas (2015), Novelty and diversity in recommender systems, Recommender
+    Systems Handbook, chapter 26 (there over n - 1, so that it ends at 1; here the index itself).
+    """
     ascending = np.sort(times).astype(np.float64)
     n_items, listed = ascending.size, float(ascending.sum())
     if listed == 0:
@@ -135,10 +85,17 @@ class TimesListed:
 
 
 class Surprise:
-    """Novelty: the mean over users of the mean bits of their lists."""
+    """Novelty@k: how little was to be expected of the items on the lists, in bits: mean of -log2 p(item).
+
+    p(item) is its share of all training ratings, (count + 1) / (sum of counts + n_items); the 1 gives items that
+    nobody rated a finite value. First the mean over each list, then over the users whose list is not empty.
+
+    Reference: S. Vargas, P. Castells (2011), Rank and relevance in novelty and diversity metrics for recommender
+    systems (expected free discovery, without discounts; the 1 that is added is ours).
+    """
 
     def __init__(self, *, k: int, n_groups: int, counts: IntArray) -> None:
-        """Nothing seen yet; ``counts`` as of ``novelty_at_k``."""
+        """Nothing seen yet; ``counts``: training ratings per item, int64, shape (n_items,). Private."""
         self._k, self._counts, self._means = k, counts, Means(n_groups)
 
     def add(self, seen: JudgedLists) -> None:
@@ -167,12 +124,6 @@ def _bits_of_lists(first: IndexArray, counts: IntArray) -> tuple[FloatArray, Boo
     sums = np.where(listed, bits[first], 0.0).sum(axis=1)
     asked = lengths > 0
     return sums[asked] / lengths[asked], asked
-
-
-def _times_listed(recommended: IndexArray, targets: Cohort, k: int) -> IntArray:
-    """In how many lists each item is, int64, shape (n_items,)."""
-    first = first_k(recommended, targets, k)
-    return np.bincount(first[first >= 0], minlength=targets.n_items)
 
 
 METRICS = (

@@ -6,13 +6,13 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import top_k
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.simulations.evaluation.metrics.membership import listed_in
+from fedboard.simulations.evaluation.metrics.metric import listed_in
 
 _COMPILED_FROM_ITEMS = 2000
 """Below this catalogue size loading the compiler takes longer than it saves; the result is the same."""
 
 
-def cosine_neighbours(factors: FloatArray | Float32Array, *, k: int, threads: int = 1) -> IndexArray:
+def cosine_neighbours(factors: FloatArray | Float32Array, *, k: int) -> IndexArray:
     """The k items nearest to each item by the cosine of their factor vectors, itself excluded.
 
     Blocked over rows by the top-k kernel, never n_items^2 at once. Equal cosines go to the lower item number.
@@ -20,7 +20,6 @@ def cosine_neighbours(factors: FloatArray | Float32Array, *, k: int, threads: in
     Args:
         factors: shape (n_items, rank). Public: read off the board.
         k: number of neighbours, in 1..n_items - 1.
-        threads: >= 1; the result does not depend on it.
 
     Returns:
         int32, shape (n_items, k), nearest first; a row of -1 for an item whose vector is zero.
@@ -33,10 +32,10 @@ def cosine_neighbours(factors: FloatArray | Float32Array, *, k: int, threads: in
     """
     norms = np.linalg.norm(factors, axis=1, keepdims=True)
     units = np.divide(factors, norms, out=np.zeros(factors.shape), where=norms > 0)
-    return inner_product_neighbours(units, k=k, threads=threads)
+    return inner_product_neighbours(units, k=k)
 
 
-def inner_product_neighbours(factors: FloatArray | Float32Array, *, k: int, threads: int = 1) -> IndexArray:
+def inner_product_neighbours(factors: FloatArray | Float32Array, *, k: int) -> IndexArray:
     """The k items whose factor vectors have the largest inner product with each item's, itself excluded.
 
     Arguments, result, ties and errors as for ``cosine_neighbours``. Items with long vectors are near to many.
@@ -54,7 +53,6 @@ def inner_product_neighbours(factors: FloatArray | Float32Array, *, k: int, thre
         exclude_indptr=np.arange(n_items + 1, dtype=np.int64),
         exclude_items=np.arange(n_items, dtype=np.int32),
         backend="compiled" if n_items >= _COMPILED_FROM_ITEMS and has_compiler() else "numpy",
-        threads=threads,
     )
     neighbours[~np.any(factors, axis=1)] = -1
     return neighbours
@@ -89,7 +87,6 @@ def overlap_at_k(
     bucket_of_item: IndexArray,
     *,
     k: int,
-    threads: int = 1,
 ) -> FloatArray:
     """Overlap@k of the cosine neighbours with a reference (non-private ALS), mean per popularity bucket.
 
@@ -98,7 +95,6 @@ def overlap_at_k(
         reference_factors: shape (n_items, any rank). Not private: simulation only.
         bucket_of_item: int32, shape (n_items,), from ``popularity_buckets``.
         k: number of neighbours compared.
-        threads: >= 1.
 
     Returns:
         float64, shape (n_buckets,), tail to head, in [0, 1]. Two random matrices reach k / (n_items - 1).
@@ -110,6 +106,6 @@ def overlap_at_k(
     """
     if factors.shape[0] != reference_factors.shape[0]:
         raise InputError("both factor matrices must cover the same catalogue, in the same order")
-    neighbours = cosine_neighbours(factors, k=k, threads=threads)
-    overlap = neighbour_overlap(neighbours, cosine_neighbours(reference_factors, k=k, threads=threads))
+    neighbours = cosine_neighbours(factors, k=k)
+    overlap = neighbour_overlap(neighbours, cosine_neighbours(reference_factors, k=k))
     return np.bincount(bucket_of_item, weights=overlap) / np.bincount(bucket_of_item)

@@ -1,35 +1,24 @@
-"""The metrics that runs state, in the order in which they are read: one line for each file that computes some.
+"""The metrics that runs state, in the order in which they are read.
 
 One of your own is a ``RatingMetric`` or ``ListMetric`` that ``run.metrics`` names as ``path/to/file.py:NAME``, or
 that an installed package brings under the entry points ``fedboard.metrics``.
 """
 
 from collections.abc import Sequence
-from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Final
 
 from fedboard.common.algorithms.shared.brought import entries_of, loaded
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
+from fedboard.simulations.evaluation.metrics import beyond_accuracy, ranking, rating
 from fedboard.simulations.evaluation.metrics.metric import ListMetric, Metric, RatingMetric
 from fedboard.simulations.own_code import is_own, own_object
 
-_FILES = (
-    "rating",
-    "ranking",
-    "first_hits",
-    "beyond_accuracy",
-)
-"""Files beside this one, each with its ``METRICS``. Of each kind of feedback the first metric decides."""
-
 PARTS: Final = {"test": "test", "validation": "validation", "train": "training"}
 """What a metric is judged on, in records and for people."""
-METRICS: Final[tuple[Metric, ...]] = tuple(
-    metric
-    for file in _FILES
-    for metric in import_module(f"fedboard.simulations.evaluation.metrics.{file}").METRICS
-)
+METRICS: Final[tuple[Metric, ...]] = (*rating.METRICS, *ranking.METRICS, *beyond_accuracy.METRICS)
+"""In reading order; of each kind of feedback the first decides."""
 RATING_METRICS: Final = tuple(metric for metric in METRICS if isinstance(metric, RatingMetric))
 LIST_METRICS: Final = tuple(metric for metric in METRICS if isinstance(metric, ListMetric))
 ENTRY_POINTS: Final = "fedboard.metrics"

@@ -165,15 +165,11 @@ def test_verify_lists_what_failed_last_and_what_passed_only_if_asked(tmp_path, e
 
     told = fedboard("certificate", "verify", exported, "--key", public).stdout.splitlines()
     every = fedboard("certificate", "verify", exported, "--key", public, "--all").stdout.splitlines()
-    small = fedboard("certificate", "verify", exported, "--key", public, "--max-bytes", "1")
 
     assert told[-1] == every[-1] == f"1 of 6 checks failed: do not rely on {exported}."
     assert [line.split()[0] for line in told[:-1] if line.startswith("FAILED")] == ["FAILED"]
     assert sum(line.startswith("ok ") for line in every) == 5
     assert not any(line.startswith("ok ") for line in told)
-    assert small.exit_code == 1
-    assert small.stdout.count("could not be looked at: too-large") == 3
-    assert small.stdout.splitlines()[-1].startswith("3 of 6 checks failed")
 
 
 def in_a_process(*arguments, cwd):

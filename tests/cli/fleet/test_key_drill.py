@@ -22,7 +22,7 @@ from fedboard.server.publishing.mirror_files import Mirror
 from fedboard.server.publishing.signing import SigningKey
 from tests.cli.fleet.key_drill import Drill
 from tests.commands import done, fedboard, until
-from tests.common.boards.boards import signed_by_hand
+from tests.common.boards.boards import of_version, signed_by_hand
 from tests.server.publishing.running import Signing, serve_boards
 
 
@@ -57,11 +57,11 @@ def test_boards_that_a_thief_signed_block_nothing_and_go_when_his_key_does(
     """Also with a version from far ahead, which he hopes nothing is ever newer than."""
     cache, thief = tmp_path / "device", copied(drill.mirror("theft"), tmp_path / "thief")
     key = SigningKey.read(drill.key("first"))
-    ahead = msgspec.structs.replace(key.public.open(Mirror(thief).of_version(4).signed), version=900_000_000)
+    ahead = msgspec.structs.replace(key.public.open(of_version(Mirror(thief), 4).signed), version=900_000_000)
     signed = signed_by_hand(ahead.to_bytes(), key=key)
     (thief / "latest.json").write_bytes(signed.to_bytes())
     assert fetch(thief, drill.pinned, cache) == "900000000"
-    stolen = Mirror(drill.mirror("theft")).of_version(4).manifest.board_digest
+    stolen = of_version(Mirror(drill.mirror("theft")), 4).manifest.board_digest
     assert BoardCache(cache).holds(stolen)
     device = FetchingCache(
         cache, max_bytes=1 << 30, source=str(thief), public_key=drill.pinned, wait_seconds=0.0
@@ -239,7 +239,7 @@ def test_earlier_boards_are_vouched_for_by_the_new_key_and_may_not_pass_for_the_
     assert [feed.fetch(version).manifest.version for version in (2, 3, 4, 5)] == [2, 3, 4, 5]
 
     shown = copied(mirror, tmp_path / "mirror")
-    (shown / "latest.json").write_bytes(Mirror(shown).of_version(3).signed.to_bytes())
+    (shown / "latest.json").write_bytes(of_version(Mirror(shown), 3).signed.to_bytes())
 
     assert fetch(shown, drill.pinned, tmp_path / "new") == "bad-signature"
 

@@ -14,9 +14,11 @@ from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, certify
 from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.privacy.shown import shown_number
+from tests.common.certificates import certificate_of
 from tests.common.privacy.commitments import planned
 
 pytestmark = pytest.mark.slow
@@ -181,17 +183,6 @@ def test_show_of_an_edited_certificate_fails_and_prints_what_was_recomputed(
     assert shown.stdout.index("FAILED  claim") < shown.stdout.index("\nIt claims: ")
 
 
-def test_show_states_the_promise_and_json_carries_the_digest(fedboard: Command, finished: Path) -> None:
-    board = finished / "boards" / "board-0004.board"
-    text = fedboard("certificate", "show", finished).stdout
-    record = json.loads(fedboard("certificate", "show", board, "--json").stdout)
-
-    assert "-differentially private for each user" in text
-    assert "round-2/linear" in text
-    assert "Who could see what" in text
-    assert record["board_digest"] == Board.load(board).digest
-
-
 def test_an_unfinished_run_shows_the_certificate_of_its_newest_board(fedboard: Command, run: Path) -> None:
     (run / "certificate.json").unlink()
     (run / "boards" / "board-0004.board").unlink()
@@ -256,17 +247,6 @@ def test_another_board_than_the_certified_one_is_caught(fedboard: Command, run: 
     assert failed == ["board digest", "chain of boards"]
 
 
-def test_a_ledger_that_says_something_else_is_caught(fedboard: Command, run: Path) -> None:
-    with sqlite3.connect(run / "ledger.sqlite") as connection:
-        connection.execute("DELETE FROM events WHERE seq = (SELECT max(seq) FROM events)")
-    connection.close()
-
-    result = fedboard("certificate", "verify", run, "--json")
-
-    assert failed_checks(result) == ["published head", "booked releases"]
-    assert "rows were cut off" in json.loads(result.stdout)["failed"][0]["detail"]
-
-
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
@@ -326,3 +306,76 @@ def test_a_run_gets_a_label_and_a_record_as_long_as_its_ledger_agrees(
     for command in (("label", run, "--out", tmp_path / "no.html"), ("registry", run)):
         assert fedboard("certificate", "show", "--as", *command).exit_code == ExitCode.FAILED
     assert not (tmp_path / "no.html").exists()
+
+
+def file_of(place: Path, plain: dict[str, Any]) -> Path:
+    place.write_text(json.dumps(plain), encoding="utf-8")
+    return place
+
+
+def test_a_private_certificate_gets_a_label(fedboard: Command, tmp_path: Path) -> None:
+    target = file_of(tmp_path / "certificate.json", certificate_of().to_dict())
+    place = tmp_path / "label.html"
+
+    result = fedboard("certificate", "show", "--as", "label", target, "--out", place)
+
+    assert (result.exit_code, result.stderr) == (ExitCode.DONE, "")
+    assert result.stdout.startswith("Someone who bets that you took part")
+    text = place.read_text(encoding="utf-8")
+    assert text.startswith("<!doctype html>")
+    assert certificate_of().dataset in text
+
+
+def lowered(plain: dict[str, Any]) -> None:
+    plain["claim"]["epsilon"] = 0.1
+
+
+def called_private(plain: dict[str, Any]) -> None:
+    plain.update(private=True, noise="secure")
+
+
+def fewer_bets(plain: dict[str, Any]) -> None:
+    plain["composition"]["mu"] = 0.01
+
+
+@pytest.mark.parametrize("edit", [lowered, called_private, fewer_bets])
+def test_what_does_not_hold_gets_none(
+    fedboard: Command, tmp_path: Path, edit: Callable[[dict[str, Any]], None]
+) -> None:
+    plain = certificate_of(noise=SeededNoise(1)).to_dict()
+    edit(plain)
+    plain["digest"] = digest({key: value for key, value in plain.items() if key != "digest"})
+    target = file_of(tmp_path / "certificate.json", plain)
+
+    result = fedboard("certificate", "show", "--as", "label", target, "--out", tmp_path / "label.html")
+
+    record = fedboard("certificate", "show", "--as", "registry", target, "--out", tmp_path / "record.yaml")
+
+    assert result.exit_code == record.exit_code == ExitCode.FAILED
+    assert "no label is written: " in result.stderr
+    assert "no record is written: " in record.stderr
+    assert not (tmp_path / "record.yaml").exists()
+    assert not (tmp_path / "label.html").exists()
+
+
+def test_nothing_is_promised_before_the_first_release(fedboard: Command, tmp_path: Path) -> None:
+    early = file_of(tmp_path / "early.json", certificate_of(events=()).to_dict())
+
+    nothing = fedboard("certificate", "show", "--as", "label", early, "--out", tmp_path / "label.html")
+
+    assert "nothing was released yet" in nothing.stderr
+    assert list(tmp_path.glob("label.*")) == []
+
+
+def test_a_record_is_written_to_a_file_or_told(fedboard: Command, tmp_path: Path) -> None:
+    target = file_of(tmp_path / "certificate.json", certificate_of().to_dict())
+    place = tmp_path / "record.yaml"
+
+    written, told = (
+        fedboard("certificate", "show", "--as", "registry", target, "--out", place),
+        fedboard("certificate", "show", "--as", "registry", target),
+    )
+
+    assert (written.exit_code, told.exit_code) == (ExitCode.DONE, ExitCode.DONE)
+    assert "say what is marked TO SAY" in written.stdout
+    assert told.stdout == place.read_text(encoding="utf-8"), "who checks a record compares it with this"

@@ -60,28 +60,6 @@ def test_a_whole_ledger_passes_and_says_what_cannot_be_shown(fedboard: Command, 
     assert "rewrites the whole file" in " ".join(fedboard("certificate", "verify", "--help").stdout.split())
 
 
-def test_the_record_is_json(fedboard: Command, finished: Path) -> None:
-    record = json.loads(fedboard("certificate", "verify", finished, "--json").stdout)
-    certificate = Certificate.from_json((finished / "certificate.json").read_text())
-    ledger = record["ledger"]
-
-    assert record["holds"]
-    assert (record["private"], record["noise"]) == (False, "simulation")
-    assert record["failed"] == []
-    assert ledger["kind"] == "run"
-    assert (ledger["rows"], ledger["head"]) == (len(certificate.releases), certificate.ledger_head)
-    assert ledger["spent_epsilon"] == certificate.claim.epsilon
-    assert len(record["limits"]) == 3
-
-
-def test_noise_that_no_seed_reproduces_ends_with_zero(fedboard: Command, secret: Path) -> None:
-    result = fedboard("certificate", "verify", secret, "--json")
-
-    assert result.exit_code == 0, result.stdout
-    assert json.loads(result.stdout)["private"] is True
-    assert "private: no seed reproduces" in fedboard("certificate", "verify", secret / "ledger.sqlite").stdout
-
-
 @pytest.mark.parametrize(
     "statement",
     [

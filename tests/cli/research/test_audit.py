@@ -21,7 +21,18 @@ from tests.simulations.audit.broken.mutants import mutant_named
 
 pytestmark = pytest.mark.slow
 
-SMALL = ("--canaries", "400", "--rank", "3", "--rounds", "2", "--kernels", "compiled", "--workers", "1")
+SMALL = (
+    "--canaries",
+    "400",
+    "--rank",
+    "3",
+    "--rounds",
+    "2",
+    "--set",
+    "run.kernels=compiled",
+    "--workers",
+    "1",
+)
 FEW_ITEMS = (
     "--data",
     "synthetic",

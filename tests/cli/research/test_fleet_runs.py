@@ -23,7 +23,7 @@ Command = Callable[..., Result]
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
-IN_PROCESS = ("--runtime", "in-process", "--nodes", "3")
+IN_PROCESS = ("--runtime", "in-process", "--set", "run.nodes=3")
 
 
 def digest(run: Path) -> str:
@@ -80,7 +80,7 @@ def test_more_nodes_than_users_is_one_sentence(
 ) -> None:
     for runtime in ("in-process", "flower"):
         result = fedboard(
-            "simulate", *tiny, "--runtime", runtime, "--nodes", "301", "--out", tmp_path / "run"
+            "simulate", *tiny, "--runtime", runtime, "--set", "run.nodes=301", "--out", tmp_path / "run"
         )
 
         assert result.exit_code == 2

@@ -149,7 +149,7 @@ def test_without_an_account_a_resumed_run_says_what_a_copy_means(
     told = {run: fedboard("simulate", "--out", run, "--resume").stderr for run in (finished, secret)}
 
     assert said in told[secret]
-    assert "--population" in told[secret]
+    assert "privacy.population" in told[secret]
     assert said not in told[finished]
     assert "copies" in fedboard("simulate", "--help").stdout
 

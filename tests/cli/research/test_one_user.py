@@ -16,7 +16,7 @@ def test_a_run_of_one_user_is_refused_before_anything_is_spent(fedboard: Command
     )
 
     refused = fedboard(
-        *("simulate", "--data", tmp_path / "one.csv", "--rating-range", "1,5", "--kernels", "numpy"),
+        *("simulate", "--data", tmp_path / "one.csv", "--rating-range", "1,5", "--set", "run.kernels=numpy"),
         *("--out", tmp_path / "run"),
     )
 

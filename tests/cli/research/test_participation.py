@@ -16,7 +16,7 @@ def test_the_flag_replaces_what_the_file_says(
 ) -> None:
     file = tmp_path / "run.toml"
     file.write_text('[privacy.participation]\nkind = "poisson"\nprobability = 0.5\n', encoding="utf-8")
-    flags = ("--participation", "fixed-size:100", "--adjacency", "replace")
+    flags = ("--participation", "fixed-size:100", "--set", "privacy.adjacency=replace")
     flags += ("--no-baselines", "--out", tmp_path / "run")
 
     result = fedboard("simulate", file, *tiny, *flags)

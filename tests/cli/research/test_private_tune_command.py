@@ -1,4 +1,4 @@
-"""``fedboard tune --private`` on the command line; what it does is tested with ``simulations.tuning.private``."""
+"""``fedboard tune --private`` on the command line; what it does is tested with ``simulations.tuning``."""
 
 import json
 from collections.abc import Callable
@@ -11,6 +11,7 @@ Command = Callable[..., Result]
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
+NO_ACCOUNT = ("--set", "privacy.population=nowhere.db")
 QUIET = ("--set", "run.baselines=false", "--set", "run.evaluate_rounds=false")
 
 
@@ -70,9 +71,8 @@ def test_a_private_choice_is_made_told_and_verified(
         (("--private", "--epsilon", "5", "--candidate", "privacy.epsilon=9"), 2, "only settings and shares"),
         (("--private", "--epsilon", "5", "--trials", "3"), 2, "--trials does not go with --private"),
         (("--private", "--epsilon", "5"), 2, "give at least one --candidate"),
-        (("--private", "--epsilon", "5", "--population", "nowhere.db", "--candidate", "rounds=3"), 2, "nowhere"),
+        (("--private", "--epsilon", "5", *NO_ACCOUNT, "--candidate", "rounds=3"), 2, "nowhere"),
         (("--candidate", "rounds=3"), 2, "--candidate goes with --private"),
-        (("--population", "account.sqlite"), 2, "--population goes with --private"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_accounted_for_is_refused_and_leaves_nothing(

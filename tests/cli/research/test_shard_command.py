@@ -68,7 +68,8 @@ def test_users_of_shards_go_to_a_gateway(
     fedboard: Command, table: Path, shards: Path, tmp_path: Path
 ) -> None:
     for source, folder, more in ((table, "a", GENERIC), (shards, "b", ())):
-        result = fedboard("data", "cohort", source, tmp_path / folder, "--users", "20:30", *more)
+        cut = ("data", "shard", source, "--as", "cohort", "--users", "20:30")
+        result = fedboard(*cut, "--out", tmp_path / folder, *more)
         assert result.exit_code == 0, result.stderr
 
     for file in (tmp_path / "a").iterdir():
@@ -79,7 +80,7 @@ def test_users_of_shards_go_to_a_gateway(
 def test_boards_of_shards_are_those_of_what_they_were_made_of(
     fedboard: Command, table: Path, shards: Path, tmp_path: Path
 ) -> None:
-    flags = ("--algorithm", "bias-private", "--kernels", "numpy", "--no-baselines", "--no-report")
+    flags = ("--algorithm", "bias-private", "--set", "run.kernels=numpy", "--no-baselines", "--no-report")
     for source, run, more in ((table, "a", GENERIC), (shards, "b", ())):
         result = fedboard("simulate", "--data", source, *more, "--out", tmp_path / run, *flags)
         assert result.exit_code == 0, result.stderr

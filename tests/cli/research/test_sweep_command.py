@@ -38,7 +38,8 @@ def test_a_sweep_prints_the_frontier_and_names_what_failed(
     assert result.exit_code == again.exit_code == 1
     assert "| adadpals |" in result.stdout
     assert "1 of 3 cells failed:\n- adadpals-eps3-seed0: three is unlucky" in result.stdout
-    assert "cell 2: adadpals-eps3-seed0 failed" in result.stderr
+    assert "cell 1 of 3: adadpals-eps2-seed0 finished, about 0:00:0" in result.stderr
+    assert "cell 2 of 3: adadpals-eps3-seed0 failed" in result.stderr
     cells = json.loads(again.stdout)["cells"]
     assert [(cell["cell"], cell["error"]) for cell in cells] == [
         ("adadpals-eps2-seed0", None),
@@ -59,11 +60,11 @@ def test_boards_with_secret_noise_about_the_same_people_are_added_up_or_refused(
     refused = fedboard("sweep", *grid, "--out", out)
     left = out.exists()
     fedboard("ledger", "create", account, "--epsilon", "8", "--delta", "1e-5")
-    paid = fedboard("sweep", *grid, "--out", out, "--population", account)
+    paid = fedboard("sweep", *grid, "--out", out, "--set", f"privacy.population={account}")
     certificates = [json.loads(path.read_text()) for path in out.glob("cells/*/certificate.json")]
 
     assert (refused.exit_code, left) == (3, False)
-    assert "--population FILE" in refused.stderr
+    assert "privacy.population" in refused.stderr
     assert paid.exit_code == 0, paid.output
     assert sorted(one["population"]["runs"] for one in certificates) == [1, 2, 3, 4]
     assert max(one["population"]["spent"] for one in certificates) > 7  # of 1, 1, 5 and 5

@@ -8,6 +8,7 @@ import pytest
 from fedboard.client.boards.cache import BoardCache, open_board
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
+from tests.client.certified_boards import put
 
 
 @pytest.fixture
@@ -19,8 +20,10 @@ def later(board: Board) -> Board:
     return board.successor(item_factors=np.asarray(board.arrays["item_factors"]) + np.float32(0.5))
 
 
-def put(cache: BoardCache, board: Board) -> Path:
-    return cache.put(board.to_bytes(), digest=board.digest)
+def arrived(cache: BoardCache, content: bytes) -> Path:
+    place = cache.folder / "arriving"
+    place.write_bytes(content)
+    return place
 
 
 def test_the_newest_board_wins_whatever_the_order_of_arrival(cache: BoardCache, board: Board) -> None:
@@ -39,11 +42,11 @@ def test_the_newest_board_wins_whatever_the_order_of_arrival(cache: BoardCache, 
 def test_a_board_that_is_not_the_one_announced_is_not_kept(cache: BoardCache, board: Board) -> None:
     other = later(board)
     with pytest.raises(InputError, match="this is not board"):
-        cache.put(other.to_bytes(), digest=board.digest)
+        cache.adopt(arrived(cache, other.to_bytes()), digest=board.digest)
     with pytest.raises(InputError, match="not a complete fedboard board"):
-        cache.put(board.to_bytes()[:-1], digest=board.digest)
+        cache.adopt(arrived(cache, board.to_bytes()[:-1]), digest=board.digest)
     with pytest.raises(InputError):
-        cache.put(b"", digest=board.digest)
+        cache.adopt(arrived(cache, b""), digest=board.digest)
     assert list(cache.folder.iterdir()) == []
 
 

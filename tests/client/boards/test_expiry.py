@@ -28,6 +28,7 @@ from tests.common.boards.boards import (
     RUN,
     chain,
     keys,
+    of_version,
     path_of,
     signed_by_hand,
     signed_mirror,
@@ -59,7 +60,7 @@ def feed(mirror: Mirror, key: SigningKey, cache: BoardCache, *, at: float | None
 
 
 def newest(mirror: Mirror, key: SigningKey) -> Manifest:
-    return key.public.open(mirror.of_version(mirror.versions()[-1]).signed)
+    return key.public.open(of_version(mirror, mirror.versions()[-1]).signed)
 
 
 def publish_at(mirror: Mirror, key: SigningKey, at: float) -> list[int]:
@@ -172,7 +173,7 @@ def test_a_device_answers_nothing_while_its_source_is_frozen(tmp_path, mirror, k
         newest(mirror, key),
         expires="2026-01-01T00:00:00Z",
         renewal=1,
-        previous_manifest=mirror.of_version(3).digest,
+        previous_manifest=of_version(mirror, 3).digest,
     )
     write_manifest(mirror, frozen, key=key)
     (cache.folder / "seen.json").write_bytes(path_of(mirror, 3).read_bytes())

@@ -44,6 +44,7 @@ from tests.common.boards.boards import (
     another,
     chain,
     keys,
+    of_version,
     path_of,
     signed_file,
     signed_mirror,
@@ -301,7 +302,7 @@ def test_a_board_that_comes_byte_by_byte_is_given_up_after_the_time_for_all_of_i
 
 
 def test_a_download_goes_on_after_the_process_ended(mirror, key, cache):
-    file = key.public.open(mirror.of_version(4).signed).file
+    file = key.public.open(of_version(mirror, 4).signed).file
     begun = mirror.file(file.sha256).read_bytes()[:1000]
     (cache.folder / f"{file.sha256}.part").write_bytes(begun)
     (cache.folder / f"{'0' * 64}.part").write_bytes(b"of a board that is no longer wanted")
@@ -313,7 +314,7 @@ def test_a_download_goes_on_after_the_process_ended(mirror, key, cache):
 
 
 def test_a_begun_download_that_was_damaged_is_dropped_and_comes_anew(mirror, key, cache):
-    file = key.public.open(mirror.of_version(4).signed).file
+    file = key.public.open(of_version(mirror, 4).signed).file
     (cache.folder / f"{file.sha256}.part").write_bytes(b"x" * 1000)
     feed = in_folder(mirror, key, cache)
 
@@ -342,7 +343,7 @@ def test_one_flipped_byte_in_the_file_is_refused_and_the_old_board_stays(mirror,
     feed = in_folder(mirror, key, cache)
     feed.fetch(3)
     before = contents(cache)
-    place = mirror.file(key.public.open(mirror.of_version(4).signed).file.sha256)
+    place = mirror.file(key.public.open(of_version(mirror, 4).signed).file.sha256)
     damaged = bytearray(place.read_bytes())
     damaged[len(damaged) // 2] ^= 1
     place.write_bytes(damaged)
@@ -362,7 +363,7 @@ def test_one_flipped_byte_in_the_file_is_refused_and_the_old_board_stays(mirror,
     ids=["truncated", "endless"],
 )
 def test_a_file_of_another_length_is_not_taken(mirror, key, cache, changed, code):
-    place = mirror.file(key.public.open(mirror.of_version(4).signed).file.sha256)
+    place = mirror.file(key.public.open(of_version(mirror, 4).signed).file.sha256)
     place.write_bytes(changed(place.read_bytes()))
 
     assert code_of(in_folder(mirror, key, cache).fetch) is code
@@ -385,7 +386,7 @@ def test_an_older_board_than_one_that_was_seen_is_refused(mirror, key, cache):
 
 
 def test_the_newest_version_is_remembered_even_where_its_file_never_came(mirror, key, cache):
-    mirror.file(key.public.open(mirror.of_version(4).signed).file.sha256).unlink()
+    mirror.file(key.public.open(of_version(mirror, 4).signed).file.sha256).unlink()
     feed = in_folder(mirror, key, cache)
     assert code_of(feed.fetch) is FeedCode.NOT_FOUND
     roll_back(mirror)
@@ -422,7 +423,7 @@ def test_a_fork_of_the_history_is_refused_even_if_it_is_signed(tmp_path, mirror,
     feed = in_folder(mirror, key, cache)
     feed.fetch()
     forked = signed_mirror(tmp_path / "fork", [another(board) for board in chain(3)[2:]], key=key)
-    manifest = forked.of_version(4).manifest
+    manifest = of_version(forked, 4).manifest
     write_manifest(forked, msgspec.structs.replace(manifest, **change), key=key)
 
     assert code_of(in_folder(forked, key, cache).fetch) is FeedCode.SPLIT_VIEW
@@ -446,7 +447,7 @@ def test_another_run_of_the_same_key_is_refused(tmp_path, mirror, key, cache):
 @pytest.mark.slow
 @pytest.mark.parametrize("field", ["size", "board_size"])
 def test_a_board_that_is_announced_too_large_is_not_even_asked_for(mirror, key, cache, field):
-    manifest = key.public.open(mirror.of_version(4).signed)
+    manifest = key.public.open(of_version(mirror, 4).signed)
     file = msgspec.structs.replace(manifest.file, **{field: 1 << 40})
     write_manifest(mirror, msgspec.structs.replace(manifest, file=file), key=key)
 
@@ -456,7 +457,7 @@ def test_a_board_that_is_announced_too_large_is_not_even_asked_for(mirror, key, 
 
 
 def test_a_packed_board_that_becomes_more_than_was_signed_is_refused(mirror, key, cache):
-    manifest = key.public.open(mirror.of_version(4).signed)
+    manifest = key.public.open(of_version(mirror, 4).signed)
     file = msgspec.structs.replace(manifest.file, board_size=manifest.file.board_size - 64)
     write_manifest(mirror, msgspec.structs.replace(manifest, file=file), key=key)
 
@@ -623,7 +624,7 @@ def test_a_whole_mirror_is_checked_and_each_fault_is_found(mirror, key):
     assert len(findings) == 3 + 3
     assert all(finding.passed for finding in findings)
 
-    damaged = mirror.file(key.public.open(mirror.of_version(3).signed).file.sha256)
+    damaged = mirror.file(key.public.open(of_version(mirror, 3).signed).file.sha256)
     damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
     shutil.copy(path_of(mirror, 3), path_of(mirror, 2))
 
@@ -691,7 +692,7 @@ def test_an_unmarked_simulation_is_refused_whatever_its_signed_manifest_says(
     simulated, key, cache, simulation, stated
 ):
     """The holder of the key signs "private"; the releases on the board itself name their seed."""
-    manifest = simulated.of_version(4).manifest
+    manifest = of_version(simulated, 4).manifest
     write_manifest(simulated, msgspec.structs.replace(manifest, protection=stated), key=key)
 
     feed = in_folder(simulated, key, cache, simulation=simulation)
@@ -710,7 +711,7 @@ def test_a_board_without_a_certificate_of_its_own_is_refused(tmp_path, mirror, k
     forged = replace(another(board), certificate=borrowed.certificate if certificate else None)
     content = forged.to_bytes()
     signed = signed_file(tmp_path / "forged", pack(content), board_file=content, key=key)
-    manifest = signed.of_version(2).manifest
+    manifest = of_version(signed, 2).manifest
     changed = msgspec.structs.replace(manifest, board_digest=forged.digest)
     write_manifest(signed, changed, key=key)
 
@@ -730,7 +731,7 @@ def test_a_board_that_was_kept_without_its_certificate_is_fetched_again(mirror, 
 
 
 def test_checking_a_source_finds_boards_that_are_not_what_was_signed(simulated, key):
-    manifest = simulated.of_version(4).manifest
+    manifest = of_version(simulated, 4).manifest
     honest = list(check_source(FolderSource(simulated.folder), key.public, max_bytes=1 << 30))
     write_manifest(simulated, msgspec.structs.replace(manifest, protection=Protection.PRIVATE), key=key)
 

@@ -1,4 +1,6 @@
-"""Certificates with one thing in them changed, and what Python says of each."""
+"""Certificates, edits of them of one leaf each (taken out, of another type, another value, an unknown member), and
+what Python says of each.
+"""
 
 import copy
 import json
@@ -17,8 +19,6 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from tests.common.privacy.commitments import planned
 
 Path = tuple[str | int, ...]
-_NOT_SHOWN = ("statements", "trust", "assumptions", "dataset", "software", "ledger_head")
-"""What the page does not read, or shows as what somebody says."""
 
 
 def release(number: int, adjacency: Adjacency, **participation: Any) -> dict[str, Any]:
@@ -69,22 +69,6 @@ def sound() -> dict[str, dict[str, Any]]:
     }
 
 
-def changed(plain: dict[str, Any]) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """The certificate with one leaf changed, each in two ways, and its digest made to fit."""
-    for path, leaf in _leaves(plain):
-        again = path[0] in ("releases", "curve") and path[1] != 0  # as the first of them
-        if again or path[0] in (*_NOT_SHOWN, "digest"):
-            continue
-        for other in _others(leaf):
-            made = copy.deepcopy(plain)
-            place: Any = made
-            for step in path[:-1]:
-                place = place[step]
-            place[path[-1]] = other
-            made["digest"] = digest({key: value for key, value in made.items() if key != "digest"})
-            yield path, made
-
-
 def holds(plain: dict[str, Any]) -> bool:
     """What Python says."""
     try:
@@ -98,21 +82,62 @@ def on_a_board(plain: dict[str, Any]) -> str:
     return json.dumps(plain, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
-def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    if isinstance(value, dict | list) and value:
-        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
-            yield from _leaves(inner, (*path, key))
+_TYPES = (None, True, 0, 1.5, "7", [], {})
+"""One of each type of JSON."""
+
+
+def edits(plain: dict[str, Any]) -> Iterator[tuple[Path, str, dict[str, Any]]]:
+    """Each edit: its place, how, and the certificate. The digest fits; where no value changes, it also stays."""
+    for path, value in _places(plain):
+        if path == ("digest",):
+            continue
+        for how, change in _changes(value):
+            made = _with(plain, path, change)
+            if made == plain and repr(made) == repr(plain):
+                continue
+            yield path, how, made | {"digest": digest({k: v for k, v in made.items() if k != "digest"})}
+            if how in ("taken out", "an unknown member", "a whole number", "a float"):
+                yield path, f"{how}, the digest left", made
+
+
+def _changes(value: Any) -> Iterator[tuple[str, Any]]:
+    """How a value may be changed: (name, function of its parent and key)."""
+    yield "taken out", lambda parent, key: parent.pop(key)
+    if isinstance(value, dict):
+        yield "an unknown member", lambda parent, key: parent[key].update(unknown=1)
+    others = [(f"type {type(other).__name__}", other) for other in _TYPES if type(other) is not type(value)]
+    if isinstance(value, bool):
+        others += [("the other", not value)]
+    elif isinstance(value, int | float):
+        others += [("minus", -value), ("none", value * 0), ("huge", value * 10**30), ("one more", value + 1)]
+        others += [("a little more", value * 1.001), ("a little less", value / 1.001)]
+        others += [("a float", float(value))] if isinstance(value, int) else []
+        others += [("a whole number", int(value))] if float(value).is_integer() else []
+    elif isinstance(value, str):
+        others += [("longer", f"{value}x"), ("empty", ""), ("blank", " ")]
+    elif isinstance(value, list):
+        others += [("longer", [*value, *(value[-1:] or ["more"])]), ("shorter", value[:-1])]
+    for how, other in others:
+        yield how, lambda parent, key, other=other: parent.__setitem__(key, copy.deepcopy(other))
+
+
+def _with(plain: dict[str, Any], path: Path, change: Any) -> dict[str, Any]:
+    made = copy.deepcopy(plain)
+    parent: Any = made
+    for step in path[:-1]:
+        parent = parent[step]
+    if path:
+        change(parent, path[-1])
     else:
-        yield path, value
+        made["unknown"] = 1
+    return made
 
 
-def _others(leaf: Any) -> tuple[Any, ...]:
-    if isinstance(leaf, bool):
-        return (not leaf, None)
-    if isinstance(leaf, int):
-        return (leaf + 1, -leaf - 1)
-    if isinstance(leaf, float):
-        return (leaf * 1.001, leaf / 1.001, -leaf)
-    if isinstance(leaf, str):
-        return (f"{leaf}x", "")
-    return ("something", 7)
+def _places(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value, leaf or not; of lists the first element, which stands for the others."""
+    yield path, value
+    inner = (
+        value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    )
+    for key, one in inner:
+        yield from _places(one, (*path, key))

@@ -21,7 +21,6 @@ from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page import certificates
-from tests.client.page.edits import edits
 from tests.common.certificates import ACCOUNT, certificate_of, questions
 from tests.thorough import is_thorough
 
@@ -81,7 +80,7 @@ def test_of_each_edit_page_and_python_say_the_same(tmp_path: Path) -> None:
     made = [(kind, (), "", plain) for kind, plain in real().items()]
     seen = set[tuple[Any, str]]()
     for kind, plain in real().items():
-        for path, how, edited in edits(plain):
+        for path, how, edited in certificates.edits(plain):
             if is_thorough() or (path, how) not in seen:  # of each edit one certificate is enough
                 made.append((kind, path, how, edited))
             seen.add((path, how))

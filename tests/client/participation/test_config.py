@@ -1,4 +1,4 @@
-"""A device's configuration: read or refused in one sentence; and one process at a time answers for it."""
+"""A device: its configuration, one process at a time that answers for it, what it remembers and tells its owner."""
 
 import stat
 import subprocess
@@ -9,26 +9,28 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from fedboard.client.boards.fetching_cache import FetchingCache
 from fedboard.client.participation.config import load_device, open_device
-from fedboard.client.participation.new_device import make_device
-from fedboard.client.participation.policy import Policy
+from fedboard.client.participation.policy import Policy, make_device
+from fedboard.client.participation.records import NewestRoster
 from fedboard.client.participation.rounds import respond
-from fedboard.client.participation.status import status_of
+from fedboard.client.participation.status import REASONS, status_of
 from fedboard.client.ratings.cohort_file import CohortFile, write_cohort
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
+from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.messages.refusals import Refusal
+from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.rounds.question import Answer, refusal
 from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority
 from tests.client.asking import SERVER, signed
-from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, refused
+from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, put, refused
 from tests.common.algorithms.conftest import N_ITEMS, a_task, population
 from tests.common.boards.boards import keys, signed_mirror, write_boards
 
@@ -116,13 +118,6 @@ def _with_server(address: str) -> str:
     return f'[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n{server}'
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:8443", "fleet.example.org:1", "[::1]:8443"])
-def test_an_address_is_host_and_port(write: Callable[[str], Path], address: str) -> None:
-    server = load_device(write(_with_server(address))).server
-    assert server is not None
-    assert server.address == address
-
-
 def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
     tmp_path: Path, write: Callable[[str], Path]
 ) -> None:
@@ -138,57 +133,41 @@ def test_a_source_is_trusted_on_the_word_of_the_fleet_s_own_authority(
     assert found == [None, None, other, other, fleet, None, other, other]
 
 
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ("", "missing required field `ratings`"),
-        ("[ratings", "not valid TOML"),
-        ('[ratings]\nstore = "a"\n', "missing required field `policy`"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nhelper = "ab"\n',
-            "helper must be 64 hexadecimal digits",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nleast_survivors = 1\n', "least_survivors must be"),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nmost_honest = 0\n', "most_honest must be"),
-        ('[ratings]\nstore = "a"\n[policy]\n', "missing required field `epsilon` - at `$.policy`"),
-        ("[ratings]\nstore = 3\n[policy]\nepsilon = 1\n", "must be the text of a path"),
-        ("[ratings]\n[policy]\nepsilon = 1\n", "either store or cohort"),
-        ('[ratings]\nstore = "a"\ncohort = "b"\n[policy]\nepsilon = 1\n', "either store or cohort"),
-        ('[ratings]\nstore = "a"\nfirst_row = -1\n[policy]\nepsilon = 1\n', "first_row must be >= 0"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = "much"\n',
-            "policy.epsilon must be a number, got a text",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = inf\n', "epsilon of a budget must be"),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\ndelta = 2\n', "delta must be in (0, 1)"),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nadjacency = "both"\n', "adjacency"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nepsilon_per_run = 0\n',
-            "epsilon_per_run must be > 0",
-        ),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nsmallest_scale = 0\n',
-            "smallest_scale must be in (0, 1]",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nleast_noise = nan\n', "least_noise must be"),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nsmallest_catalogue = 0\n',
-            "smallest_catalogue must be",
-        ),
-        (
-            '[ratings]\nstore = "a"\n[policy]\nepsilon = 1\nepsilom_per_run = 1\n',
-            "unknown key 'epsilom_per_run'",
-        ),
-        ('[ratings]\nstore = "a"\n[policy]\nepsilon = 1\n[server]\n', "missing required field `address`"),
-        *(
-            (
-                _with_server(address),
-                f"HOST:PORT and nothing else, such as fedboard.example.org:8443, got '{address}'",
-            )
-            for address in ("https://127.0.0.1:8443", "127.0.0.1", "fleet:8443/x", ":8443")
-        ),
-    ],
-)
+POLICY = '[ratings]\nstore = "a"\n[policy]\n'
+OF_POLICY = {
+    'helper = "ab"': "helper must be 64 hexadecimal digits",
+    "least_survivors = 1": "least_survivors must be",
+    "most_honest = 0": "most_honest must be",
+    "delta = 2": "delta must be in (0, 1)",
+    'adjacency = "both"': "adjacency",
+    "epsilon_per_run = 0": "epsilon_per_run must be > 0",
+    "smallest_scale = 0": "smallest_scale must be in (0, 1]",
+    "least_noise = nan": "least_noise must be",
+    "smallest_catalogue = 0": "smallest_catalogue must be",
+    "epsilom_per_run = 1": "unknown key 'epsilom_per_run'",
+    "[server]": "missing required field `address`",
+}
+MISTAKES = {
+    "": "missing required field `ratings`",
+    "[ratings": "not valid TOML",
+    '[ratings]\nstore = "a"\n': "missing required field `policy`",
+    POLICY: "missing required field `epsilon` - at `$.policy`",
+    POLICY.replace('"a"', "3"): "must be the text of a path",
+    "[ratings]\n[policy]\nepsilon = 1\n": "either store or cohort",
+    POLICY.replace('"a"', '"a"\ncohort = "b"') + "epsilon = 1\n": "either store or cohort",
+    POLICY.replace('"a"', '"a"\nfirst_row = -1') + "epsilon = 1\n": "first_row must be >= 0",
+    POLICY + 'epsilon = "much"\n': "policy.epsilon must be a number, got a text",
+    POLICY + "epsilon = inf\n": "epsilon of a budget must be",
+    **{f"{POLICY}epsilon = 1\n{line}\n": says for line, says in OF_POLICY.items()},
+    **{
+        _with_server(address): "HOST:PORT and nothing else, such as fedboard.example.org:8443, got "
+        f"'{address}'"
+        for address in ("https://127.0.0.1:8443", ":8443")
+    },
+}
+
+
+@pytest.mark.parametrize(("text", "says"), MISTAKES.items())
 def test_a_mistake_in_the_file_is_named(write: Callable[[str], Path], text: str, says: str) -> None:
     with pytest.raises(InputError) as refused:
         load_device(write(text))
@@ -259,7 +238,7 @@ def test_a_device_that_pins_no_server_answers_nobody(device: Path, boards: list[
     device.write_text(device.read_text().replace("question_key", "# question_key"))
 
     assert refused(ask(device, boards[0])) is Refusal.BAD_SIGNATURE
-    assert status_of(load_device(device)).runs == ()
+    assert status_of(load_device(device))["runs"] == []
 
 
 def test_a_question_of_more_bytes_than_the_device_takes_is_not_read(
@@ -296,7 +275,7 @@ def test_the_status_counts_what_was_refused_before_the_gate(device: Path, boards
             respond(content, source=source, gate=gate)
 
     expected = {Refusal.UNSIGNED: 1, Refusal.MALFORMED: 1, Refusal.WRONG_FORM: 1, Refusal.WRONG_ROUND: 1}
-    assert status_of(load_device(device)).refusals == expected
+    assert status_of(load_device(device))["refusals"] == expected
 
 
 @pytest.mark.slow
@@ -327,9 +306,9 @@ def test_processes_that_race_answer_one_thing_once(device: Path, boards: list[Bo
         opened(path.read_bytes(), questions[int(path.name[-1]) % 2]) for path in tmp_path.glob("answer-*")
     }
     assert len([answer for answer in found if refused(answer) is None]) == 1
-    (given,) = status_of(load_device(device)).runs
-    assert given.rounds == (0,)
-    assert given.releases == len(TASK.requests(boards[0]))
+    (given,) = status_of(load_device(device))["runs"]
+    assert given["rounds"] == [0]
+    assert given["releases"] == len(TASK.requests(boards[0]))
 
 
 def test_the_limit_can_be_lowered_and_not_raised(
@@ -350,25 +329,27 @@ def test_the_limit_can_be_lowered_and_not_raised(
 
 def test_the_status_says_what_was_given(device: Path, boards: list[Board]) -> None:
     before = status_of(load_device(device))
-    assert (before.spent, before.left, before.runs) == (0.0, 8.0, ())
+    assert (before["epsilon"], before["runs"]) == ({"spent": 0.0, "limit": 8.0, "left": 8.0}, [])
     assert not (device.parent / "state").exists()  # looking changes nothing
 
     for board in boards:
         ask(device, board)
     ask(device, boards[0])
     cache = load_device(device).board_cache()
-    cache.put(boards[2].to_bytes(), digest=boards[2].digest)
+    put(cache, boards[2])
     with open_device(device):  # looking is possible while it answers
         found = status_of(load_device(device))
 
-    (given,) = found.runs
-    assert (given.run, given.rounds, given.scale) == (RUN, (0, 1, 2), 1.0)
-    assert given.releases == sum(len(TASK.requests(board)) for board in boards)
-    assert given.epsilon == pytest.approx(5.0, rel=1e-3)
-    assert found.spent == pytest.approx(5.0, rel=1e-3)
-    assert found.refusals == {"answered-before": 1}
-    assert (found.n_users, found.n_ratings) == (1, 9)
-    assert [board.digest for board in found.boards] == [boards[2].digest]
+    (given,) = found["runs"]
+    assert (given["run"], given["rounds"], given["scale"]) == (RUN, [0, 1, 2], 1.0)
+    assert given["releases"] == sum(len(TASK.requests(board)) for board in boards)
+    assert given["epsilon"] == pytest.approx(5.0, rel=1e-3)
+    spent = found["epsilon"]["spent"]
+    assert (spent, found["epsilon"]["left"]) == (pytest.approx(5.0, rel=1e-3), 8.0 - spent)
+    assert found["refusals"] == {"answered-before": 1}
+    assert (found["users"], found["ratings"]) == (1, 9)
+    assert [board["digest"] for board in found["boards"]] == [boards[2].digest]
+    assert found["limits"] == msgspec.to_builtins(load_device(device).policy)
 
 
 def _published_only(device: Path, mirror: Path, public_key: Path) -> None:
@@ -440,3 +421,68 @@ def test_with_a_damaged_file_nothing_is_answered(
 
     with pytest.raises(FedboardError), open_device(device):
         pass
+
+
+AUTHORITY = RosterAuthority()
+
+
+def a_roster(number: int, *, fleet: str = "films", devices: int = 2) -> Roster:
+    keys = [IdentityKey().public for _ in range(devices)]
+    return AUTHORITY.sign(keys, fleet=fleet, number=number, seconds=60)
+
+
+def not_admitted(seen: NewestRoster, roster: Roster) -> bool:
+    with pytest.raises(RefusedError) as error:
+        seen.admit(roster)
+    return error.value.code is Refusal.OTHER_ROSTER
+
+
+def test_an_older_list_and_another_one_of_the_same_number_are_refused_also_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    place = tmp_path / "rosters.json"
+    second, third = a_roster(2), a_roster(3)
+    NewestRoster(place).admit(second)
+    NewestRoster(place).admit(second)
+    NewestRoster(place).admit(third)
+
+    restarted = NewestRoster(place)
+
+    assert not_admitted(restarted, second)
+    assert not_admitted(restarted, a_roster(3))
+    restarted.admit(third)
+    restarted.admit(a_roster(1, fleet="books"))  # another fleet counts by itself
+    assert place.stat().st_mode & 0o077 == 0
+
+
+def test_a_damaged_file_is_said_and_not_begun_anew(tmp_path: Path) -> None:
+    place = tmp_path / "rosters.json"
+    place.write_text("{")
+
+    with pytest.raises(InputError, match="damaged"):
+        NewestRoster(place)
+
+
+def test_a_device_is_told_of_the_identity_that_its_policy_needs(tmp_path: Path) -> None:
+    private, _ = IdentityKey().write(tmp_path)
+    text = """
+ratings = { store = "ratings.sqlite" }
+policy = { epsilon = 1.0, delta = 1e-5, vouched_by = "%s" }
+server = { address = "127.0.0.1:9", authority = "ca.pem", key = "device.key"%s }
+"""
+    config = tmp_path / "device.toml"
+    config.write_text(text % (AUTHORITY.public.hex(), ""))
+    with pytest.raises(InputError, match="fedboard keys new identity"):
+        load_device(config).voucher()
+
+    config.write_text(text % (AUTHORITY.public.hex(), f', identity_key = "{private.name}"'))
+    voucher = load_device(config).voucher()
+    assert voucher is not None
+    assert voucher.authority == AUTHORITY.public
+    config.write_text(text % ("nobody", ""))
+    with pytest.raises(InputError, match="vouched_by must be 64 hexadecimal digits"):
+        load_device(config)
+
+
+def test_every_code_has_its_words() -> None:
+    assert set(REASONS) == set(Refusal)

@@ -26,7 +26,7 @@ from fedboard.common.rounds.question import Answer, BookedRound
 from fedboard.common.rounds.step import reply_of
 from fedboard.server.publication import certificate_for
 from tests.client.asking import signed
-from tests.client.certified_boards import NO_LIMIT, RUN, Device, Ratings, certified_boards, changed
+from tests.client.certified_boards import NO_LIMIT, RUN, Device, Ratings, certified_boards, changed, put
 from tests.common.algorithms.conftest import a_task, population
 
 TASK = a_task(epsilon=5.0)
@@ -197,7 +197,7 @@ def test_what_the_policy_does_not_allow_is_refused_and_counted(
 
 def test_what_the_policy_names_is_answered(tmp_path: Path, boards: list[Board]) -> None:
     cache = BoardCache(tmp_path / "boards")
-    cache.put(boards[0].to_bytes(), digest=boards[0].digest)
+    put(cache, boards[0])
     policy = a_policy(
         runs=("books", "mov*"),
         tasks=("adadpals",),
@@ -416,7 +416,7 @@ def test_a_round_whose_board_was_published_is_answered_no_more(tmp_path: Path, b
     assert mine.code(boards[0]) is None
     assert mine.code(boards[0]) is None, "lost on the way: the kept answer is sent again"
     new = Device(tmp_path / "new", a_policy(epsilon=50.0), cache=cache)
-    cache.put(bytes(boards[1].to_bytes()), digest=boards[1].digest)
+    put(cache, boards[1])
 
     assert mine.code(boards[0]) is Refusal.WRONG_ROUND
     assert new.code(boards[0]) is Refusal.WRONG_ROUND

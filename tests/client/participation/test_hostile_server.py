@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,14 +15,11 @@ from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.records import BookedRounds, KeptAnswers, RefusalCounts
 from fedboard.client.participation.rounds import respond
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.cohort import Cohort
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.messages.sealing import is_sealed
-from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.rounds.question import Answer, Question
+from fedboard.common.rounds.question import Question
 from tests.client.asking import ASKER, signed
 from tests.client.certified_boards import (
-    NO_LIMIT,
     Device,
     Ratings,
     a_question,
@@ -35,7 +31,6 @@ from tests.common.algorithms.conftest import a_residual_task, a_task, population
 
 TASK = a_task(epsilon=5.0)
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
-SECRET = "4.123456"
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +45,6 @@ def device(tmp_path: Path) -> Device:
 
 def configured(board: Board, **config: Any) -> Board:
     return replace(board, config={**board.config, **config}, _digest=[])
-
-
-def with_arrays(board: Board, **arrays: Any) -> Board:
-    kept = {name: array for name, array in {**board.arrays, **arrays}.items() if array is not None}
-    return replace(board, arrays=kept, _digest=[])
 
 
 HOSTILE: dict[str, Callable[[Board], Board]] = {
@@ -114,58 +104,6 @@ def test_a_board_that_names_code_is_refused_and_the_code_does_not_run(
     assert device.code(boards[0]) is None  # the control: it is the name
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {"item_factors": None},
-        {"item_factors": np.zeros((3, 4), dtype=np.float32)},
-        {"item_factors": np.zeros((25, 9), dtype=np.float32)},
-        {"item_factors": np.zeros(25, dtype=np.float32)},
-        {"mean": np.zeros(0)},
-        {"item_weights": None},
-        {"learnt": np.zeros(3, dtype=np.uint8)},
-    ],
-)
-def test_a_board_whose_arrays_do_not_fit_is_refused_and_nothing_is_booked(
-    arrays: dict[str, Any], device: Device, boards: list[Board], tmp_path: Path
-) -> None:
-    """The certificate of such a board is sound: it was made for exactly this content."""
-    from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-    from tests.client.certified_boards import with_certificate
-
-    budget = Budget(epsilon=100.0, delta=1e-5, adjacency=TASK.settings.shared.adjacency)
-    with Ledger.create(tmp_path / "server.sqlite", budget) as ledger:
-        for request in TASK.requests(boards[0]):
-            ledger.book({**request.release.event(), "noise": SecureNoise.label, "private": True})
-        board = with_certificate(replace(with_arrays(boards[1], **arrays), certificate=None), ledger)
-
-    assert device.code(board) is not None
-    assert device.booked() == []
-
-
-class Failing:
-    """Ratings that cannot be read, with a text that would tell them."""
-
-    n_users = 1
-
-    def cohort(self, board: Board) -> Cohort:
-        raise ValueError(f"rating {SECRET} of the item that nobody should know of")
-
-
-def test_ratings_that_cannot_be_read_are_answered_as_none_and_no_text_of_the_failure_leaves(
-    device: Device, boards: list[Board]
-) -> None:
-    device.ratings = Failing()  # type: ignore[assignment]
-    answer = device.ask(boards[0])
-
-    assert refused(answer) is None
-    assert Answer.from_bytes(answer, limit=NO_LIMIT).rows.items.size == 0
-    assert SECRET.encode() not in answer
-    assert len(device.booked()) == len(TASK.requests(boards[0]))
-    assert device.refusals() == {Refusal.INTERNAL: 1}
-
-
 @pytest.fixture(scope="module")
 def content(boards: list[Board]) -> bytes:
     return a_question(boards[1]).content
@@ -186,7 +124,7 @@ def test_a_question_that_was_changed_anywhere_never_crashes_and_never_costs(
     folder = tmp_path_factory.mktemp("device")
     with DeviceLedger.create(folder / "ledger.sqlite", POLICY.limit()) as ledger:
         gate = DeviceGate(
-            POLICY,
+            policy=POLICY,
             ledger=ledger,
             answers=KeptAnswers(folder / "answers"),
             asker=ASKER,

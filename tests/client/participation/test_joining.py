@@ -318,15 +318,6 @@ def test_a_removed_device_is_told_that_its_key_is_gone(fleet: OpenDevices, tmp_p
         join(invitation, tmp_path / "ann", epsilon=3.0)
 
 
-def test_a_fleet_that_is_full_takes_nobody(tmp_path: Path) -> None:
-    folder = keys(tmp_path / "fleet")
-    with open_devices(folder, introduction=introduction(folder), capacity=1, members=["ann"]) as fleet:
-        with pytest.raises(NotAdmittedError, match="as many devices as it takes"):
-            join(invited(fleet, "bob"), tmp_path / "bob", epsilon=3.0)
-
-        assert list(admitted(fleet)) == ["ann"]
-
-
 @pytest.mark.parametrize("limit", ["strangers", "of_one"])
 def test_strangers_are_heard_so_often_and_no_more(tmp_path: Path, limit: str) -> None:
     folder = keys(tmp_path / "fleet")

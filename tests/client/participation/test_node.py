@@ -18,11 +18,9 @@ import pytest
 from fedboard.client.participation.connection import ServerConnection, Trouble
 from fedboard.client.participation.node import Node, Waits, pause_after
 from fedboard.client.participation.policy import Server as ServerSection
-from fedboard.client.participation.rounds import RatingSource
-from fedboard.client.participation.steps import SessionGate
-from fedboard.common.errors import InputError
+from fedboard.client.participation.rounds import Gate, RatingSource
 from fedboard.common.messages import devices as wire
-from fedboard.common.messages.devices import CHUNK_BYTES, QUESTION_CHUNK_BYTES, DeviceKey, Method
+from fedboard.common.messages.devices import QUESTION_CHUNK_BYTES, DeviceKey, Method
 from fedboard.common.messages.devices_pb2 import AnswerChunk, WorkHead, WorkPart
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.question import refusal
@@ -119,12 +117,12 @@ def server(files: Path) -> Iterator[Server]:
 
 
 @contextmanager
-def broken() -> Iterator[tuple[RatingSource, SessionGate]]:
+def broken() -> Iterator[tuple[RatingSource, Gate]]:
     raise RuntimeError("rated 5.0: 'A secret film'")
     yield
 
 
-Opens = Callable[[], AbstractContextManager[tuple[RatingSource, SessionGate]]]
+Opens = Callable[[], AbstractContextManager[tuple[RatingSource, Gate]]]
 
 
 @contextmanager
@@ -197,7 +195,7 @@ UNREAD = {
 def test_what_is_no_question_of_ours_is_answered_with_a_code_and_opens_nothing(
     server: Server, said: list[bytes], code: Refusal
 ) -> None:
-    def opens() -> AbstractContextManager[tuple[RatingSource, SessionGate]]:
+    def opens() -> AbstractContextManager[tuple[RatingSource, Gate]]:
         raise AssertionError("the device was opened")
 
     with node(server, [said, TAKEN], opens) as device:
@@ -235,19 +233,6 @@ def test_what_no_server_of_a_fleet_says_is_waited_out(
 
         assert device._waits.trouble is not None
         assert (device.tally.asked, device.tally.answered) == (0, 0)
-
-
-def test_an_answer_travels_in_chunks(server: Server) -> None:
-    reply = bytes(range(256)) * 600
-    with node(server, [TAKEN]) as device:
-        device._connection.send("abc", reply)
-
-    sent = server.heard[0][2]
-    expected = b"".join(
-        AnswerChunk(content=reply[at : at + CHUNK_BYTES]).SerializeToString()
-        for at in range(0, len(reply), CHUNK_BYTES)
-    )
-    assert sent == expected
 
 
 def test_an_answer_that_was_not_taken_is_sent_again_as_it_was(server: Server) -> None:
@@ -363,15 +348,6 @@ def test_what_is_no_grpc_is_a_trouble(files: Path) -> None:
             assert device.turn() > 0.0
 
             assert device._waits.trouble is Trouble.UNREACHABLE
-
-
-def test_a_key_that_others_may_read_is_not_used(server: Server, tmp_path: Path) -> None:
-    vouched_pair(tmp_path)
-    DeviceKey().write(tmp_path)
-    (tmp_path / "device.key").chmod(0o644)
-
-    with pytest.raises(InputError, match="chmod 600"):
-        Node(Server(tmp_path, port=1).settings(), broken)
 
 
 def test_a_stop_that_comes_while_an_event_s_lock_is_not_held_is_no_error(

@@ -23,7 +23,7 @@ from fedboard.common.messages.signing import CLOCK_SECONDS, LONGEST_SECONDS, Que
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.rounds.question import refusal
 from tests.client.asking import ASKER, SERVER, opened, signed
-from tests.client.certified_boards import RUN, Device, a_question, certified_boards, refused
+from tests.client.certified_boards import RUN, Device, a_question, certified_boards, put, refused
 from tests.client.sessions import Session, code_of
 from tests.common.algorithms.conftest import N_USERS, a_task
 
@@ -189,7 +189,7 @@ def test_an_answer_that_the_policy_no_longer_allows_is_not_sent_again(
 
 def test_a_board_that_was_withdrawn_is_not_answered_about_again(tmp_path: Path, boards: list[Board]) -> None:
     cache = BoardCache(tmp_path / "cache", max_bytes=1 << 20)
-    cache.put(boards[0].to_bytes(), digest=boards[0].digest)
+    put(cache, boards[0])
     mine = Device(tmp_path / "device", a_policy(published_only=True), cache=cache)
     assert mine.code(boards[0]) is None
 

@@ -14,7 +14,6 @@ from fedboard.client.participation.status import REASONS
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.contribution_bounding.participation import PoissonParticipation
 from fedboard.common.contribution_bounding.personal import require_personal_bounds, scale_contribution
 from fedboard.common.messages.frame import pack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
@@ -223,14 +222,6 @@ def test_the_text_of_a_failure_stays_on_the_device(event: str, error: Callable[[
     assert not device.kept
 
 
-def test_a_failure_says_nothing_on_the_console(capfd: pytest.CaptureFixture[str]) -> None:
-    for event in ("admit", "cohort", "commit"):
-        respond_of(Device(broken={event: RuntimeError(SECRET)}), a_question())
-
-    printed = capfd.readouterr()
-    assert printed.out == printed.err == ""
-
-
 def test_nothing_is_sent_that_could_not_be_booked() -> None:
     device = Device(broken={"commit": RefusedError(Refusal.OVER_LIMIT)})
 
@@ -239,14 +230,6 @@ def test_nothing_is_sent_that_could_not_be_booked() -> None:
     assert device.events[-1] == "commit"
     assert code_of(content) is Refusal.OVER_LIMIT
     assert len(content) < 128
-
-
-def test_what_is_committed_is_what_is_sent() -> None:
-    device = Device()
-
-    content = respond_of(device, a_question())
-
-    assert device.kept == {("run-1", 1, BOARD.digest): content}
 
 
 SCALES = [0.5, 1 / 4096, 3 / 4096, np.linspace(1, 4096, N_USERS).round() / 4096]
@@ -327,19 +310,6 @@ def test_a_server_that_asks_for_something_else_gets_a_code(change: dict[str, Any
     assert device.noted == [code]
 
 
-NOISE = dict(BOARD.config["noise_multipliers"])
-
-
-@pytest.mark.parametrize("multiplier", [0.0, -1.0, 1e308, None, "1", True], ids=lambda value: str(value))
-def test_a_board_with_impossible_noise_gets_a_code(multiplier: Any) -> None:
-    noise = dict.fromkeys(NOISE, multiplier)
-    board = replace(BOARD, config={**BOARD.config, "noise_multipliers": noise})
-    device = Device()
-
-    assert code_of(respond_of(device, a_question(board))) in (Refusal.BAD_BOARD, Refusal.INTERNAL)
-    assert not device.kept
-
-
 ALTERED = [
     {"item_weights": np.full(25, np.nan)},
     {"item_weights": np.full(25, -1.0)},
@@ -412,9 +382,3 @@ def test_a_server_of_the_version_before_gets_a_code_that_says_so() -> None:
     assert sent == refusal(Refusal.WRONG_VERSION)  # as it is, so that it can be read there
     assert (device.events, device.noted) == ([], [Refusal.WRONG_VERSION])
     assert "another format" in REASONS[Refusal.WRONG_VERSION]
-
-
-def test_a_client_says_nothing_of_who_takes_part() -> None:
-    """Participation is drawn by the aggregator; what a client sends is the same with and without it."""
-    assert PoissonParticipation(0.5).event_field("round-1") is not None
-    assert respond_of(Device(), a_question()) == respond_of(Device(), a_question())

@@ -1,6 +1,6 @@
-"""A session on devices: each step is answered once, what is given once for ever, and all else with a code alone."""
+"""A session on devices: each step is answered once, what is given once for ever, else a code, heard once."""
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from fedboard.client.participation import rounds as answering
 from fedboard.client.participation.policy import Policy
-from fedboard.client.participation.steps import Client, respond_step
+from fedboard.client.participation.steps import Client, MemoryVault, respond_step, respond_to
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
 from fedboard.common.privacy.releases.noise import SecureNoise
@@ -21,9 +20,12 @@ from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.rounds.question import refusal
-from tests.client.asking import signed
+from fedboard.common.rounds.question import ROUND, STEP, refusal
+from fedboard.common.rounds.step import StepMessage
+from tests.client.asking import asking, reply_to, signed
+from tests.client.asking import opened as out_of_envelope
 from tests.client.certified_boards import Device, Memory, Ratings, certified_boards
+from tests.client.participation.test_failing_rows import FailsOn
 from tests.client.participation.test_rounds import BOARD, TASK
 from tests.client.participation.test_rounds import Device as OpenDevice
 from tests.client.sessions import Session, a_step, code_of, opened
@@ -237,46 +239,6 @@ def test_honest_devices_that_a_run_counts_on_may_not_be_more_than_she_believes_i
     ]  # the second is let in, and told nothing sensible
 
 
-@pytest.mark.parametrize("named", [None, "ab" * 32])
-def test_two_servers_are_answered_only_where_the_second_one_is_named(
-    boards: list[Any], tmp_path: Path, named: str | None
-) -> None:
-    two = sized_protocol("two-server", clients=4, users=N_USERS)
-    device = Device(tmp_path / "own", Policy(epsilon=100.0, delta=1e-5, helper=named, smallest_catalogue=5))
-    session = Session(
-        board=boards[1],
-        protocol=two,
-        requests=TASK.requests(boards[1]),
-        devices={"a": device.step, "b": device.step},
-    )  # of a helper in this process, which nobody named
-
-    refused = {}
-    while not refused:
-        try:
-            refused = session.take()
-        except Exception:
-            break
-
-    assert set(device.refusals()) == {Refusal.OTHER_HELPER}
-    assert not device.booked()
-
-
-class FailsOn:
-    """A task that cannot compute some rows."""
-
-    def __init__(self, task: Any, fails: Callable[[Cohort], bool]) -> None:
-        self.task, self.fails = task, fails
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.task, name)
-
-    def contribute(self, cohort: Cohort, *asked: Any) -> Contribution:
-        if self.fails(cohort):
-            raise ArithmeticError("SECRET")
-        made: Contribution = self.task.contribute(cohort, *asked)
-        return made
-
-
 @pytest.mark.slow
 def test_rows_that_cannot_be_computed_are_empty_in_the_sum_and_booked(
     boards: list[Any], devices: dict[str, Device], monkeypatch: pytest.MonkeyPatch
@@ -331,20 +293,6 @@ class Forgetful:
     def save(self, content: bytes) -> None: ...
 
 
-@pytest.mark.parametrize("event", ["protocol", "welcome"])
-@pytest.mark.parametrize("error", [RefusedError(Refusal.OVER_LIMIT), OSError("SECRET")], ids=str)
-def test_a_gate_that_fails_is_a_code(event: str, error: Exception) -> None:
-    device = Wayward(broken={event: error})
-    step = a_step(BOARD, PROTOCOL)
-
-    sent = respond_step(
-        signed(step.to_bytes(), None), None, Client(source=device, gate=device, vault=Forgetful())
-    )
-
-    expected = Refusal.OVER_LIMIT if isinstance(error, RefusedError) else Refusal.INTERNAL
-    assert code_of(sent, step) is expected
-
-
 def test_what_cannot_be_booked_is_not_given_and_can_be_asked_again(boards: list[Any]) -> None:
     people = {name: Wayward(ratings=rows(number)) for number, name in enumerate(NAMES)}
     clients = {name: Client(source=one, gate=one, vault=Memory()) for name, one in people.items()}
@@ -386,3 +334,71 @@ def test_whatever_comes_in_a_reply_goes_out(content: bytes, board: bytes | None)
     assert respond_step(signed(content, board), board, client) == refusal(device.noted[-1])
     step = a_step(BOARD, PROTOCOL, message=content)
     assert is_sealed(respond_step(signed(step.to_bytes(), board), board, client))
+
+
+STEP_ZERO = a_step(BOARD, PROTOCOL)
+SECRET = "she-rated-item-7-with-a-5"
+QUESTION = asking(BOARD)
+SENT = signed(QUESTION.content)
+
+
+def told_by(
+    device: OpenDevice | Wayward, kind: str, content: bytes, board: bytes | None = None
+) -> tuple[bytes, list[Refusal]]:
+    """What the device sends, and what it hears of."""
+    heard = list[Refusal]()
+    client = Client(source=device, gate=device, vault=MemoryVault(), heard=heard.append)
+    return respond_to(kind, content, board, client), heard
+
+
+def test_an_answer_is_that_of_the_gate_behind_it() -> None:
+    sent, heard = told_by(OpenDevice(), ROUND, SENT)
+
+    content = out_of_envelope(sent, QUESTION)
+    assert content == reply_to(QUESTION, source=OpenDevice(), gate=OpenDevice())
+    assert content not in sent
+    assert heard == []
+
+
+@pytest.mark.parametrize(
+    ("device", "content", "heard"),
+    [
+        (OpenDevice(broken={"admit": RefusedError(Refusal.OVER_LIMIT)}), SENT, [Refusal.OVER_LIMIT]),
+        (OpenDevice(broken={"commit": RefusedError(Refusal.OVER_LIMIT)}), SENT, [Refusal.OVER_LIMIT]),
+        (OpenDevice(broken={"cohort": OSError(SECRET)}), SENT, []),
+        (OpenDevice(broken={"recall": OSError(SECRET)}), SENT, [Refusal.INTERNAL]),
+        (OpenDevice(), signed(b"no question"), [Refusal.MALFORMED]),
+        (OpenDevice(), b"", [Refusal.UNSIGNED]),
+    ],
+    # Named here: a signed question's own bytes hold the time and differ from process to process.
+    ids=["not admitted", "not booked", "no ratings", "not recalled", "no question", "nothing"],
+)
+def test_each_refusal_is_heard_once(device: OpenDevice, content: bytes, heard: list[Refusal]) -> None:
+    assert told_by(device, ROUND, content)[1] == heard
+
+
+@pytest.mark.parametrize(("kind", "board"), [(ROUND, b"board"), ("query.run-this", None)])
+def test_a_kind_that_is_none_is_refused_before_anything_is_read(kind: str, board: bytes | None) -> None:
+    device = OpenDevice()
+
+    assert told_by(device, kind, SENT, board) == (refusal(Refusal.MALFORMED), [Refusal.MALFORMED])
+    assert device.events == []
+
+
+@pytest.mark.parametrize(
+    ("device", "step", "code"),
+    [
+        (Wayward(broken={"protocol": RefusedError(Refusal.TOO_FEW)}), STEP_ZERO, Refusal.TOO_FEW),
+        (Wayward(broken={"welcome": RefusedError(Refusal.WRONG_ROUND)}), STEP_ZERO, Refusal.WRONG_ROUND),
+        (Wayward(broken={"welcome": OSError(SECRET)}), STEP_ZERO, Refusal.INTERNAL),
+        (Wayward(), STEP_ZERO, Refusal.MALFORMED),
+        (Wayward(), replace(STEP_ZERO, number=1), Refusal.NO_SESSION),
+    ],
+)
+def test_a_step_that_is_refused_is_a_code_and_heard_once(
+    device: Wayward, step: StepMessage, code: Refusal
+) -> None:
+    sent, heard = told_by(device, STEP, signed(step.to_bytes()))
+
+    assert heard == [code]
+    assert SECRET.encode() not in sent

@@ -11,7 +11,6 @@ import pytest
 
 from fedboard.client.ratings.own_file import read_own_ratings, read_ratings, write_ratings
 from fedboard.client.ratings.store import OwnRating
-from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 
@@ -27,21 +26,6 @@ def test_items_are_named_by_id_or_by_title(board: Board, write_csv: Write) -> No
     assert own.items.tolist() == [0, 4]
     assert own.ratings.tolist() == [4.5, 2.0]
     assert own.n_users == 1
-
-
-def test_columns_may_stand_in_any_order_beside_others(board: Board, write_csv: Write) -> None:
-    path = write_csv("when,Rating,Item\nmonday,3,13\n")
-
-    own = read_own_ratings(path, board.catalogue, rating_range=STARS)
-
-    assert own.items.tolist() == [3]
-    assert own.ratings.tolist() == [3.0]
-
-
-def test_a_byte_order_mark_is_not_part_of_the_header(board: Board, write_csv: Write) -> None:
-    own = read_own_ratings(write_csv("\ufeffitem,rating\n10,3\n"), board.catalogue, rating_range=STARS)
-
-    assert own.items.tolist() == [0]
 
 
 def test_implicit_feedback_needs_no_rating(board: Board, write_csv: Write) -> None:
@@ -117,22 +101,6 @@ def test_with_a_board_items_are_named_by_id_or_title(board: Board, write_csv: Wr
         OwnRating(item="14", rating=2.0),
         OwnRating(item="10", rating=4.5, rated_at=1700000000),
     )
-
-
-def test_without_a_board_ids_are_taken_as_they_are(write_csv: Write) -> None:
-    assert read_ratings(write_csv("item,rating\ntt0113277,9\n")) == (OwnRating(item="tt0113277", rating=9.0),)
-
-
-def test_implicit_feedback_needs_no_rating_in_the_store(
-    make_board: Callable[..., Board], write_csv: Write
-) -> None:
-    found = read_ratings(write_csv("item\n10\n"), board=make_board(Feedback.IMPLICIT))
-
-    assert found == (OwnRating(item="10", rating=1.0),)
-
-
-def test_a_line_may_end_before_the_timestamp(write_csv: Write) -> None:
-    assert read_ratings(write_csv("item,rating,timestamp\n10,3\n")) == (OwnRating(item="10", rating=3.0),)
 
 
 @pytest.mark.parametrize(

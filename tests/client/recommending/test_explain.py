@@ -91,17 +91,6 @@ def test_the_strongest_come_first(board: Board) -> None:
     assert strengths == sorted(strengths, reverse=True)
 
 
-def test_the_prediction_is_the_one_that_is_recommended(board: Board) -> None:
-    own = Cohort(
-        indptr=np.array([0, 2]),
-        items=np.array([0, 3], dtype=np.int32),
-        ratings=np.array([5.0, 5.0], dtype=np.float32),
-        n_items=6,
-    )
-    for entry in recommend(own, board, k=3):
-        assert explain(own, board, entry.item).prediction == pytest.approx(entry.score, abs=1e-12)
-
-
 def test_somebody_without_ratings_gets_what_the_board_says(board: Board) -> None:
     nobody = population().rows(0, 1)
     found = explain(replace(nobody, n_items=6), board, 1)
@@ -146,19 +135,3 @@ def test_a_reason_is_what_all_ratings_do_against_somebody_without_any(name: str)
             assert rated.item == own.items[reason.rated]
             assert rated.added * reason.net > 0
     assert {reason.effect for reason in found} <= set(Effect)
-
-
-def test_with_two_ratings_of_which_one_pulls_down_nobody_is_told_that_the_other_raised_it() -> None:
-    """What was shown before: "because you liked", of items that the ratings lower."""
-    board = residual_boards(a_residual_task())[-1]
-    own = own_row(board)
-    taken = [explain(own, board, int(item)) for item in learnt(board)]
-
-    lowered = [
-        one for one in taken if one.total < one.base - 0.1 and any(p.added > 0 for p in one.influences)
-    ]
-
-    assert lowered
-    for one in lowered:
-        assert one.reason.effect is Effect.LOWERED
-        assert "take" in one.reason.words(["a title"] * own.n_ratings)

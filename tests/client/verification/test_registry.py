@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from fedboard.client.verification.evidence import Evidence
-from fedboard.client.verification.label import accounting_of, label_of
+from fedboard.client.verification.label import accounting_of, facts_of
 from fedboard.client.verification.registry import record_of, registry_record
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
@@ -201,7 +201,7 @@ def test_amplification_by_sampling_is_told_to_come_from_loss_distributions() -> 
 
     assert "privacy loss distributions" in at(draft(certificate), "deployment.accounting.composition")
     assert "secret coins" in at(draft(certificate), "deployment.implementation.mechanisms")
-    assert label_of(certificate).facts[0][1].startswith("at most ")
+    assert next(facts_of(certificate))[1].startswith("at most ")
 
 
 def test_an_account_of_other_runs_is_told() -> None:

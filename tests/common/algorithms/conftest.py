@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,10 @@ from fedboard.common.algorithms.shared.preparation import head_of
 from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
-from fedboard.common.contribution import Request
+from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import NoiseSource, SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.server.round import lost_round
 from fedboard.server.runtime import NoisedSums
@@ -76,7 +77,7 @@ def exact_sums(task: Any, cohort: Cohort, board: Board) -> dict[str, np.ndarray]
 
 
 def through(
-    task: Any, cohort: Cohort, ledger: Ledger, *, lost: int | None = None, seed: int = 0
+    task: Any, cohort: Cohort, ledger: Ledger, *, lost: int | None = None, noise: NoiseSource | None = None
 ) -> Iterator[Board]:
     """The boards of a run after the first, through ledger and noise; the round after board ``lost`` is lost."""
     board = task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))
@@ -85,7 +86,7 @@ def through(
             board = lost_round(board)
         else:
             sums = FactoredSums.of(task.contribute(cohort, board, requests))
-            booked = {r.name: r.release.book(ledger, SeededNoise(seed)) for r in requests}
+            booked = {r.name: r.release.book(ledger, noise or SeededNoise(0)) for r in requests}
             board = task.update(board, NoisedSums(sums=sums, requests=requests, booked=booked))
         yield board
 
@@ -109,6 +110,31 @@ def largest_shares(task: Any, cohort: Cohort, boards: Sequence[Board]) -> dict[s
                 part = isometric_norm(requests[name], change) / requests[name].release.l2_bound
                 largest[name] = max(largest[name], part)
     return largest
+
+
+def largest_linear(rows: Contribution, requests: Sequence[Request]) -> float:
+    """The largest norm of what one user adds to the sums per item, as a share of the booked bound."""
+    (linear,) = (r for r in requests if r.source is SumSource.ITEM_LINEAR)
+    found = 0.0
+    for j in range(rows.n_users):
+        keep = np.arange(rows.n_users) == j
+        change = FactoredSums.of(rows, keep=keep).block([linear], 0, rows.n_items)[linear.name]
+        found = max(found, isometric_norm(linear, change) / linear.release.l2_bound)
+    return found
+
+
+def booked_run(
+    task: Any, cohort: Cohort, folder: Path, *, epsilon: float = 20.0, noise: NoiseSource | None = None
+) -> list[Board]:
+    """All boards of a run, every release booked against the plan, and no more than the budget spent."""
+    shared = task.settings.shared
+    budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=shared.adjacency)
+    with Ledger.create(folder / "ledger", budget, plan=shared.noise_multipliers) as ledger:
+        first = task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))
+        boards = [first, *through(task, cohort, ledger, noise=noise or SeededNoise(1))]
+        assert {event["name"] for event in ledger.events()} == set(shared.noise_multipliers)
+        assert 0.999 * epsilon < ledger.spent().epsilon <= epsilon
+    return boards
 
 
 def with_taste(cohort: Cohort) -> Cohort:

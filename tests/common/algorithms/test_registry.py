@@ -180,13 +180,13 @@ def test_an_installed_package_brings_an_algorithm_by_an_entry_point(
 ) -> None:
     package(
         "brought",
-        TAKEN.format(name="brought", variants={"brought": {}, "brought-ridge": {"shrinkage": "ridge"}}),
+        TAKEN.format(name="brought", variants={"brought": {}, "brought-long": {"step": 2.0}}),
     )
     install(brought="brought:RECORD")
 
-    assert algorithm_names()[-2:] == ("brought", "brought-ridge")
+    assert algorithm_names()[-2:] == ("brought", "brought-long")
     assert variant_of("brought").fixed == {}
-    assert variant_of("brought-ridge").fixed == {"shrinkage": "ridge"}
+    assert variant_of("brought-long").fixed == {"step": 2.0}
     assert algorithm_of("brought") in list(installed())
 
 

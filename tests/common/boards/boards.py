@@ -15,7 +15,7 @@ from fedboard.common.board import Board, Catalogue
 from fedboard.common.boards.board_signature import SignedManifest, message_to_sign
 from fedboard.common.boards.ed25519_keys import write_pair
 from fedboard.common.boards.layout import LATEST, MANIFESTS, manifest_name
-from fedboard.common.boards.manifest import BoardFile, Manifest
+from fedboard.common.boards.manifest import BoardFile, Link, Manifest
 from fedboard.common.certificate import certify
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
@@ -150,9 +150,14 @@ def signed_file(
     return mirror
 
 
+def of_version(mirror: Mirror, version: int) -> Link:
+    """The newest manifest of a version."""
+    return [link for link in mirror.chain() if link.manifest.version == version][-1]
+
+
 def path_of(mirror: Mirror, version: int) -> Path:
     """Where the newest manifest of a version is."""
-    return mirror.manifest(mirror.of_version(version).digest)
+    return mirror.manifest(of_version(mirror, version).digest)
 
 
 def write_manifest(mirror: Mirror, manifest: Manifest, *, key: SigningKey) -> None:

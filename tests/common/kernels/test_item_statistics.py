@@ -183,10 +183,11 @@ def test_sums_in_32_bits_are_moved_before_they_overflow(coordinate, weight, resp
 def test_processors_without_these_instructions_compute_the_same(monkeypatch):
     import numba
 
-    from fedboard.common.kernels.compiled import pairs, tiles, vectors
+    from fedboard.common.kernels.compiled import item_statistics as statistics
+    from fedboard.common.kernels.compiled import tiles, vectors
 
     def halves_and_products(numbers, weights, plain, low, high, sums):
-        pairs.split_pair(numbers, 0, lanes, lanes, weights, 0, plain, low, high, 0, 1)
+        statistics.split_pair(numbers, 0, lanes, lanes, weights, 0, plain, low, high, 0, 1)
         tiles.add_tile(plain, 0, 1, low, 0, lanes, 1, sums, 0, lanes, 1, 1)
 
     def outcome():
@@ -200,14 +201,14 @@ def test_processors_without_these_instructions_compute_the_same(monkeypatch):
     weights = np.array([-(1 << 15), 16_384], np.int16)
 
     here = outcome()
-    for module, name in ((vectors, "PAIR_PRODUCTS"), (pairs, "ROUNDED_PRODUCTS")):
+    for module, name in ((vectors, "PAIR_PRODUCTS"), (statistics, "ROUNDED_PRODUCTS")):
         monkeypatch.setattr(module, name, "")
     elsewhere = outcome()
 
     for (plain, low, high), sums in (here, elsewhere):
         assert np.array_equal(plain.reshape(-1, 2).T, numbers.reshape(2, -1))
         weighted = numbers.reshape(2, -1).astype(np.int64) * weights[:, np.newaxis]
-        both = (high.astype(np.int64) << pairs.SPLIT_BITS) + low
+        both = (high.astype(np.int64) << statistics.SPLIT_BITS) + low
         assert np.array_equal(both.reshape(-1, 2).T, weighted)
         assert np.all(np.abs(low.astype(np.int64)) <= 1 << 12)
         assert np.array_equal(sums, plain[:2].astype(np.int64) @ low.reshape(-1, 2).T)

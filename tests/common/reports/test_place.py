@@ -3,7 +3,7 @@
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.reports.place import is_own_host, place_of, warning_of
+from fedboard.common.reports.serving import is_own_host, place_of, warning_of
 
 
 @pytest.mark.parametrize("given", ["0.0.0.0:8717", "[::]:8717", "10.0.0.7:8717", "lab.example.org:8717"])

@@ -9,8 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from fedboard.common.reports.place import Place
-from fedboard.common.reports.serving import Answer, PageServer
+from fedboard.common.reports.serving import Answer, PageServer, Place
 from tests.common.reports.asking import Told, asked, states
 
 HERE = Place(host="127.0.0.1", ports=(0,))

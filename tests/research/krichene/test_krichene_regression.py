@@ -15,6 +15,7 @@ from research.krichene.regression import (
     Sizes,
     Solver,
     draw_regressions,
+    lipschitz_step_count,
     rmse_of,
     solve_descent,
     solve_statistics,
@@ -124,3 +125,12 @@ def test_weighting_the_tasks_helps_where_they_differ_in_size(tmp_path: Path) -> 
         errors = found.numbers["rmse"][name]["1"]
         assert errors["5"]["1/2"] < errors["1"]["1/2"]
     assert set(found.figures) == {"figure-5"}
+
+
+def test_step_counts_are_those_of_the_paper_in_its_own_units() -> None:
+    mu, rank, counts, omega = 0.8, 5, np.array([10.0, 40.0]), np.array([0.5, 0.25])
+    beta = mu**2 / 2  # (alpha, alpha beta)-RDP is mu^2 / 2 alpha
+
+    expected = 2 / rank * np.sum(counts**2) / np.sum(1 / (omega**2 * beta))
+
+    assert lipschitz_step_count(mu, rank, counts, omega) == pytest.approx(expected, rel=1e-12)

@@ -72,7 +72,7 @@ def as_a_fleets(run: Path) -> RunFiles:
         line | NOT_PUBLIC | {"refused": {"late": 2}, "lost": False} for line in lines if "round" in line
     ]
     (folder / "rounds.jsonl").write_text("".join(json.dumps(line) + "\n" for line in rounds))
-    for name in ("metrics.jsonl", "config.json", "distributions.json"):
+    for name in ("metrics.jsonl", "config.json"):
         (folder / name).unlink()
     return run_files(state)
 
@@ -128,7 +128,7 @@ def test_metrics_stand_under_their_label_and_nowhere_else(run: Path) -> None:
 
     page = page_of(run_files(run))
     rest = page.html
-    for section in ("verdict", "rounds", "quality", "head-and-tail", "few-and-many", "data-and-traffic"):
+    for section in ("verdict", "rounds", "quality", "head-and-tail", "few-and-many", "traffic"):
         assert not page.section(section) or "not private: simulation only" in page.section(section)
         rest = rest.replace(page.section(section), "")
 

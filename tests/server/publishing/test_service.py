@@ -22,6 +22,7 @@ from tests.common.boards.boards import (
     SECRET,
     chain,
     keys,
+    of_version,
     signed_by_hand,
     signed_file,
     signed_mirror,
@@ -167,7 +168,7 @@ def test_a_manifest_that_is_damaged_is_not_offered_and_stops_nothing(mirror, key
     service = serve(mirror.folder)
     with Client(service) as client:
         assert opened(client.latest(), key).version == 4
-        mirror.manifest(mirror.of_version(4).digest).write_bytes(b'{"content": "{}", "signatures": ["00"]}')
+        mirror.manifest(of_version(mirror, 4).digest).write_bytes(b'{"content": "{}", "signatures": ["00"]}')
         time.sleep(0.2)
         assert opened(client.latest(), key).version == 4  # what was read before is still offered
     with pytest.raises(InputError, match="take a copy of the whole mirror"):
@@ -175,7 +176,7 @@ def test_a_manifest_that_is_damaged_is_not_offered_and_stops_nothing(mirror, key
 
 
 def test_a_file_that_is_gone_is_not_found(mirror, key, serve):
-    mirror.file(mirror.of_version(4).manifest.file.sha256).unlink()
+    mirror.file(of_version(mirror, 4).manifest.file.sha256).unlink()
     with Client(serve(mirror.folder)) as client:
         assert status_of(lambda: client.get(file=True))[0] is grpc.StatusCode.NOT_FOUND
         assert client.get()
@@ -237,9 +238,9 @@ def test_a_mirror_of_simulations_is_served_only_if_told(simulated, serve):
 
 def test_a_simulation_that_comes_into_a_mirror_later_is_not_handed_out(key, simulated, mirror, serve):
     service = serve(mirror.folder)
-    last = mirror.of_version(4)
+    last = of_version(mirror, 4)
     marked = msgspec.structs.replace(
-        simulated.of_version(3).manifest,
+        of_version(simulated, 3).manifest,
         version=7,
         run_id=last.manifest.run_id,
         previous_manifest=last.digest,

@@ -1,21 +1,16 @@
 """Calls whose path is no text: grpcio's server ends at one, and the service must not."""
 
-import asyncio
-import logging
 import socket
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import grpc
 import pytest
 
-from fedboard.common.boards.boards_pb2 import SignedManifest, WatchRequest
+from fedboard.common.boards.boards_pb2 import SignedManifest
 from fedboard.common.boards.methods import GET, LATEST, ROOT, WATCH, method
-from fedboard.server.grpc_port import _is_news, _tell
 from fedboard.server.publishing.mirror import Mirror
-from tests.common.boards.boards import RUN, chain, keys, write_boards
-from tests.server.publishing.running import RunningBoards, Signing
+from tests.server.publishing.running import RunningBoards
 
 SECONDS = 20.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -106,45 +101,3 @@ def test_what_is_no_request_is_refused_with_a_word(
 
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert refused.value.details() == "malformed"
-
-
-def test_of_what_grpc_logs_only_what_strangers_can_cause_is_no_news() -> None:
-    def told(message: object, error: BaseException | None = None) -> bool:
-        kept = (type(error), error, None) if error is not None else None
-        return _is_news(logging.LogRecord("grpc", logging.ERROR, "", 1, message, (), kept))
-
-    assert not told("Failed sending error status from server", RuntimeError("gone"))
-    assert not told("Unexpected", UnicodeDecodeError("utf-8", b"\xff", 0, 1, ""))
-    assert told("Unexpected", RuntimeError("a bug"))
-
-
-def test_a_stranger_who_hangs_up_is_no_news_and_anything_else_is(caplog: pytest.LogCaptureFixture) -> None:
-    loop = asyncio.new_event_loop()
-    try:
-        _tell(loop, {"message": "Failed sending error status from server", "exception": RuntimeError("gone")})
-        assert caplog.records == []
-
-        _tell(loop, {"message": "Task exception was never retrieved", "exception": RuntimeError("a bug")})
-        assert [record.levelname for record in caplog.records] == ["ERROR"]
-    finally:
-        loop.close()
-
-
-def test_who_waits_for_the_next_board_gets_it_all_the_same(
-    tmp_path: Path, serve: Callable[..., RunningBoards]
-) -> None:
-    boards = chain(3)
-    private, _ = keys(tmp_path / "keys")
-    folder = write_boards(tmp_path / "boards", boards[:2])
-    service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
-    channel = grpc.insecure_channel(f"127.0.0.1:{service.port}")
-    watch = channel.unary_stream(method(WATCH), WatchRequest.SerializeToString, SignedManifest.FromString)
-    news = watch(WatchRequest(), timeout=SECONDS)
-    assert b'"version":3' in next(news).content
-
-    send(service, call(UNREADABLE))
-    write_boards(folder, boards[2:])
-
-    assert b'"version":4' in next(news).content
-    news.cancel()
-    channel.close()

@@ -100,7 +100,9 @@ class Examiner:
         """A run without data in its releases; the noise and sensitivity of the real one do not matter."""
         game = play_game(null_subject(subject), self.entrance, self.plan, seed=self.plan.seed, pool=self.pool)
         shown = [line.name for line in (game.whole, *game.releases) if line.strict > 0.0]
-        return _verdict(game, (_canaries(name, False, "shown where there is nothing") for name in shown))
+        return _verdict(
+            game, (Part.CANARIES.finding(name, False, "shown where there is nothing") for name in shown)
+        )
 
 
 def _of_first(entrance: Entrance, n_users: int) -> Entrance:
@@ -114,17 +116,13 @@ def _of_first(entrance: Entrance, n_users: int) -> Entrance:
 def _strict(game: GameResult) -> Sequence[AuditFinding]:
     """Lines above their claim at the family-wise confidence."""
     return [
-        _canaries(
+        Part.CANARIES.finding(
             f"{line.name} keeps its claim",
             line.strict <= line.mu,
             f"mu of at least {line.strict:.3g} shown, {line.mu:.3g} claimed",
         )
         for line in (game.whole, *game.releases)
     ]
-
-
-def _canaries(check: str, passed: bool, detail: str) -> AuditFinding:
-    return AuditFinding(part=Part.CANARIES, check=check, passed=passed, detail=detail)
 
 
 def _verdict(game: GameResult, findings: Iterable[AuditFinding]) -> Verdict:

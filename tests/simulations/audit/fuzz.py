@@ -190,17 +190,14 @@ class _Tally:
 
     def result(self) -> FuzzResult:
         """The findings."""
-        found = [
-            AuditFinding(part=Part.SENSITIVITY, check=check, passed=False, detail=detail)
-            for check, (_, detail) in self.broken.items()
-        ]
+        found = [Part.SENSITIVITY.finding(check, False, detail) for check, (_, detail) in self.broken.items()]
         if not found:
             largest = max((line.share for line in self.worst.values()), default=0.0)
             detail = (
                 f"{self.n_tried} clients, {self.n_refused} refused, largest change {largest:.6f} of its bound"
             )
             check = "one client moves each sum by at most its bound, and nobody else's part"
-            found = [AuditFinding(part=Part.SENSITIVITY, check=check, passed=True, detail=detail)]
+            found = [Part.SENSITIVITY.finding(check, True, detail)]
         return FuzzResult(
             lines=tuple(self.worst.values()),
             n_tried=self.n_tried,

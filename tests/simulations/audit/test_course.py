@@ -5,7 +5,6 @@ import pytest
 from fedboard.simulations.audit.course import course_test, same_course, step_of
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.engine import WorkerPool
-from tests.simulations.audit.broken.mutants import mutant_named
 from tests.simulations.audit.conftest import KINDS, audited, engine_of
 
 pytestmark = pytest.mark.slow
@@ -18,17 +17,6 @@ def test_correct_runs_take_the_same_course_whoever_is_there(kind: str, pool: Wor
     finding = course_test(subject, entrance.honest_rows().cohort, seed=1, pool=pool)
 
     assert finding.passed, finding.detail
-
-
-@pytest.mark.parametrize("kind", ["implicit", "residual"])
-def test_a_round_that_is_skipped_because_of_its_sum_is_noticed(kind: str, pool: WorkerPool) -> None:
-    subject, entrance = audited(kind)
-    broken = mutant_named("round skipped by its sum").break_it(subject)
-
-    finding = course_test(broken, entrance.honest_rows().cohort, seed=1, pool=pool)
-
-    assert not finding.passed
-    assert "differs in" in finding.detail
 
 
 def test_a_run_that_ends_early_is_noticed(pool: WorkerPool) -> None:

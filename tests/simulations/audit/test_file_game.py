@@ -49,15 +49,6 @@ def test_a_user_of_the_file_changes_her_own_rows_and_within_the_bounds(kind: str
     assert 0.99 < max(game.shares.values()) <= 1, "the bound is reached, so the test can fail"
 
 
-def test_one_generator_for_the_split_is_noticed(pool: WorkerPool) -> None:
-    subject, _ = audited("implicit")
-
-    game = played(pool, mutant_named(ONE_GENERATOR).break_it(subject), kind="implicit")
-
-    assert failed(game) >= {MOVES, OTHERS}
-    assert max(game.shares.values()) > 1.25, "at most 1 is allowed"
-
-
 def test_whose_ratings_were_split_by_one_generator_is_told_from_the_counts(pool: WorkerPool) -> None:
     synthetic = {"n_users": 220, "n_items": 400, "mean_ratings_per_user": 60}
     data = {"source": "synthetic", "synthetic": synthetic}
@@ -76,15 +67,6 @@ def test_whose_ratings_were_split_by_one_generator_is_told_from_the_counts(pool:
 
     assert failed(broken) == {MOVES, OTHERS, GUESSED}
     assert not failed(correct)
-
-
-def test_without_noise_the_adversary_is_always_right(pool: WorkerPool) -> None:
-    subject, _ = audited()
-
-    game = played(pool, mutant_named("no noise").break_it(subject))
-
-    assert game.right == N_GAMES
-    assert np.isclose(game.allowed, played(pool).allowed)
 
 
 def test_what_goes_by_place_after_a_block_is_noticed_in_the_file_that_is_larger(pool: WorkerPool) -> None:

@@ -103,14 +103,6 @@ def test_canaries_in_the_file_change_nobody_elses_part(kind: str, devices: Devic
     assert played(pool, kind=kind, devices=devices).unexplained == {}
 
 
-def test_a_split_by_one_generator_changes_everybodys_part(pool: WorkerPool) -> None:
-    subject, _ = audited("implicit")
-
-    result = played(pool, mutant_named("one generator for the split").break_it(subject), kind="implicit")
-
-    assert "counts" in result.unexplained
-
-
 def test_secure_noise_is_audited_like_any_other(pool: WorkerPool) -> None:
     secure, _ = entered(configuration(), noise="secure")
 

@@ -10,7 +10,7 @@ from fedboard.common.kernels.backends import has_compiler
 from fedboard.simulations.baselines import Predictor, default_als, fit_als, fit_popularity
 from fedboard.simulations.data import load_ratings
 from fedboard.simulations.data.splits import HeldOut, split_users
-from fedboard.simulations.evaluation.metrics import recall_at_k
+from tests.simulations.evaluation.metrics.small_lists import value_of
 
 DATA = os.environ.get("FEDBOARD_DATA")
 pytestmark = [
@@ -21,7 +21,7 @@ pytestmark = [
 
 
 def recall(model: Predictor, held_out: HeldOut) -> float:
-    return recall_at_k(model.recommend(held_out.history, k=20), held_out.target, k=20)
+    return value_of("recall", model.recommend(held_out.history, k=20), held_out.target, k=20)
 
 
 @pytest.mark.thorough

@@ -15,11 +15,11 @@ from fedboard.simulations.baselines.als_config import default_als
 from fedboard.simulations.baselines.sums import TrainRows
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation.split_blocks import StreamBlocks
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import streamed_problem
-from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 RANGE = (1.0, 5.0)

@@ -16,7 +16,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.data import FORMATS, ColumnMapping, Ratings, load_ratings
 from fedboard.simulations.data.readers import READERS, find_source
 from tests.simulations.data.conftest import contents, json_lines, lenskit, written
-from tests.simulations.streams.shards.sources import A40, N_ITEMS, SOURCES, Row, again, some_rows
+from tests.simulations.data.shards.sources import A40, N_ITEMS, SOURCES, Row, again, some_rows
 
 REPEATED = {"amazon-2014", "amazon-2018", "amazon-2023", "yelp", "goodreads"}
 """Those whose sources have pairs again, of which the latest counts, and of one time the highest."""
@@ -253,7 +253,7 @@ def test_the_command_line_trains_on_plays_as_implicit_feedback_alone(tmp_path: P
     rng, run = np.random.default_rng(1), tmp_path / "run"
     lines = (f"{u:040x}\tSO{i:016d}\t{u % 3 + 1}\n" for u in range(150) for i in rng.permutation(40)[:12])
     source = written(tmp_path / "train_triplets.txt", "".join(lines)).parent
-    words = f"simulate --data {source} --kernels numpy --no-baselines --no-report --out {run}".split()
+    words = f"simulate --data {source} --set run.kernels=numpy --no-baselines --no-report --out {run}".split()
 
     refused = CliRunner().invoke(commands, words)
     ended = CliRunner().invoke(commands, [*words, "--feedback", "implicit"])

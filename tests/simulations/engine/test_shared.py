@@ -35,18 +35,3 @@ def test_a_worker_that_serves_many_engines_does_not_keep_all_of_their_arrays_ope
     assert len(shared._mapped) <= 8
     assert len(os.listdir("/proc/self/fd")) <= before + 16, "40 arrays were mapped"
     shared._let_go()
-
-
-def test_where_there_is_one_process_nothing_is_shared_and_nothing_can_be_handed_over() -> None:
-    owner = SharedArrays(one_process=True)
-    arrays = [owner.copy_of(np.arange(3)), owner.copy_of(np.arange(3)), owner.empty((2, 0), np.int16)]
-
-    arrays[0].array[1] = 9
-
-    assert owner._memories == []
-    assert [array.array.tolist() for array in arrays] == [[0, 9, 2], [0, 1, 2], [[], []]]
-    assert len({array.name for array in arrays}) == len(arrays)
-    with pytest.raises(TypeError, match="cannot be handed to another"):
-        pickle.dumps(arrays[0])
-    owner.close()
-    assert arrays[0].array.tolist() == [0, 9, 2]

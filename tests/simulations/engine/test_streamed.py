@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.common.board import Board
+from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution_bounding.participation import (
     Attendance,
     FullParticipation,
@@ -26,12 +26,13 @@ from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.participants import scales_by_key
-from fedboard.simulations.streams import HeldStream, SpanWork, sums_of_span
+from fedboard.simulations.runs.trainer import scales_by_key
 from fedboard.simulations.streams.partial_sums import PartialSums
+from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 from fedboard.simulations.streams.splitting import splitting_of
 from tests.simulations.streams.conftest import some_ratings
 
@@ -124,9 +125,7 @@ def test_who_gives_how_much_is_the_same_in_a_stream(
     assert found == expected
 
 
-def streamed_catalogue(ratings: Ratings) -> Any:
-    from fedboard.common.board import Catalogue
-
+def streamed_catalogue(ratings: Ratings) -> Catalogue:
     return Catalogue(item_ids=tuple(ratings.item_ids.tolist()))
 
 
@@ -262,12 +261,7 @@ def test_damaged_partial_sums_are_refused_with_what_to_do(a_round: Round, damage
 def other_values(ratings: Ratings) -> Ratings:
     values = ratings.values.copy()
     values[-1] = 1 if values[-1] != 1 else 2
-    return replace_values(ratings, values)
-
-
-def replace_values(ratings: Ratings, values: np.ndarray) -> Ratings:
-    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
-    return Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
+    return replace(ratings, values=values)
 
 
 CHANGES: dict[str, tuple[Callable[[Round], Round], str]] = {
@@ -289,7 +283,7 @@ def test_what_was_summed_for_something_else_is_never_added(a_round: Round, chang
 
 def test_ratings_that_change_between_rounds_are_refused(ratings: Ratings) -> None:
     values = ratings.values.copy()
-    changing = replace_values(ratings, values)
+    changing = replace(ratings, values=values)
     with WorkerPool(1) as pool, engine_of(changing, pool, BIAS, layout=SMALL) as engine:
         board = engine._work.task.first_board(streamed_catalogue(ratings))
         engine.gather(board, engine._work.task.requests(board))
@@ -303,12 +297,8 @@ def test_ratings_that_change_between_rounds_are_refused(ratings: Ratings) -> Non
 def test_a_seeded_run_spends_nothing_on_one_user_and_a_secure_one_says_nothing_of_it(
     ratings: Ratings, tmp_path: Path, n_users: int, said: str
 ) -> None:
-    fields = ("user_ids", "item_ids", "titles", "rating_range", "name")
     kept = ratings.users < n_users + 1  # the first user has no ratings
-    lonely = Ratings(
-        **{name: getattr(ratings, name) for name in fields},
-        **{name: getattr(ratings, name)[kept] for name in ("users", "items", "values")},
-    )
+    lonely = replace(ratings, **{name: getattr(ratings, name)[kept] for name in ("users", "items", "values")})
     a_round = Round(ratings=lonely, path=tmp_path / "partial")
 
     with pytest.raises(InputError, match=said):

@@ -12,10 +12,9 @@ from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut
-from fedboard.simulations.evaluation.census import EDGES, Activity
-from fedboard.simulations.evaluation.metrics import coverage_at_k, novelty_at_k, recall_at_k, rmse
+from fedboard.simulations.evaluation.tallies import EDGES, Activity
 from tests.simulations.evaluation.metrics.small_judgements import judge_held_out
-from tests.simulations.evaluation.metrics.small_lists import targets_of
+from tests.simulations.evaluation.metrics.small_lists import targets_of, value_of
 
 N_USERS, N_ITEMS = 23, 40
 KNOWN = np.random.default_rng(1).permutation(N_USERS).astype(np.int64)
@@ -86,7 +85,7 @@ def test_ratings_are_judged_within_each_group_of_those_who_have_some_held_out() 
     groups = obvious_groups(np.unique(users).tolist())
     for group, value in zip(groups, found["test_rmse"], strict=True):
         own = np.isin(users, group)
-        assert value == pytest.approx(rmse(predicted[own], held_out.values[own]))
+        assert value == pytest.approx(np.sqrt(np.mean((predicted[own] - held_out.values[own]) ** 2)))
     assert found[EDGES] == [*(KNOWN[group[0]] for group in groups), KNOWN[groups[-1][-1]]]
     assert set(found) == {EDGES, "test_rmse", "test_mae"}
 
@@ -103,9 +102,9 @@ def test_lists_are_judged_within_each_group_as_if_there_were_no_other() -> None:
     for number, group in enumerate(obvious_groups(list(range(N_USERS)))):
         group = sorted(group)
         own, wanted = lists[group], targets_of([rows[user] for user in group], n_items=N_ITEMS)
-        assert found["recall@20"][number] == pytest.approx(recall_at_k(own, wanted, k=20))
-        assert found["coverage@20"][number] == pytest.approx(coverage_at_k(own, wanted, k=20))
-        assert found["novelty@20"][number] == pytest.approx(novelty_at_k(own, wanted, k=20, counts=counts))
+        for name in ("recall", "coverage", "novelty"):
+            alone = value_of(name, own, wanted, k=20, counts=counts)
+            assert found[f"{name}@20"][number] == pytest.approx(alone)
     assert {len(values) for name, values in found.items() if name != EDGES} == {5}
 
 

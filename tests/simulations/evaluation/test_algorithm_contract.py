@@ -25,7 +25,7 @@ from fedboard.simulations.evaluation.algorithm_contract import (
     runs_as_it_plans,
     task_is_its_name_and_configuration,
 )
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm
+from fedboard.simulations.runs.calibrated import chosen_algorithm
 
 EXAMPLE = chosen_algorithm(
     f"{Path(__file__).parents[3] / 'examples' / 'damped_means.py'}:ALGORITHM"

@@ -10,6 +10,7 @@ import pytest
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation import evaluation, split_blocks
 from fedboard.simulations.evaluation.evaluation import judge
@@ -23,7 +24,6 @@ from fedboard.simulations.evaluation.references import (
 )
 from fedboard.simulations.runs.calibrated import load_any
 from fedboard.simulations.streams.problem import streamed_problem
-from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 METRIC = """

@@ -12,14 +12,17 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.evaluation import evaluation, metrics, split_blocks
+from fedboard.simulations.evaluation import evaluation, split_blocks
 from fedboard.simulations.evaluation.evaluation import judge
+from fedboard.simulations.evaluation.metrics.metric import popularity_buckets
+from fedboard.simulations.evaluation.metrics.ranking import SLICE_POSITIONS, SlicedRecalls, head_buckets
 from fedboard.simulations.evaluation.references import fit_reference
 from fedboard.simulations.evaluation.split_blocks import drawn
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
-from fedboard.simulations.streams.stream import HeldStream
+from tests.simulations.evaluation.metrics.small_lists import judged, value_of
 from tests.simulations.streams.conftest import some_ratings
 
 CLOSE = 1e-12
@@ -96,15 +99,16 @@ def test_in_memory_the_numbers_are_those_of_the_definitions(ratings: Ratings) ->
     held_out, history = problem.split.test, problem.split.train_and_validation
     counts = np.bincount(problem.train.items, minlength=130)
     predicted = model.predict(history, held_out.users, held_out.items)
-    buckets = metrics.popularity_buckets(counts)
+    buckets = popularity_buckets(counts)[held_out.items]
+    errors = predicted - held_out.values
 
     with WorkerPool(1) as pool:
         found = judge(model, problem, part="test", pool=pool)
 
-    require_close(found.metrics["test_rmse"], metrics.rmse(predicted, held_out.values))
-    require_close(found.metrics["test_mae"], metrics.mae(predicted, held_out.values))
-    sliced = metrics.sliced_rmse(predicted, held_out.values, held_out.items, buckets)
-    require_close(found.sliced["test_rmse"], sliced.tolist())
+    require_close(found.metrics["test_rmse"], np.sqrt(np.mean(errors**2)))
+    require_close(found.metrics["test_mae"], np.mean(np.abs(errors)))
+    sliced = [np.sqrt(np.mean(errors[buckets == bucket] ** 2)) for bucket in range(5)]
+    require_close(found.sliced["test_rmse"], sliced)
 
 
 def test_lists_in_memory_are_judged_as_the_definitions_say(ratings: Ratings) -> None:
@@ -115,21 +119,16 @@ def test_lists_in_memory_are_judged_as_the_definitions_say(ratings: Ratings) -> 
     with WorkerPool(1) as pool:
         found = judge(model, problem, part="test", pool=pool)
 
-    expected = {
-        "recall@20": metrics.recall_at_k(lists, target, k=20),
-        "recall@50": metrics.recall_at_k(lists, target, k=50),
-        "ndcg@20": metrics.ndcg_at_k(lists, target, k=20),
-        "ndcg@100": metrics.ndcg_at_k(lists, target, k=100),
-        "mrr@10": metrics.mrr_at_k(lists, target, k=10),
-        "map@10": metrics.map_at_k(lists, target, k=10),
-        "coverage@20": metrics.coverage_at_k(lists, target, k=20),
-        "novelty@20": metrics.novelty_at_k(lists, target, k=20, counts=counts),
-        "gini@20": metrics.gini_at_k(lists, target, k=20),
-    }
-    require_close(found.metrics, expected)
-    sliced = metrics.sliced_recall(lists, target, metrics.popularity_buckets(counts))
-    require_close(found.sliced["recall"], sliced.tolist())
-    require_close(found.of_head["recall"], metrics.recall_of_head(lists, target, counts).tolist())
+    for name, value in found.metrics.items():
+        metric, _, k = name.partition("@")
+        require_close(value, value_of(metric, lists, target, k=int(k), counts=counts))
+    assert len(found.metrics) == 9
+    whole, (head, positions, n_buckets) = SlicedRecalls(SLICE_POSITIONS), head_buckets(counts)
+    whole.add(judged(lists, target, popularity_buckets(counts)))
+    require_close(found.sliced["recall"], whole.values().tolist())
+    of_head = SlicedRecalls(positions)
+    of_head.add(judged(lists, target, head))
+    require_close(found.of_head["recall"], of_head.values()[:n_buckets].tolist())
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK)

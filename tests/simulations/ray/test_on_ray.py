@@ -26,10 +26,8 @@ from fedboard.server.runtime import Traffic
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.engine import StreamLayout
 from fedboard.simulations.ray import runtime as runtime_module
-from fedboard.simulations.ray.cluster import Cluster
-from fedboard.simulations.ray.pool import RayPool
-from fedboard.simulations.ray.runtime import OnRay, span_on_worker
-from fedboard.simulations.ray.secrecy import require_encrypted
+from fedboard.simulations.ray.cluster import Cluster, require_encrypted
+from fedboard.simulations.ray.runtime import OnRay, RayPool, span_on_worker
 from fedboard.simulations.runs.calibrated import build_any, load_any
 from fedboard.simulations.simulate import Silent, simulate
 from fedboard.simulations.streams.problem import StreamedProblem
@@ -226,7 +224,7 @@ def test_a_cluster_is_a_pool_and_sums_streams(nodes: Nodes) -> None:
 
     ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
     done: list[int] = []
-    with Cluster(nodes.address, workers=1, carry_code=False) as cluster:
+    with Cluster(nodes.address, workers=1) as cluster:
         pool = RayPool(cluster)
 
         assert pool.n_workers == 2

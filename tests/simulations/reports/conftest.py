@@ -89,10 +89,6 @@ def final() -> dict[str, Any]:
     }
 
 
-def histogram() -> dict[str, Any]:
-    return {"edges": [1.0, 10.0, 100.0, 1000.0], "values": [5, 25, 20]}
-
-
 @pytest.fixture(scope="session")
 def write_run() -> WriteRun:
     """Write a complete run directory; keyword arguments replace or (None) leave out whole files."""
@@ -102,7 +98,6 @@ def write_run() -> WriteRun:
             "certificate": certificate(noise or SecureNoise()),
             "config": {"algorithm": "residual", "privacy": {"epsilon": EPSILON}, "note": "<script>"},
             "baselines": {"non-private ALS": {"test_rmse": 0.8642, "sliced": {"test_rmse": [1.2] * 5}}},
-            "distributions": {"counts": {"noisy": histogram()}, "weights": {"entries": histogram()}},
         }
         path.mkdir(parents=True)
         for name, content in (contents | {k: v for k, v in files.items() if k in contents}).items():

@@ -128,12 +128,6 @@ def test_every_held_out_chart_and_table_is_marked(html: str, page: Page) -> None
         heading = re.search(rf"<h3>{re.escape(title)}[^\n]*</h3>", html)
         assert heading
         assert "not private: simulation only" in heading[0]
-    counts = re.search(r"<h3>Distribution of counts[^\n]*</h3>", html)
-    weights = re.search(r"<h3>Distribution of weights[^\n]*</h3>", html)
-    assert counts
-    assert "not private" not in counts[0]
-    assert weights
-    assert "not private" in weights[0]
     assert "this page contains such numbers" in page.text
 
 
@@ -153,7 +147,7 @@ def test_the_printed_formula_gives_delta(html: str) -> None:
 
 
 def test_seeded_noise_is_announced_loudly(tmp_path: Path, write_run: WriteRun, seeded: NoiseSource) -> None:
-    run = write_run(tmp_path / "run", noise=seeded, metrics=None, distributions=None)
+    run = write_run(tmp_path / "run", noise=seeded, metrics=None)
 
     text = Page(write_report(run).read_text(encoding="utf-8")).text
 
@@ -163,7 +157,7 @@ def test_seeded_noise_is_announced_loudly(tmp_path: Path, write_run: WriteRun, s
 
 
 def test_an_edited_certificate_is_announced_loudly(tmp_path: Path, write_run: WriteRun) -> None:
-    run = write_run(tmp_path / "run", metrics=None, distributions=None)
+    run = write_run(tmp_path / "run", metrics=None)
     path = run / "certificate.json"
     certificate = json.loads(path.read_text())
     certificate["claim"]["epsilon"] = 1.0
@@ -177,7 +171,7 @@ def test_an_edited_certificate_is_announced_loudly(tmp_path: Path, write_run: Wr
 
 
 def test_missing_parts_leave_no_empty_sections(tmp_path: Path, write_run: WriteRun) -> None:
-    run = write_run(tmp_path / "run", config=None, metrics=None, baselines=None, distributions=None)
+    run = write_run(tmp_path / "run", config=None, metrics=None, baselines=None)
 
     html = write_report(run).read_text(encoding="utf-8")
 

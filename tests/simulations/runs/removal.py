@@ -16,8 +16,7 @@ from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.problem import Problem, load_data, load_problem
 from fedboard.simulations.problem import problem_of as split_problem
-from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.kernel_choice import backend_of
+from fedboard.simulations.runs.calibrated import backend_of, build_task
 from fedboard.simulations.simulate import simulate
 from tests.simulations.audit.broken.paths import one_generator
 

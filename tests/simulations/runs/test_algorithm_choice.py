@@ -6,8 +6,8 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.runs.algorithm_choice import chosen_algorithm, loading_of
-from fedboard.simulations.runs.folders import name_of
+from fedboard.simulations.runs.calibrated import chosen_algorithm, loading_of
+from fedboard.simulations.runs.without_privacy import name_of
 from fedboard.simulations.sweeps.sweep import Grid, SweepRecord, plan_cells
 
 FILE = Path(__file__).parents[3] / "examples" / "damped_means.py"

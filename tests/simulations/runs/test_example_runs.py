@@ -20,8 +20,7 @@ from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data.examples import ExampleProblem, split_examples
 from fedboard.simulations.data.synthetic.examples import SharedLinear
 from fedboard.simulations.runs.calibrated import build_any, completed, load_any
-from fedboard.simulations.runs.public_parts import require_own_parts
-from fedboard.simulations.runs.trainer import EngineTrainer
+from fedboard.simulations.runs.trainer import EngineTrainer, require_own_parts
 from fedboard.simulations.simulate import simulate
 from tests.client.ratings.written import write_examples
 from tests.simulations.runs.removal import part_of

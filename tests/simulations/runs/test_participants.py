@@ -21,7 +21,7 @@ from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.reports.statement import read_statement
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data import Kind, id_keys
-from fedboard.simulations.runs.participants import (
+from fedboard.simulations.runs.trainer import (
     parse_participation,
     personal_scales,
 )

@@ -6,7 +6,7 @@ import pytest
 
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.round_names import round_names, rounds_told
+from fedboard.simulations.runs.directory import round_names, rounds_told
 
 
 @pytest.mark.parametrize(

@@ -10,17 +10,16 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.simulations.baselines import als
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.config.run import RunConfig
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation import evaluation
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.runs.comparison import compare_with_baselines
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import run_reference
+from fedboard.simulations.runs.without_privacy import compare_with_baselines, run_reference
+from fedboard.simulations.sections import RunConfig
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
-from fedboard.simulations.streams.stream import HeldStream
 from tests.simulations.streams.conftest import some_ratings
 
 EXPLICIT = SimulationConfig(

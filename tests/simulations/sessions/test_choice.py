@@ -62,14 +62,12 @@ COHORT: dict[str, object] = {"participation": {"kind": "fixed-size", "size": 9}}
     ("run", "privacy", "says"),
     [
         ({"dropout": 0.2}, {}, "other than 'trusted'"),
-        ({"masks": "cancelled"}, {}, "other than 'trusted'"),
         ({"dropout": 1.0, "protocol": "local"}, {}, r"must be in \[0, 1\)"),
         ({"clients": 0, "protocol": "local"}, {}, "run.clients must be"),
         ({"dropout": 0.2, "protocol": "local", "runtime": "flower"}, {}, "needs run.runtime 'engine'"),
         ({"protocol": "a.b:C", "runtime": "in-process"}, {}, "needs run.runtime 'engine'"),
         ({"protocol": "local"}, COHORT | {"adjacency": "replace"}, "draws who takes part among rows"),
         ({}, COHORT, "a user more takes the place of another: set privacy.adjacency"),
-        ({"protocol": "local", "masks": "cancelled"}, {"noise": "secure"}, "for simulations"),
         (
             {"protocol": "local", "dropout": 0.2},
             {"noise": "secure"},

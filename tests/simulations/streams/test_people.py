@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from fedboard.simulations.config import DataConfig
+from fedboard.simulations.data.stream import HeldStream, UserStream
 from fedboard.simulations.data.synthetic.people import PeopleConfig, PeopleStream, open_people
 from fedboard.simulations.problem import load_data
 from fedboard.simulations.streams.spans import blocks_of
-from fedboard.simulations.streams.stream import HeldStream, UserStream
 
 SOURCE = "synthetic:users=200,items=60,mean=8"
 

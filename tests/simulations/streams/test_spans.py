@@ -30,16 +30,18 @@ from fedboard.server.round import run_round
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.problem import problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.streams import HeldStream, SpanSums, SpanWork, sums_of_span
-from fedboard.simulations.streams.merging import require_each_once
-from fedboard.simulations.streams.spans import (
+from fedboard.simulations.streams.merging import (
     SpanRead,
+    SpanSums,
     merged_spans,
+    require_each_once,
     require_everybody,
 )
+from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 from fedboard.simulations.streams.splitting import splitting_of
 
 pytestmark = pytest.mark.slow
@@ -161,10 +163,9 @@ def test_spans_that_share_a_user_are_never_merged(ratings: Ratings) -> None:
 
 
 def test_the_trace_of_a_span_does_not_depend_on_its_blocks_and_does_on_every_rating(ratings: Ratings) -> None:
-    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
     values = ratings.values.copy()
     values[-1] = 1 if values[-1] != 1 else 2
-    other = Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
+    other = replace(ratings, values=values)
 
     def trace(of: Ratings, **settings: object) -> dict[int, SpanRead]:
         work, board = work_of(of, **settings)

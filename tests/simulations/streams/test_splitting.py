@@ -1,5 +1,6 @@
 """The parts of any blocks together are those of a split of everything."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +11,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data import Kind, Ratings, Triples, id_keys
+from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.problem import problem_of
-from fedboard.simulations.streams import HeldStream
 from fedboard.simulations.streams.problem import streamed_problem
 from fedboard.simulations.streams.splitting import splitting_of
 
@@ -85,10 +86,9 @@ def test_a_split_by_time_is_refused_in_a_sentence(ratings: Ratings, split: dict[
 
 def test_a_data_set_with_a_test_part_of_its_own_is_no_stream(ratings: Ratings) -> None:
     test = Triples(users=np.zeros(1, np.int32), items=np.zeros(1, np.int32), values=np.ones(1, np.float32))
-    fields = ("users", "items", "values", "user_ids", "item_ids", "titles", "rating_range", "name")
 
     with pytest.raises(InputError, match="brings a test part of its own"):
-        HeldStream.of_ratings(Ratings(**{name: getattr(ratings, name) for name in fields}, test=test))
+        HeldStream.of_ratings(replace(ratings, test=test))
 
 
 def test_a_streamed_problem_says_what_the_other_says(ratings: Ratings) -> None:
@@ -105,10 +105,9 @@ def test_a_streamed_problem_says_what_the_other_says(ratings: Ratings) -> None:
 
 
 def test_the_identity_is_of_every_rating(ratings: Ratings) -> None:
-    fields = ("users", "items", "user_ids", "item_ids", "titles", "rating_range", "name")
     values = ratings.values.copy()
     values[17] = 6 - values[17] if values[17] != 3 else 1
-    other = Ratings(**{name: getattr(ratings, name) for name in fields}, values=values)
+    other = replace(ratings, values=values)
 
     assert HeldStream.of_ratings(ratings).identity == HeldStream.of_ratings(ratings).identity
     assert HeldStream.of_ratings(ratings).identity != HeldStream.of_ratings(other).identity

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, WorkerDiedError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.sweeps import cells as sweep_cells
@@ -132,7 +132,7 @@ def test_every_private_cell_is_run_under_each_protocol_with_the_settings_that_it
     assert not result.failed
     _, plain, halved = (cell.config.run for cell in plan_cells(swept))
     assert (plain.protocol, plain.clients, plain.protocol_settings) == ("trusted", None, {})
-    assert (halved.protocol, halved.clients, halved.masks) == ("two-server", 20, "cancelled")
+    assert (halved.protocol, halved.clients) == ("two-server", 20)
     assert halved.protocol_settings == {"most_items": 9}
     frontier = json.loads((tmp_path / "sweep" / "frontier.json").read_text())
     assert [entry["algorithm"] for entry in frontier["results"]] == [
@@ -197,16 +197,24 @@ def test_a_grid_may_grow_but_its_cells_may_not_change(tmp_path: Path) -> None:
     assert "was started with another 'settings'" in str(second.failed[0].error)
 
 
-def test_a_killed_process_fails_its_cell_alone(tmp_path: Path) -> None:
-    cells = plan_cells(record(seeds=(0, 1)))
-    lane = sweep_cells.Lane(tmp_path)
+def killing(config: SimulationConfig, *arguments: object, **keywords: object) -> object:
+    os.kill(os.getpid(), signal.SIGKILL)
 
-    lane.give(cells[0])
-    os.kill(lane.process_id or 0, signal.SIGKILL)
-    failed = lane.take()
-    lane.give(cells[1])
-    recovered = lane.take()
-    lane.stop()
 
-    assert failed.error == "its process was ended by signal 9; go on with --resume when the cause is mended"
-    assert recovered.error is None
+def test_a_killed_process_stops_the_sweep_and_what_had_ended_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept = record(seeds=(0, 1))
+    first, _ = plan_cells(swept)
+    sweep_cells.run_cell(first, tmp_path / "sweep" / "cells")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(sweep_cells, "run_cell", killing)
+        with pytest.raises(WorkerDiedError, match=r"signal 9.*--resume"):
+            list(sweep_cells.run_cells(plan_cells(swept), tmp_path / "sweep" / "cells", jobs=2))
+    again = list(sweep_cells.run_cells(plan_cells(swept), tmp_path / "sweep" / "cells", jobs=2))
+
+    assert {outcome.cell.name: outcome.was_finished for outcome in again} == {
+        "adadpals-eps2-seed0": True,
+        "adadpals-eps2-seed1": False,
+    }

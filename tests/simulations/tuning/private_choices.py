@@ -5,8 +5,8 @@ from typing import Any
 
 from fedboard.simulations.config import SimulationConfig, overlay, parse_config
 from fedboard.simulations.sweeps.cells import shared_problem
-from fedboard.simulations.tuning.private.plan import PrivateTuneRecord, plan_private_tuning
-from fedboard.simulations.tuning.private.run import PrivateTuneResult, start_tuning, tune_privately
+from fedboard.simulations.tuning.private_plan import PrivateTuneRecord, plan_private_tuning
+from fedboard.simulations.tuning.private_run import PrivateTuneResult, start_tuning, tune_privately
 from fedboard.simulations.tuning.trials import for_trials
 
 EPSILON, DELTA = 5.0, 1e-5

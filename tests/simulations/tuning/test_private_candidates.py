@@ -8,9 +8,9 @@ import pytest
 
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.simulations.sweeps.cells import shared_problem
-from fedboard.simulations.tuning import private, search
-from fedboard.simulations.tuning.private.plan import candidate_of, plan_private_tuning
-from fedboard.simulations.tuning.private.run import read_private_record
+from fedboard.simulations.tuning import private_run, search
+from fedboard.simulations.tuning.private_plan import candidate_of, plan_private_tuning
+from fedboard.simulations.tuning.private_run import read_private_record
 from fedboard.simulations.tuning.trials import for_trials
 from tests.simulations.tuning.private_choices import CANDIDATES, planned, tiny, tuned
 
@@ -85,6 +85,8 @@ def test_no_sampler_that_learns_from_scores_comes_near_a_private_choice(
 
     fixed = read_private_record(tmp_path / "tune")
     assert fixed.candidates == result.chosen.candidates == ({}, *CANDIDATES)
-    folder = Path(str(private.__file__)).parent
-    used = [path.name for path in folder.glob("*.py") if "tuning.search" in path.read_text(encoding="utf-8")]
+    folder = Path(private_run.__file__).parent
+    files = list(folder.glob("private_*.py"))
+    assert len(files) == 3
+    used = [path.name for path in files if "tuning.search" in path.read_text(encoding="utf-8")]
     assert not used

@@ -17,7 +17,7 @@ from fedboard.simulations.data.id_keys import Kind, id_keys
 from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.problem import Problem, load_data, problem_of
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.tuning.private.choice import (
+from fedboard.simulations.tuning.private_choice import (
     BEYOND,
     ROW_ONE,
     ChoiceTask,

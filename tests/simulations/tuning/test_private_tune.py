@@ -18,11 +18,11 @@ from fedboard.common.privacy.ledger.population import Population
 from fedboard.server import round as round_module
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import overlay, parse_config
-from fedboard.simulations.runs.ledger import Part
+from fedboard.simulations.runs.directory import Part
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.tuning.private import run as run_module
-from fedboard.simulations.tuning.private.plan import CHOICE_SHARE, PrivateTuneRecord
-from fedboard.simulations.tuning.private.run import (
+from fedboard.simulations.tuning import private_run as run_module
+from fedboard.simulations.tuning.private_plan import CHOICE_SHARE, PrivateTuneRecord
+from fedboard.simulations.tuning.private_run import (
     LEDGER,
     PrivateTuneResult,
     read_private_record,

@@ -5,7 +5,6 @@ import json
 import math
 import tomllib
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -18,9 +17,9 @@ from fedboard.simulations.problem import load_problem
 from fedboard.simulations.reports.wording import lower_is_better
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning import tune as tune_module
-from fedboard.simulations.tuning.search import Search, Trial, _next_batch
-from fedboard.simulations.tuning.trials import Choice, TrialRecord, judged_on_validation, parse_space
-from fedboard.simulations.tuning.tune import TuneRecord, TuneResult, plan_tuning, read_tune_record, tune
+from fedboard.simulations.tuning.search import Trial, TuneRecord, _next_batch
+from fedboard.simulations.tuning.trials import Choice, TrialRecord, judged_on_validation
+from fedboard.simulations.tuning.tune import TuneResult, plan_tuning, read_tune_record, tune
 
 pytestmark = pytest.mark.slow
 
@@ -71,10 +70,10 @@ def with_source(config: SimulationConfig, source: str) -> SimulationConfig:
     return msgspec.structs.replace(config, data=msgspec.structs.replace(config.data, source=source))
 
 
-def searched(search: Search, score: Callable[[Choice], float]) -> list[Trial]:
+def searched(search: TuneRecord, score: Callable[[Choice], float]) -> list[Trial]:
     """A search whose trials are a formula, for what the sampler proposes."""
     trials: list[Trial] = []
-    while len(trials) < search.n_trials:
+    while len(trials) < search.trials:
         for trial in _next_batch(search, trials):
             settings = {"clip_norm": 30.0, **{k.partition(".")[2]: v for k, v in trial.choice.items()}}
             found = score(settings)
@@ -87,18 +86,16 @@ def searched(search: Search, score: Callable[[Choice], float]) -> list[Trial]:
 
 
 @pytest.mark.parametrize("metric", ["validation_rmse", "validation_recall@20"])
-def test_the_sampler_learns_which_way_is_better_from_one_seed(tiny: SimulationConfig, metric: str) -> None:
+def test_the_sampler_learns_which_way_is_better_from_one_seed(
+    tiny: SimulationConfig, tmp_path: Path, metric: str
+) -> None:
     """The shipped value lies outside of the space here, and a quarter of it fails."""
-    space = parse_space(
-        {
-            "settings": {
-                "clip_norm": {"log": [0.1, 10.0]},
-                "rank": {"int": [2, 9]},
-                "mode": {"choice": ["a", "b"]},
-            }
-        },
-        source="here",
-    )
+    space = """
+[settings]
+clip_norm = { log = [0.1, 10.0] }
+rank = { int = [2, 9] }
+mode = { choice = ["a", "b"] }
+"""
     sign = 1.0 if lower_is_better(metric) else -1.0
 
     def score(settings: Choice) -> float:
@@ -106,9 +103,11 @@ def test_the_sampler_learns_which_way_is_better_from_one_seed(tiny: SimulationCo
             return math.nan
         return sign * (abs(math.log(float(settings["clip_norm"]))) + (settings.get("mode") == "b"))
 
-    search = Search(config=tiny, space=space, metric=metric, n_trials=36, seeds=(0,), search_seed=5)
+    bare = msgspec.structs.replace(tiny, settings={})
+    search = msgspec.structs.replace(planned(bare, tmp_path, trials=36, space=space), metric=metric)
     one, same = searched(search, score), searched(search, score)
-    other = searched(replace(search, search_seed=6), score)
+    seeded = msgspec.structs.replace(search.config, seed=6)
+    other = searched(msgspec.structs.replace(search, config=seeded), score)
 
     assert [trial.choice for trial in one] == [trial.choice for trial in same]
     assert [trial.choice for trial in one[1:]] != [trial.choice for trial in other[1:]]
@@ -139,7 +138,6 @@ def test_ratings_that_nobody_calls_public_are_refused_unread(
         ({"trials": 1}, "at least 2 trials"),
         ({"seeds": (0, 0)}, "different seeds"),
         ({"seeds": ()}, "different seeds"),
-        ({"search_seed": -1}, "seeds >= 0"),
     ],
 )
 def test_a_search_that_cannot_be_run_is_refused(
@@ -213,7 +211,7 @@ def test_a_search_is_the_same_with_two_processes_and_after_an_interruption(
         path.unlink()
 
     told: list[TrialRecord] = []
-    again = tune(read_tune_record(other), other, resume=True, on_trial=told.append)
+    again = tune(read_tune_record(other), other, resume=True, on_trial=lambda trial, kept: told.append(trial))
 
     assert spread == all_trials(out) == all_trials(other)
     assert again.best.choice == first.best.choice

@@ -21,6 +21,7 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
+from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from tests.common.algorithms.conftest import through
 
@@ -70,7 +71,7 @@ def played(
     board = task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))
     yield board
     with Ledger.create(folder, Budget(epsilon=100.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)) as ledger:
-        yield from through(task, cohort, ledger, lost=lost, seed=seed)
+        yield from through(task, cohort, ledger, lost=lost, noise=SeededNoise(seed))
 
 
 @pytest.mark.parametrize("scale", SCALES, ids=str)

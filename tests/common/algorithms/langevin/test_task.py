@@ -1,7 +1,6 @@
 """Private Langevin steps: what is released of each user, the arithmetic of a step, and a small run."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,18 +12,17 @@ from fedboard.common.algorithms.shared.preparation import real_stddev
 from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request
-from fedboard.common.errors import BudgetExceededError, InputError
+from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.common.privacy.accounting.exact import compose, mu_for
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted import rows_within_bounds
-from fedboard.simulations.config import parse_config
-from fedboard.simulations.simulate import simulate
-from tests.common.algorithms.conftest import N_ITEMS, N_USERS, isometric_norm, population
+from tests.common.algorithms.conftest import (
+    N_ITEMS,
+    N_USERS,
+    largest_linear,
+    largest_shares,
+    population,
+)
 
 EPSILON, DELTA = 5.0, 1e-5
 
@@ -77,30 +75,16 @@ def unclipped(task: Langevin, cohort: Cohort, board: Board) -> Unclipped:
     )
 
 
-def shares_of_bound(rows: Contribution, request: Request) -> np.ndarray:
-    """Each user's contribution over the booked bound."""
-    found = np.zeros(rows.n_users)
-    for j in range(rows.n_users):
-        keep = np.arange(rows.n_users) == j
-        change = FactoredSums.of(rows, keep=keep).block([request], 0, rows.n_items)[request.name]
-        found[j] = isometric_norm(request, change) / request.release.l2_bound
-    return found
-
-
 @pytest.mark.parametrize(
     "changed", [{}, {"largest_weight": 4.0}, {"clip_norm": 0.05}, {"weight_exponent": 0.5}]
 )
 def test_no_user_moves_a_gradient_by_more_than_the_booked_bound(changed: dict[str, object]) -> None:
     task, cohort = langevin_task(**changed), population()
-    largest = 0.0
-    for board in langevin_boards(task, cohort)[:-1]:
-        requests = task.requests(board)
-        rows = task.contribute(cohort, board, requests)
-        assert rows_within_bounds(rows, requests).all()
-        shares = [shares_of_bound(rows, request).max() for request in requests]
-        assert max(shares) <= 1.0
-        largest = max(largest, shares[-1])
-    assert largest > 0.97  # the bound is not idle
+    largest = largest_shares(task, cohort, langevin_boards(task, cohort)[:-1])
+
+    assert max(largest.values()) <= 1.0
+    steps = [share for name, share in largest.items() if name.startswith("step-")]
+    assert max(steps) > 0.97  # the bound is not idle
 
 
 def test_without_the_joint_clip_the_booked_bound_would_not_hold() -> None:
@@ -113,8 +97,8 @@ def test_without_the_joint_clip_the_booked_bound_would_not_hold() -> None:
     honest, twin = part.clipped(part.norms(), clip_norm), part.clipped(np.zeros(N_USERS), clip_norm)
 
     np.testing.assert_array_equal(honest.responses, task.contribute(cohort, board, (request,)).responses)
-    assert shares_of_bound(honest, request).max() <= 1.0
-    assert shares_of_bound(twin, request).max() > 1.5
+    assert largest_linear(honest, (request,)) <= 1.0
+    assert largest_linear(twin, (request,)) > 1.5
     assert not rows_within_bounds(twin, (request,)).all()
 
 
@@ -199,41 +183,3 @@ def test_a_board_that_states_no_bound_of_a_contribution_is_refused(bound: float)
 
     with pytest.raises(InputError, match="clip_norm"):
         task.requests(board)
-
-
-@pytest.mark.slow
-def test_a_small_private_run_beats_the_global_mean_and_publishes_items_alone(tmp_path: Path) -> None:
-    config = parse_config(
-        {
-            "algorithm": "langevin",
-            "data": {"source": "synthetic", "synthetic": {"n_users": 1500, "n_items": 60}},
-            "privacy": {"epsilon": 20.0},
-            "settings": {"rank": 4, "steps": 6},
-        }
-    )
-
-    result = simulate(config, tmp_path / "run", report=False)
-
-    assert result.final["metrics"]["test_rmse"] < 1.05
-    shapes = {name: np.asarray(array).shape for name, array in result.board.arrays.items()}
-    assert all(shape[0] in (1, 60) for shape in shapes.values())
-    assert result.certificate.claim.epsilon <= 20.0
-
-
-def test_the_whole_run_is_booked_and_fits_its_budget(tmp_path: Path) -> None:
-    task, cohort = langevin_task(), population()
-    releases = [r.release for board in langevin_boards(task, cohort) for r in task.requests(board)]
-
-    assert [release.name for release in releases] == list(task.settings.shared.noise_multipliers)
-    assert compose(r.noise_multiplier for r in releases) == pytest.approx(mu_for(EPSILON, DELTA), rel=1e-6)
-    budget = Budget(epsilon=EPSILON, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)
-    with Ledger.create(tmp_path / "whole", budget) as ledger:
-        for release in releases:
-            release.book(ledger, SeededNoise(0))
-    # Noise that is a tenth too small in one step does not fit.
-    with Ledger.create(tmp_path / "less", budget) as ledger:
-        for release in releases[:-1]:
-            release.book(ledger, SeededNoise(0))
-        less = replace(releases[-1], noise_multiplier=0.9 * releases[-1].noise_multiplier)
-        with pytest.raises(BudgetExceededError):
-            less.book(ledger, SeededNoise(0))

@@ -89,7 +89,7 @@ def rows_of(examples: Examples, settings: RepresentationConfig, *, step_bound: f
     """All that a user may send in a run: the start and one alternation."""
     padded = examples.padded()
     alternation = alternation_rows(padded, orthonormal(), settings, step_bound=step_bound)
-    return [initial_rows(padded, settings), *alternation]
+    return [initial_rows(padded, settings, clip_norm=settings.clip_norm), *alternation]
 
 
 def norms(rows: IntArray) -> FloatArray:
@@ -191,7 +191,7 @@ def test_the_start_sums_the_pairs_it_says() -> None:
     halves = sum(0.5 * (np.outer(z[a], z[a + 1]) + np.outer(z[a + 1], z[a])) for a in range(0, count - 1, 2))
 
     for pairs, right in ((Pairs.ALL, everyone), (Pairs.DISJOINT, halves)):
-        sent = initial_rows(user, replace(SETTINGS, pairs=pairs))[0]
+        sent = initial_rows(user, replace(SETTINGS, pairs=pairs), clip_norm=SETTINGS.clip_norm)[0]
         np.testing.assert_allclose(unpack(sent / GRID, DIMENSION), right / np.linalg.norm(right), atol=1e-6)
 
 

@@ -26,7 +26,6 @@ from tests.common.algorithms.representation.conftest import (
     RANK,
     SETTINGS,
     catalogue,
-    population,
     started_board,
 )
 
@@ -85,16 +84,6 @@ def test_settings_out_of_range_are_named(wrong: dict[str, object], named: str) -
 def test_a_rank_above_the_features_is_refused() -> None:
     with pytest.raises(InputError, match="features"):
         Representation(replace(SETTINGS, rank=DIMENSION + 1)).first_board(catalogue())
-
-
-def test_a_contribution_has_exactly_what_was_asked_for() -> None:
-    task = Representation(SETTINGS)
-    for board in (task.first_board(catalogue()), started_board()):
-        requests = task.requests(board)
-        given = task.contribute(population(), board, requests)
-        assert set(given.totals) == {request.name for request in requests}
-        for request in requests:
-            assert given.totals[request.name].shape == (population().n_users, request.release.width)
 
 
 def test_replacing_a_user_doubles_the_sensitivity() -> None:

@@ -9,8 +9,6 @@ from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.config import (
     Curvature,
     ResidualConfig,
-    Shrinkage,
-    releases_curvature,
     releases_ridges,
 )
 from fedboard.common.algorithms.shared.levels import LikelyCounts, NoisySums, posterior_effects
@@ -65,7 +63,7 @@ def noised(task: Residual, board: Board, sums: Sums, noise: SeededNoise, *, t: i
         )
     if t > 0 and releases_ridges(s, t):
         found = replace(found, ridges=published(f"{prefix}/ridges", sums.ridges, 1.0))
-    if t > 0 and releases_curvature(s, t):
+    if t > 0 and s.curvature is Curvature.RELEASED:
         found = replace(found, curvature=symmetric(f"{prefix}/curvature", sums.curvature))
     return found
 
@@ -78,7 +76,7 @@ class Public:
     counts: np.ndarray
     c: np.ndarray
     unobserved: np.ndarray
-    design: np.ndarray | None
+    design: np.ndarray
     count_variances: np.ndarray
     rating_weights: np.ndarray
     """What a rating of each item weighs on average."""
@@ -102,7 +100,7 @@ class Public:
             counts=counts,
             c=c,
             unobserved=s.item_unobserved_weight * float(board.arrays["population"][0]) * of_user,
-            design=design if s.popularity_prior else None,
+            design=design,
             count_variances=board.arrays.get("count_variances", np.zeros(omega.size + rows.max() + 1))[rows],
             rating_weights=np.array(
                 [
@@ -157,23 +155,16 @@ def stepped(
     before: Measured | None = None,
 ) -> Step:
     """One item step and its shrinkage, of the items that are learnt."""
-    values, unit = np.empty_like(start), np.eye(start.shape[1])
+    values = np.empty_like(start)
     noise, scatter = np.empty_like(curvature), np.empty_like(curvature)
     for i, weight in enumerate(known.rating_weights):
         whole = curvature[i] + known.unobserved[i] * moment
         gradient = linear[i] - known.unobserved[i] * moment @ start[i]
-        if s.shrinkage is Shrinkage.RIDGE:
-            pulled = gradient - s.item_ridge * start[i]
-            values[i] = start[i] + s.step * np.linalg.solve(whole + s.item_ridge * unit, pulled)
-            continue
         inverse = np.linalg.inv(whole)
         values[i] = start[i] + s.step * inverse @ gradient
         of_ratings = s.noise_variance * known.spread**2 * weight * curvature[i]
         noise[i] = s.step**2 * stddev**2 * inverse @ inverse
         scatter[i] = s.step**2 * inverse @ of_ratings @ inverse
-    if s.shrinkage is Shrinkage.RIDGE:
-        told = Measured(values=values[:, 0] * s.bias_scale, precisions=known.c / s.bias_scale**2)
-        return Step(coordinates=values, measured=told, bias_variance=float(np.var(values[:, 0])))
     now = values[:, 0] * s.bias_scale
     alone = s.has_biases and values.shape[1] == 1
     if not alone:
@@ -314,11 +305,9 @@ def alternation(
         longer = s.vector_bound / s.bias_scale
         moment, stddev, linear = moment / longer**2, stddev / longer, linear / longer
     curvature = known.c[:, None, None] * moment
-    if releases_curvature(s, t):
+    if s.curvature is Curvature.RELEASED:
         of_matrices = s.shared.noise_multipliers[f"round-{t}/curvature"] * s.vector_bound**2
         curvature = believed_curvature(sums.curvature[rows], moment, known.c, of_matrices)
-    elif "item_curvature" in board.arrays:
-        curvature = full_matrices(board.arrays["item_curvature"], width)
     start = np.column_stack([board.arrays["item_biases"] / s.bias_scale, board.arrays["item_factors"]])[rows]
     start = start[:, -width:][:, there]
     before = Measured.before(s, board)
@@ -329,7 +318,7 @@ def alternation(
     change = np.eye(len(there))
     own = slice(width - s.rank, width)
     if len(there) > own.start:
-        change[own, own] = change_of_gauge(found[:, own], moment[own, own], known.counts, s)
+        change[own, own] = change_of_gauge(found[:, own], moment[own, own], known.counts)
     moved = np.zeros((rows.size, width))
     moved[:, there] = found @ change
     made = {
@@ -346,18 +335,14 @@ def alternation(
     made["item_factors"][rows] = moved[:, own]
     if s.has_biases:
         made["item_biases"][rows] = moved[:, 0] * s.bias_scale
-    if s.curvature is Curvature.ONCE and t >= 2:
-        back = np.linalg.inv(change)
-        made["item_curvature"] = np.stack([back @ matrix @ back.T for matrix in curvature])
     return made
 
 
-def change_of_gauge(u: np.ndarray, m: np.ndarray, counts: np.ndarray, s: ResidualConfig) -> np.ndarray:
+def change_of_gauge(u: np.ndarray, m: np.ndarray, counts: np.ndarray) -> np.ndarray:
     root = np.real(sqrtm(m))
     total = sum(n * np.outer(row, row) for n, row in zip(counts, u @ root, strict=True))
-    variances, axes = np.linalg.eigh(total / counts.sum())
-    wanted = np.maximum(variances, 1e-6 * variances.max()) ** s.gauge_exponent
-    return root @ axes @ np.diag(1.0 / np.sqrt(wanted / wanted.sum()))
+    axes = np.linalg.eigh(total / counts.sum())[1]
+    return root @ axes * np.sqrt(len(m))
 
 
 def full_matrices(packed: np.ndarray, width: int) -> np.ndarray:

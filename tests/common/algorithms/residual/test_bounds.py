@@ -6,18 +6,17 @@ import numpy as np
 import pytest
 
 from fedboard.common.algorithms.residual.config import Curvature, StageKind, Start, stage_of
-from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals
-from fedboard.common.algorithms.residual.releases import user_ridge
+from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals, user_ridge
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.contribution import SumSource
 from fedboard.common.protocols.sums.exact import FactoredSums
 from fedboard.common.protocols.trusted import rows_within_bounds
 from tests.common.algorithms.conftest import (
     N_ITEMS,
     SPREAD,
     a_residual_task,
-    isometric_norm,
+    largest_linear,
     largest_shares,
     population,
     presence,
@@ -117,16 +116,6 @@ def test_without_the_joint_clip_the_booked_bound_would_not_hold(stage: StageKind
     # Whoever sends that is noticed on the device and at the aggregator.
     assert rows_within_bounds(honest, requests).all()
     assert not rows_within_bounds(replace(twin, totals=honest.totals), requests).all()
-
-
-def largest_linear(rows: Contribution, requests: tuple[Request, ...]) -> float:
-    (linear,) = (r for r in requests if r.source is SumSource.ITEM_LINEAR)
-    found = 0.0
-    for j in range(rows.n_users):
-        keep = np.arange(rows.n_users) == j
-        change = FactoredSums.of(rows, keep=keep).block([linear], 0, rows.n_items)[linear.name]
-        found = max(found, isometric_norm(linear, change) / linear.release.l2_bound)
-    return found
 
 
 @pytest.mark.parametrize("clip_quantile", QUANTILES)

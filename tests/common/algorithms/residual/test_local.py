@@ -12,13 +12,8 @@ import pytest
 
 from fedboard.client.recommending.recommend import explain, recommend
 from fedboard.common.algorithms.residual.algorithm import Residual
-from fedboard.common.algorithms.residual.releases import (
-    RIDGES,
-    ROW_ONE,
-    evidence_request,
-    evidence_rows,
-    user_ridge,
-)
+from fedboard.common.algorithms.residual.local import evidence_rows, user_ridge
+from fedboard.common.algorithms.residual.releases import RIDGES, ROW_ONE, evidence_request
 from fedboard.common.algorithms.shared.preparation import real_stddev
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import content_of, content_vectors

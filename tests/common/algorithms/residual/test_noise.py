@@ -121,7 +121,7 @@ def test_every_release_has_the_noise_of_the_plan_in_real_units(tmp_path: Path) -
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_sensitivities_follow_the_adjacency(adjacency: Adjacency) -> None:
     task = a_residual_task(
-        start=Start.SPECTRAL, clip_quantile=0.5, curvature=Curvature.ONCE, adjacency=adjacency
+        start=Start.SPECTRAL, clip_quantile=0.5, curvature=Curvature.RELEASED, adjacency=adjacency
     )
     mixed = {"moments", "bias/linear", *(f"round-{t}/linear" for t in (1, 2, 3))}
     mixed |= {f"round-{t}/ridges" for t in (2, 3)}
@@ -167,7 +167,7 @@ BUDGET = Budget(epsilon=5.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 def test_a_lost_round_is_skipped(tmp_path: Path, feedback: Feedback, lost: int) -> None:
     """In turn the round of the biases, the pairs of items, and the first two alternations."""
     settings = dict(PRESENCE) if feedback is Feedback.IMPLICIT else {}
-    task = a_residual_task(start=Start.SPECTRAL, curvature=Curvature.ONCE, **settings)
+    task = a_residual_task(start=Start.SPECTRAL, curvature=Curvature.RELEASED, **settings)
     cohort = presence(population()) if feedback is Feedback.IMPLICIT else population()
     with Ledger.create(tmp_path / "l", BUDGET) as ledger:
         *_, board = through(task, cohort, ledger, lost=lost)

@@ -15,28 +15,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import SumSource
 from fedboard.common.contribution_bounding.clipping import VECTOR_BOUND
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.server.runtime import NoisedSums
-from tests.common.algorithms.conftest import a_prepared_board, a_task, population, presence
+from tests.common.algorithms.conftest import a_prepared_board, a_task, booked_run, population, presence
 
 MANY = 1500
-
-
-def boards_of_a_run(task: AdaDpals, cohort: Cohort, folder: Path, *, epsilon: float = 5.0) -> list[Board]:
-    boards, noise = [task.first_board(a_prepared_board(task).catalogue)], SeededNoise(1)
-    budget = Budget(epsilon=epsilon, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
-    with Ledger.create(folder / "ledger", budget, plan=task.settings.shared.noise_multipliers) as ledger:
-        while requests := task.requests(boards[-1]):
-            sums = FactoredSums.of(task.contribute(cohort, boards[-1], requests))
-            booked = {r.name: r.release.book(ledger, noise) for r in requests}
-            released = NoisedSums(sums=sums, requests=requests, booked=booked)
-            boards.append(task.update(boards[-1], released))
-        names = [event["name"] for event in ledger.events()]
-    assert sorted(names) == sorted(task.settings.shared.noise_multipliers)
-    return boards
 
 
 def norms(task: AdaDpals, cohort: Cohort, board: Board) -> np.ndarray:
@@ -53,7 +35,7 @@ def test_a_bad_first_clipping_norm_is_mended_round_by_round(
     cohort = cohort if feedback is Feedback.EXPLICIT else presence(cohort)
     task = a_task(20.0, feedback=feedback, rounds=9, clip_norm=start, clip_quantile=0.5)
 
-    boards = boards_of_a_run(task, cohort, tmp_path, epsilon=20.0)
+    boards = booked_run(task, cohort, tmp_path, epsilon=20.0)
 
     bounds = [float(board.arrays["clip_norm"][0]) for board in boards if "clip_norm" in board.arrays]
     assert len(set(bounds)) == 8  # the last round releases nothing about norms

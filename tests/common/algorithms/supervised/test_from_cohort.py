@@ -165,13 +165,3 @@ def test_names_are_looked_up_and_none_is_of_both_kinds() -> None:
         example_algorithm_of("reprsentation")
     with pytest.raises(InputError, match="unknown key 'cohorts'"):
         task_of("representation", cohorts=3)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_what_is_calibrated_is_shared_out_whole(name: str) -> None:
-    algorithm, task = example_algorithm_of(name), task_of(name)
-
-    by_release = algorithm.shares_by_release(task.task.settings, algorithm.shares())
-
-    assert sum(by_release.values()) == pytest.approx(1.0)
-    assert {request.name for requests in task.plan() for request in requests} == set(by_release)

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.algorithms.topk import local
-from fedboard.common.algorithms.topk.config import Stage, energies_width
-from fedboard.common.algorithms.topk.local import ENERGY_UNITS, bounded
+from fedboard.common.algorithms.topk.local import ENERGY_UNITS, Stage, bounded, energies_width
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import PrivacyError
 from fedboard.common.kernels.packed import unpack_symmetric
@@ -122,17 +121,3 @@ def test_energies_keep_their_bound_in_integers_wherever_rounding_could_break_it(
     assert np.linalg.norm(units[1]) > 0.99 * ENERGY_UNITS
     with pytest.raises(PrivacyError, match="finite"):
         bounded(np.full((1, 2), np.nan), 0.4)
-
-
-def test_what_a_user_gives_does_not_depend_on_who_gives_with_her() -> None:
-    task, everybody = a_task(), cohort()
-    for stage in Stage:
-        board = board_before(stage, task, learnt_share=0.6)
-        requests = task.requests(board)
-        together = whole_sums(FactoredSums.of(task.contribute(everybody, board, requests)), requests)
-        alone = [
-            whole_sums(FactoredSums.of(task.contribute(everybody.rows(u, u + 1), board, requests)), requests)
-            for u in range(everybody.n_users)
-        ]
-        for name, sums in together.items():
-            assert (np.sum([own[name] for own in alone], axis=0) == sums).all()

@@ -12,7 +12,7 @@ from fedboard.common import kernels
 from fedboard.common.algorithms.registry import variant_of
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.topk.algorithm import TopK
-from fedboard.common.algorithms.topk.config import STAGES, energies_width, of_stage
+from fedboard.common.algorithms.topk.local import STAGES, energies_width, of_stage
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
@@ -29,7 +29,7 @@ from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.round import run_round
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Gathered
-from fedboard.simulations.evaluation.contract_runs import _InOneCall
+from fedboard.simulations.evaluation.algorithm_contract import InOneCall
 
 N_USERS, N_ITEMS, KINDS = 700, 120, 4
 DELTA = 1e-5
@@ -65,7 +65,7 @@ class Watched:
     """The smallest runtime, which tells what leaves the server: what is read of the noised sums."""
 
     def __init__(self, task: TopK, people: Cohort, left: list[str]) -> None:
-        self._inner, self._left = _InOneCall(task, people), left
+        self._inner, self._left = InOneCall(task, people), left
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None

@@ -8,10 +8,9 @@ import pytest
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data.id_keys import Kind, id_keys
-from fedboard.simulations.data.splits import of_blocks
-from fedboard.simulations.data.splits.by_coins import ratings_learnt_by
+from fedboard.simulations.data.splits import by_coins
+from fedboard.simulations.data.splits.by_coins import keyed_block, learnt_of_block, ratings_learnt_by
 from fedboard.simulations.data.splits.coins import Fold, SplitCoins
-from fedboard.simulations.data.splits.of_blocks import keyed_block, learnt_of_block
 from fedboard.simulations.data.splits.parts import SplitRule
 
 ITEMS = 300
@@ -41,7 +40,7 @@ def item_keys() -> np.ndarray:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    monkeypatch.setattr(of_blocks, "_COMPILED_FROM", 1)
+    monkeypatch.setattr(by_coins, "_COMPILED_FROM", 1)
 
 
 @pytest.mark.usefixtures("compiled")

@@ -120,7 +120,12 @@ def test_data_in_memory_bring_their_times(framework: str) -> None:
             "1e400",
             "line 2: the timestamp:float '1e400' is neither a number nor a date",
         ),
-        ("combined_data_1.txt", "2005-12-02", "soon", "combined_data_1.txt, line 2: the date is none"),
+        (
+            "combined_data_1.txt",
+            "2005-12-02",
+            "soon",
+            "line 2: the date 'soon' is neither a number",
+        ),
     ],
 )
 def test_a_time_that_is_none_is_named_by_its_line(

@@ -6,10 +6,9 @@ from fedboard.simulations.baselines import Predictor
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut, RatingSplit, UserSplit
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.evaluation.census import Census
 from fedboard.simulations.evaluation.evaluation import judge_spans
 from fedboard.simulations.evaluation.split_blocks import InMemoryBlocks
-from fedboard.simulations.evaluation.tallies import Judgement
+from fedboard.simulations.evaluation.tallies import Census, Judgement
 
 
 def judge_held_out(

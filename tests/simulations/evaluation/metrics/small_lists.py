@@ -2,8 +2,10 @@
 
 import numpy as np
 
-from fedboard.common.arrays import IndexArray
+from fedboard.common.arrays import IndexArray, IntArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.simulations.evaluation.metrics.metric import JudgedLists, ListMetric
+from fedboard.simulations.evaluation.metrics.registry import metric_of
 
 
 def targets_of(rows: list[list[int]], *, n_items: int) -> Cohort:
@@ -15,3 +17,21 @@ def targets_of(rows: list[list[int]], *, n_items: int) -> Cohort:
 
 def lists(*rows: list[int]) -> IndexArray:
     return np.array(rows, dtype=np.int32)
+
+
+def judged(recommended: IndexArray, targets: Cohort, bucket_of_item: IndexArray | None = None) -> JudgedLists:
+    nobody, alike = np.zeros(targets.n_users, np.int32), np.zeros(targets.n_items, np.int32)
+    buckets = alike if bucket_of_item is None else bucket_of_item
+    return JudgedLists.of(recommended, targets, groups=nobody, bucket_of_item=buckets)
+
+
+def value_of(
+    name: str, recommended: IndexArray, targets: Cohort, *, k: int, counts: IntArray | None = None
+) -> float:
+    metric = metric_of(name)
+    assert isinstance(metric, ListMetric)
+    tally = metric.tally(
+        k=k, n_groups=1, counts=np.ones(targets.n_items, np.int64) if counts is None else counts
+    )
+    tally.add(judged(recommended, targets))
+    return tally.value()

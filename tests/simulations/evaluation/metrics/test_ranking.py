@@ -1,20 +1,16 @@
-"""Ranking metrics on lists that one can check by hand, and against obvious loops."""
+"""Metrics of lists that one can check by hand, on published examples, and against obvious loops."""
 
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
-from fedboard.common.arrays import IndexArray
+from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.evaluation.metrics import (
-    ndcg_at_k,
-    popularity_buckets,
-    recall_at_k,
-    recall_of_head,
-    sliced_recall,
-)
-from tests.simulations.evaluation.metrics.small_lists import lists, targets_of
+from fedboard.simulations.evaluation.metrics.metric import popularity_buckets
+from fedboard.simulations.evaluation.metrics.ranking import SlicedRecalls, head_buckets
+from tests.simulations.evaluation.metrics.small_lists import judged, lists, targets_of, value_of
 
 
 def random_problem(seed: int, *, n_users: int, n_items: int, k: int) -> tuple[IndexArray, Cohort]:
@@ -40,10 +36,10 @@ def test_recall_of_a_tiny_list() -> None:
     targets = targets_of([[1, 9], [], [6, 7, 8, 9]], n_items=10)
 
     # First user 1 of 2, second user has no target, third user 3 of min(3, 4).
-    assert recall_at_k(recommended, targets, k=3) == pytest.approx((1 / 2 + 1) / 2)
+    assert value_of("recall", recommended, targets, k=3) == pytest.approx((1 / 2 + 1) / 2)
     # With two places: 1 of 2 and 2 of 2.
-    assert recall_at_k(recommended, targets, k=2) == pytest.approx((1 / 2 + 1) / 2)
-    assert recall_at_k(recommended, targets, k=1) == pytest.approx((0 + 1) / 2)
+    assert value_of("recall", recommended, targets, k=2) == pytest.approx((1 / 2 + 1) / 2)
+    assert value_of("recall", recommended, targets, k=1) == pytest.approx((0 + 1) / 2)
 
 
 def test_ndcg_of_a_tiny_list() -> None:
@@ -52,14 +48,24 @@ def test_ndcg_of_a_tiny_list() -> None:
 
     ideal = 1 + 1 / math.log2(3) + 1 / 2
     first = (1 / math.log2(3) + 1 / 2) / ideal
-    assert ndcg_at_k(recommended, targets, k=3) == pytest.approx((first + 1) / 2)
+    assert value_of("ndcg", recommended, targets, k=3) == pytest.approx((first + 1) / 2)
 
 
 def test_recall_agrees_with_the_obvious_loop() -> None:
     recommended, targets = random_problem(3, n_users=60, n_items=40, k=15)
 
     for k in (1, 5, 15):
-        assert recall_at_k(recommended, targets, k=k) == pytest.approx(slow_recall(recommended, targets, k))
+        assert value_of("recall", recommended, targets, k=k) == pytest.approx(
+            slow_recall(recommended, targets, k)
+        )
+
+
+def sliced_recall(
+    recommended: IndexArray, targets: Cohort, buckets: IndexArray, positions: tuple[int, ...]
+) -> FloatArray:
+    tally = SlicedRecalls(positions)
+    tally.add(judged(recommended, targets, buckets))
+    return tally.values()
 
 
 def test_sliced_recall_cuts_target_and_one_common_list_down_to_the_bucket() -> None:
@@ -109,8 +115,8 @@ def test_a_bucket_in_which_nobody_has_a_target_has_no_recall() -> None:
 def test_empty_places_of_a_short_list_are_no_hits() -> None:
     targets = targets_of([[2]], n_items=3)
 
-    assert recall_at_k(lists([0, -1, -1]), targets, k=3) == 0.0
-    assert recall_at_k(lists([2, -1, -1]), targets, k=3) == 1.0
+    assert value_of("recall", lists([0, -1, -1]), targets, k=3) == 0.0
+    assert value_of("recall", lists([2, -1, -1]), targets, k=3) == 1.0
     buckets = np.array([0, 0, 1], dtype=np.int32)
     assert sliced_recall(lists([0, -1]), targets, buckets, positions=(2, 2))[1] == 0.0
 
@@ -126,23 +132,120 @@ def test_a_part_of_a_cohort_is_judged_like_a_cohort() -> None:
     copied = targets.rows(10, 20)
 
     rows = recommended[10:20]
-    assert recall_at_k(rows, part, k=5) == recall_at_k(rows, copied, k=5)
+    assert value_of("recall", rows, part, k=5) == value_of("recall", rows, copied, k=5)
     np.testing.assert_array_equal(
         sliced_recall(rows, copied, buckets, positions=positions),
         sliced_recall(rows, part, buckets, positions=positions),
     )
 
 
-def test_recall_of_the_head_divides_the_popular_items_alone() -> None:
+@pytest.mark.parametrize(
+    ("listed", "held_out", "k", "expected"),
+    [
+        # From the tests of https://github.com/benhamner/Metrics, whose `apk` divides by the same minimum.
+        ([6, 4, 7, 1, 2], [1, 2, 3, 4, 5], 2, 0.25),
+        ([1, 2, 3, 4, 5], [1], 5, 1.0),
+        # Relevant at places 1, 3 and 5 of 5, three of three found: (1/1 + 2/3 + 3/5) / 3.
+        ([1, 9, 2, 8, 3], [1, 2, 3], 5, (1 + 2 / 3 + 3 / 5) / 3),
+    ],
+)
+def test_average_precision_of_published_examples(
+    listed: list[int], held_out: list[int], k: int, expected: float
+) -> None:
+    assert value_of("map", lists(listed), targets_of([held_out], n_items=10), k=k) == pytest.approx(expected)
+
+
+def test_both_agree_with_the_obvious_loops() -> None:
+    recommended, targets = random_problem(3, n_users=60, n_items=40, k=15)
+    rows = [targets.rows(user, user + 1).items.tolist() for user in range(60)]
+
+    for k in (1, 5, 15):
+        firsts, precisions = [], []
+        for listed, row in zip(recommended.tolist(), rows, strict=True):
+            if row:
+                places = [place for place in range(1, k + 1) if listed[place - 1] in row]
+                firsts.append(1 / places[0] if places else 0)
+                found = [len([p for p in places if p <= place]) / place for place in places]
+                precisions.append(sum(found) / min(k, len(row)))
+        assert len(firsts) < len(rows)  # somebody has nothing held out, and is left out
+        assert value_of("mrr", recommended, targets, k=k) == pytest.approx(sum(firsts) / len(firsts))
+        assert value_of("map", recommended, targets, k=k) == pytest.approx(sum(precisions) / len(precisions))
+
+
+def test_empty_places_are_no_finds() -> None:
+    targets = targets_of([[2]], n_items=3)
+
+    assert value_of("mrr", lists([-1, -1, 2]), targets, k=3) == pytest.approx(1 / 3)
+    assert value_of("map", lists([0, -1, -1]), targets, k=3) == 0.0
+
+
+N_ITEMS = 50
+COUNTS = np.random.default_rng(1).integers(0, 40, N_ITEMS)
+
+
+NOBODY = targets_of([[]] * 30, n_items=N_ITEMS)
+
+
+def random_lists() -> IndexArray:
+    """Of 30 users, 12 places each, the last ones of some empty; one list is empty from its first place."""
+    rng = np.random.default_rng(2)
+    found = np.stack([rng.permutation(N_ITEMS)[:12] for _ in range(30)]).astype(np.int32)
+    found[np.arange(12)[None, :] >= rng.integers(3, 13, 30)[:, None]] = -1
+    found[7] = -1
+    return found
+
+
+def listed(recommended: IndexArray, k: int) -> list[list[int]]:
+    return [[item for item in row[:k] if item >= 0] for row in recommended.tolist()]
+
+
+@pytest.mark.parametrize("k", [1, 5, 12])
+def test_coverage_is_the_share_of_items_on_any_list(k: int) -> None:
+    recommended = random_lists()
+    anywhere = {item for row in listed(recommended, k) for item in row}
+
+    value = value_of("coverage", recommended, NOBODY, k=k)
+
+    assert value == pytest.approx(len(anywhere) / N_ITEMS)
+
+
+@pytest.mark.parametrize("k", [1, 5, 12])
+def test_gini_is_half_the_relative_mean_difference(k: int) -> None:
+    recommended = random_lists()
+    times = Counter(item for row in listed(recommended, k) for item in row)
+    number = [times[item] for item in range(N_ITEMS)]
+    differences = sum(abs(one - other) for one in number for other in number)
+
+    value = value_of("gini", recommended, NOBODY, k=k)
+
+    assert value == pytest.approx(differences / (2 * N_ITEMS * sum(number)))
+
+
+@pytest.mark.parametrize("k", [1, 5, 12])
+def test_novelty_is_what_the_obvious_loop_says(k: int) -> None:
+    recommended = random_lists()
+    total = sum(COUNTS.tolist()) + N_ITEMS
+    means = [
+        sum(-math.log2((COUNTS[item] + 1) / total) for item in row) / len(row)
+        for row in listed(recommended, k)
+        if row
+    ]
+
+    value = value_of("novelty", recommended, NOBODY, k=k, counts=COUNTS)
+
+    assert len(means) == 29
+    assert value == pytest.approx(sum(means) / len(means))
+
+
+def test_buckets_of_the_head_divide_the_popular_items_alone() -> None:
     counts = np.arange(100)  # item 99 is the most popular; the head is 90..99, its buckets pairs
     recommended = lists(list(range(99, -1, -1)), list(range(0, 100)))
     targets = targets_of([[90, 99, 3], [99]], n_items=100)
 
+    buckets, positions, n_buckets = head_buckets(counts)
+
     # Bucket 0 (90, 91; k = 100): found by the first; bucket 4 (98, 99; k = 20): by the first, not by the second.
-    found = recall_of_head(recommended, targets, counts)
+    found = sliced_recall(recommended, targets, buckets, positions)[:n_buckets]
     assert found[[0, 4]].tolist() == [1.0, 0.5]
     assert np.isnan(found[1:4]).all()
-
-    everything = recall_of_head(recommended, targets, counts, share=1.0)
-    expected = sliced_recall(recommended, targets, popularity_buckets(counts))
-    np.testing.assert_array_equal(everything, expected)
+    np.testing.assert_array_equal(head_buckets(counts, share=1.0)[0], popularity_buckets(counts))

@@ -1,0 +1,216 @@
+"""What ratings that do not fit into memory look like: rows of users that are read a block at a time.
+
+Ratings that are in memory, as a stream.
+"""
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import IntArray
+from fedboard.common.checks import require_whole
+from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
+from fedboard.simulations.data.ratings import Ratings
+from fedboard.simulations.data.sorting import cut
+
+
+class UserStream(Protocol):
+    """Ratings of any number of users. A handle: small and picklable, so that each worker opens for itself what it
+    reads; it holds no ratings, unless they are in memory anyway.
+
+    Guarantee: ``read`` gives the same bits for a user whatever block she is read in and by whom, for as long as
+    ``identity`` is the same.
+    """
+
+    @property
+    def name(self) -> str:
+        """Short name for reports and for the statement of the data."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """Hex digest of what decides about every rating, such as a manifest with the digests of its files, or a
+        generator's settings and seed. Partial sums are only ever continued over the same one. Private where it
+        is of ratings.
+        """
+        ...
+
+    @property
+    def n_users(self) -> int:
+        """Rows are ``0..n_users - 1``; a row is one user, whole."""
+        ...
+
+    @property
+    def rating_range(self) -> tuple[float, float]:
+        """Lowest and highest rating, both inclusive. Public."""
+        ...
+
+    @property
+    def presence(self) -> bool:
+        """Whether an entry says only that somebody used an item, as ``Ratings.presence``. Public."""
+        ...
+
+    @property
+    def items_listed(self) -> bool:
+        """Whether the list of items stands apart from the ratings, as ``Ratings.items_listed``. Public."""
+        ...
+
+    @property
+    def item_ids(self) -> NDArray[np.str_]:
+        """Shape (n_items,). Public."""
+        ...
+
+    @property
+    def titles(self) -> tuple[str, ...] | None:
+        """One per item, where there are any. Public."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue. Public."""
+        ...
+
+    def counts(self, start: int, stop: int) -> IntArray:
+        """How many ratings each of users ``start:stop`` has, int64, shape (stop - start,), as ``read`` gives them.
+
+        Memory: of these numbers; blocks are cut by them. Private.
+        """
+        ...
+
+    def read(self, start: int, stop: int) -> Cohort:
+        """All ratings of users ``start:stop``: items ascending and unique within a row, values within
+        ``rating_range``, ``user_keys`` as of ``fedboard.simulations.data.id_keys``, ``first_row = start``.
+
+        Memory: of the block. Private.
+
+        Raises:
+            InputError: what is there cannot be read, or is no longer what ``identity`` says.
+        """
+        ...
+
+
+ROOM_OF_A_USER = 4
+"""What a user takes beside her ratings, her vector and her key, in ratings."""
+
+
+def block_bounds(
+    counts: IntArray, most_ratings: int, room_of_a_user: int = ROOM_OF_A_USER
+) -> Iterator[tuple[int, int]]:
+    """Cut users into blocks of at most so many ratings, where each user counts as some ratings more; one who alone
+    has more is a block of her own.
+
+    Args:
+        counts: ratings of each user, int64, shape (n_users,). Private.
+        most_ratings: >= 1. Public.
+        room_of_a_user: those that each user counts as more. Public.
+
+    Yields:
+        Bounds (first, one past the last), one block after the other; none is empty.
+
+    Raises:
+        InputError: fewer than one rating asked for.
+    """
+    require_whole("ratings in a block", most_ratings)
+    yield from cut(counts + room_of_a_user, most_ratings)
+
+
+class RowsElsewhere(Protocol):
+    """Rows of all users in memory that several processes see."""
+
+    def cohort(self) -> Cohort:
+        """All of them, without copying."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class HeldStream:
+    """Rows that are held in memory and do not change, as a stream. It pickles with them, or with where they lie."""
+
+    held: Cohort | RowsElsewhere
+    """Private."""
+    n_users: int
+    n_items: int
+    name: str = "held ratings"
+    identity: str = "held"
+    rating_range: tuple[float, float] = (-math.inf, math.inf)
+    presence: bool = False
+    items_listed: bool = False
+    titles: tuple[str, ...] | None = None
+    ids: NDArray[np.str_] | None = None
+    """Of the items; None: their numbers, where nothing is held out of what is held, so that ids decide nothing."""
+
+    @staticmethod
+    def of(rows: Cohort) -> "HeldStream":
+        """Of all users' rows."""
+        return HeldStream(held=rows, n_users=rows.n_users, n_items=rows.n_items)
+
+    @classmethod
+    def of_ratings(cls, ratings: Ratings) -> Self:
+        """All ratings of a data set, rows in their order: for small data, and to see that blocks change nothing.
+
+        Raises:
+            InputError: the data set brings a test part of its own, which a stream has no place for.
+        """
+        if ratings.test is not None:
+            raise InputError(
+                f"{ratings.name} brings a test part of its own, and a stream has none: run it without "
+                "run.streamed"
+            )
+        cohort = ratings.cohort()
+        return cls(
+            held=cohort,
+            n_users=ratings.n_users,
+            n_items=ratings.n_items,
+            name=ratings.name,
+            identity=_digest(ratings, cohort),
+            rating_range=ratings.rating_range,
+            presence=ratings.presence,
+            items_listed=ratings.items_listed,
+            titles=ratings.titles,
+            ids=ratings.item_ids,
+        )
+
+    @property
+    def item_ids(self) -> NDArray[np.str_]:
+        """Shape (n_items,). Public."""
+        return self.ids if self.ids is not None else np.array([str(item) for item in range(self.n_items)])
+
+    @property
+    def rows(self) -> Cohort:
+        """All users' rows, without copying. Private."""
+        return self.held if isinstance(self.held, Cohort) else self.held.cohort()
+
+    def counts(self, start: int, stop: int) -> IntArray:
+        """Ratings of each of these users."""
+        return np.diff(self.rows.indptr[start : stop + 1])
+
+    def read(self, start: int, stop: int) -> Cohort:
+        """These users' rows; copied where nobody may write them, since compiled kernels take such arrays for a type
+        of its own.
+        """
+        rows = self.rows.rows(start, stop)
+        if rows.items.flags.writeable and rows.indptr.flags.writeable:
+            return rows
+        return replace(
+            rows,
+            indptr=np.array(rows.indptr),
+            items=np.array(rows.items),
+            ratings=np.array(rows.ratings),
+            user_keys=np.array(rows.keys),
+            features=None if rows.features is None else np.array(rows.features),
+        )
+
+
+def _digest(ratings: Ratings, cohort: Cohort) -> str:
+    """Of every rating, key and item: whoever knows it could test a guess at all of them, and at nothing less."""
+    found = hashlib.sha256(f"{ratings.name}\n{ratings.rating_range}\n{ratings.presence}\n".encode())
+    for array in (cohort.indptr, cohort.items, cohort.ratings, cohort.keys):
+        found.update(np.ascontiguousarray(array).data)
+    found.update("\n".join(ratings.item_ids.tolist()).encode("utf-8", "surrogatepass"))
+    return found.hexdigest()

@@ -1,1 +1,0 @@
-"""Settings chosen on the users' own ratings, paid for: trials, one release that compares them, the final run."""
