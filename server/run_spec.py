@@ -120,7 +120,7 @@ class Promise(Section, frozen=True, kw_only=True):
             "participation 'poisson' is accounted under adjacency 'add-remove' only: set privacy.adjacency to "
             "'add-remove', or take participation 'full'": kind != "poisson" or not replaces,
             f"participation {kind!r} is not accounted under adjacency 'add-remove', where a user more takes the "
-            "place of another: set privacy.adjacency to 'replace' (--adjacency), or take participation "
+            "place of another: set privacy.adjacency to 'replace', or take participation "
             "'poisson' or 'full'": (kind not in ("fixed-size", "shuffled-cohorts") or replaces),
         }
 
