@@ -7,23 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.record import content_of, statements_of
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
+from tests.commands import fedboard
 from tests.common.boards.boards import chain, keys, write_boards, write_ledger
 from tests.server.publishing.running import serve_boards
 from tests.server.vouched import vouched_pair
-
-
-def fedboard(*arguments):
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
 
 
 @pytest.fixture
