@@ -10,8 +10,6 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray
-from fedboard.simulations.evaluation.metrics.ranking import recall_at_k
-from fedboard.simulations.evaluation.metrics.rating import rmse
 from peers_parts.jobs import JobFolder, cohort_of
 
 LIST = 20
@@ -69,7 +67,7 @@ def _scores(users: Float32Array, items: Float32Array, who: np.ndarray, what: np.
 def _error(job: JobFolder, users: Float32Array, items: Float32Array) -> float:
     scores = _scores(users, items, job.test.users, job.test.items) + job.spec["mean"]
     low, high = job.spec["rating_range"]
-    return rmse(scores, job.test.values, rating_range=(low, high))
+    return float(np.sqrt(np.mean(np.square(np.clip(scores, low, high) - job.test.values))))
 
 
 def _users_of_board(job: JobFolder, items: Float32Array) -> Float32Array:
@@ -105,7 +103,11 @@ def _recall(job: JobFolder, users: Float32Array, items: Float32Array) -> float:
             exclude_items=known.items,
             backend=backend,
         )
-    return recall_at_k(found, targets, k=LIST)
+    hits = np.zeros(n_users)
+    for user in np.flatnonzero(targets.counts):
+        own = targets.items[targets.indptr[user] : targets.indptr[user + 1]]
+        hits[user] = np.isin(found[user], own).sum() / min(LIST, own.size)
+    return float(hits[targets.counts > 0].mean())
 
 
 def _squares(job: JobFolder, users: Float32Array, items: Float32Array) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
-FROZEN = "d606ca37557cc9b5de6e63bbccf3a61d985cab378a3ebd15df7fef294815bb17"
+FROZEN = "a2fcd43d87d98b445d73c3c45580c2b412862de2aa04b1d21ce9977f847f90e4"
 """Of all ids and sentences. Whoever moves code anchors entries anew, which does not change it; none may go."""
 
 

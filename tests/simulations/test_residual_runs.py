@@ -135,8 +135,8 @@ def test_what_was_booked_is_the_plan(finished: Path) -> None:
     preparation = ["moments", "counts"]
     biases = ["weighted-counts", "bias/linear", "bias/moment"]
     rounds = [
-        *["round-1/linear", "round-1/moment", "round-1/clip"],
+        *["round-1/linear", "round-1/moment", "round-1/curvature", "round-1/clip"],
         *["round-2/linear", "round-2/moment", "round-2/ridges", "round-2/curvature", "round-2/clip"],
-        *["round-3/linear", "round-3/moment", "round-3/ridges"],
+        *["round-3/linear", "round-3/moment", "round-3/ridges", "round-3/curvature"],
     ]
     assert names == [*preparation, *biases, "pairs", *rounds]

@@ -45,7 +45,9 @@ def newest(run: Path) -> Board:
 def with_board(device: Path, run: Path) -> Board:
     """The device has fetched the run's newest board."""
     board = newest(run)
-    load_device(device).board_cache().put(board.to_bytes(), digest=board.digest)
+    cache = load_device(device).board_cache()
+    (cache.folder / "arrived").write_bytes(board.to_bytes())
+    cache.adopt(cache.folder / "arrived", digest=board.digest)
     return board
 
 

@@ -8,10 +8,10 @@ from fedboard.client.boards.sources import open_source
 from fedboard.client.participation.policy import Server
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import parse_address
+from fedboard.server.fleet.settings import NetworkSection
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.service import RunningHelper
 from fedboard.server.operating.ops import start_ops
-from fedboard.server.run_spec import HelperServer
 from tests.server.publishing.running import serve_boards
 
 NOWHERE = Path("nowhere")
@@ -24,7 +24,7 @@ READERS = {
     ),
     "metrics": lambda text: start_ops(text, run=None).__enter__(),
     "link to a helper": lambda text: HelperLink(text, authority=NOWHERE),
-    "fleet.toml": lambda text: HelperServer(address=text, authority=NOWHERE, identity="0" * 64),
+    "fleet.toml": lambda text: NetworkSection(address=text),
     "device.toml": lambda text: Server(address=text, authority=NOWHERE, key=NOWHERE),
     "grpc source": lambda text: open_source(f"grpc://{text}"),
     "grpcs source": lambda text: open_source(f"grpcs://{text}"),

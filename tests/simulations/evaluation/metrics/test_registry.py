@@ -39,7 +39,7 @@ def test_a_name_in_a_record_leads_to_its_metric(name: str, metric: str | None) -
 
 
 def test_a_search_is_told_what_can_decide() -> None:
-    shown = " ".join(CliRunner().invoke(commands, ["tune", "--help"], terminal_width=200).output.split())
+    shown = " ".join(CliRunner().invoke(commands, ["tune", "--help-all"], terminal_width=200).output.split())
 
     for name in [name for metric in METRICS for name in metric.names("validation")]:
         assert name in shown
