@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from fedboard.cli.main import commands
+from tests.commands import fedboard as _run
 from tests.pictures import leave_out
 
 Command = Callable[..., Result]
@@ -16,10 +16,6 @@ TINY = (
     *("--set", "data.synthetic.n_users=300", "--set", "data.synthetic.n_items=60"),
     *("--set", "data.synthetic.mean_ratings_per_user=15"),
 )
-
-
-def _run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
 
 
 @pytest.fixture

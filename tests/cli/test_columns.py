@@ -113,7 +113,6 @@ def test_a_person_s_own_file_is_read_as_suggested(
     [
         ("user", "--columns must be ROLE=NAME,..."),
         ("user=a,user=b", "each role once"),
-        ("user=", "--columns must be ROLE=NAME,..."),
         (
             "usr=a",
             "a role of --columns must be one of user, item, rating, title, time, got 'usr'; did you mean 'user'?",
@@ -132,10 +131,7 @@ def test_a_mapping_that_is_none_is_refused(fedboard: Command, given: str, told: 
     [
         (["userId", "movieId", "rating", "timestamp"], "user=userId,item=movieId"),
         (["reviewerID", "asin", "overall", "unixReviewTime"], "user=reviewerID,item=asin,rating=overall"),
-        (["rating", "item", "User-ID"], "user=User-ID"),
-        (["date", "a", "b", "c"], "user=a,item=b,rating=c"),
         (["customer_id", "book title", "stars"], "'user=customer_id,item=book title,rating=stars'"),
-        (["user", "thing"], None),
         (["1", "31", "2.5", "1260759144"], None),
         (["a=b", "c", "d"], None),
     ],

@@ -12,7 +12,6 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.board import Board
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.evaluation.references import reference_names
-from fedboard.simulations.runs.directory import fresh
 from tests.cli.conftest import Command
 
 
@@ -134,19 +133,6 @@ def test_flags_win_over_the_file_and_assignments_over_flags(
     assert not (tmp_path / "run" / "baselines.json").exists()
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("without_pictures")
-def test_secure_noise_is_certified_as_private(
-    fedboard: Command, tiny: tuple[str, ...], tmp_path: Path
-) -> None:
-    flags = ("--noise", "secure", "--no-baselines", "--json")
-
-    result = fedboard("simulate", *tiny, *flags, "--out", tmp_path / "run")
-
-    assert json.loads(result.stdout)["noise_private"] is True
-    assert fedboard("certificate", "verify", tmp_path / "run").exit_code == 0
-
-
 def test_names_of_data_sets_are_looked_up_in_the_data_folder(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,51 +213,21 @@ def test_neighbours_are_listed_by_title(fedboard: Command, finished: Path) -> No
     assert told.count("\n") == 8
 
 
-def test_the_demo_numbers_its_directories(tmp_path: Path) -> None:
-    (tmp_path / "demo").mkdir()
-    assert fresh(tmp_path / "demo") == tmp_path / "demo"
-
-    (tmp_path / "demo" / "config.json").touch()
-    (tmp_path / "demo-2").touch()
-    assert fresh(tmp_path / "demo") == tmp_path / "demo-3"
-
-
-def test_users_of_a_data_set_are_cut_for_gateways(fedboard: Command, tmp_path: Path) -> None:
+def test_users_are_cut_for_gateways_and_no_cohort_is_written_over(fedboard: Command, tmp_path: Path) -> None:
     (tmp_path / "tiny.csv").write_text("user,item,rating\na,x,5\na,y,1\nb,x,3\nc,y,4\n", encoding="utf-8")
     cut = ("data", "shard", tmp_path / "tiny.csv", "--as", "cohort", "--out", tmp_path / "b")
     cut += ("--rating-range", "1,5", "--users")
 
     refused, result = fedboard(*cut, "2:1"), fedboard(*cut, "1:3")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()}
+    again = fedboard(*cut, "0:1")
 
+    assert (again.exit_code, "there is a cohort already" in again.stderr) == (2, True)
+    assert {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()} == before
     assert CohortFile.open(tmp_path / "b").n_users == 2
     assert "2 users with 2 ratings" in result.stdout
     assert refused.exit_code == 2
     assert "FIRST:LAST" in refused.stderr
-
-
-def test_a_cohort_is_not_written_over(fedboard: Command, tmp_path: Path) -> None:
-    (tmp_path / "tiny.csv").write_text("user,item,rating\na,x,5\na,y,1\nb,x,3\n", encoding="utf-8")
-    cut = ("data", "shard", tmp_path / "tiny.csv", "--as", "cohort", "--out", tmp_path / "b")
-    cut += ("--rating-range", "1,5", "--users")
-    assert fedboard(*cut, "0:1").exit_code == 0
-    before = {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()}
-
-    again = fedboard(*cut, "1:2")
-
-    assert again.exit_code == 2
-    assert "there is a cohort already" in again.stderr
-    assert {path.name: path.read_bytes() for path in (tmp_path / "b").iterdir()} == before
-
-
-@pytest.mark.parametrize("name", ["simulate", "sweep", "tune", "audit"])
-def test_help_shows_what_is_often_needed_and_help_all_the_rest(fedboard: Command, name: str) -> None:
-    short, whole = (fedboard(name, flag).stdout for flag in ("--help", "--help-all"))
-
-    assert "--rank" not in short
-    assert "--rank" in whole
-    assert len(short.splitlines()) <= 75
-    assert set(short.split()) <= set(whole.split())
-    assert fedboard(name, "--help").stdout == short
 
 
 @pytest.mark.parametrize("name", sorted(commands.commands))

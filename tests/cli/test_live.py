@@ -1,6 +1,5 @@
 """The report in a real browser: live, each round of a run of another process, through a restart; and finished."""
 
-import re
 import subprocess
 import sys
 import threading
@@ -165,43 +164,6 @@ def test_it_asks_its_own_address_and_nothing_is_logged_but_that_the_server_was_a
 def finished(page: Page, watched: Onlooker) -> str:
     """The address of the file that stays when all is over."""
     return write_report(watched.server.run).as_uri()
-
-
-def widths(page: Page) -> tuple[int, list[str]]:
-    """How much wider the page is than its window, and what can only be seen by moving it to the side."""
-    wider = page.js("return document.documentElement.scrollWidth - document.documentElement.clientWidth")
-    hidden = page.js(
-        "return [...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth)"
-        ".map((box) => box.ariaLabel)"
-    )
-    return wider, hidden
-
-
-@pytest.mark.parametrize("kind", ["live", "finished"])
-@pytest.mark.parametrize(
-    ("width", "scheme"), [(375, "light"), (375, "dark"), (1280, "light"), (1280, "dark")]
-)
-def test_all_fits_and_can_be_read_light_and_dark(
-    page: Page, watched: Onlooker, finished: str, kind: str, width: int, scheme: str
-) -> None:
-    page.driver.get(watched.server.address if kind == "live" else finished)
-    page.look(width, scheme)
-    page.until("return document.querySelector('#rounds-table') !== null")
-    page.js("for (const one of document.querySelectorAll('details')) one.open = true")
-
-    found = widths(page)
-    background, ink = page.js(
-        "const of = getComputedStyle(document.documentElement); return [of.backgroundColor, of.color]"
-    )
-    page.look(1280, "light")
-    page.driver.get(watched.server.address)
-
-    assert found == (0, [])
-    assert (luminance(background) > luminance(ink)) is (scheme == "light")
-
-
-def luminance(colour: str) -> int:
-    return sum(map(int, re.findall(r"\d+", colour)[:3]))
 
 
 def test_the_finished_report_is_the_same_page_and_needs_no_script(

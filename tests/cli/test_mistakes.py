@@ -30,29 +30,15 @@ FEW = ("--set", "data.synthetic.n_users=50")
             "--runtime must be one of engine, ray, in-process, flower, got 'flwr'; did you mean 'flower'? (see",
         ),
         (
-            ["simulate", "--set", "privcy.epsilon=3"],
-            "unknown key 'privcy'; known are ... did you mean 'privacy'?",
-        ),
-        (
             ["simulate", "--set", "privacy.epsilno=3"],
             "privacy: unknown key 'epsilno'; known are ... did you mean 'epsilon'?",
-        ),
-        (
-            ["simulate", "--set", "run.kernels=compield", *FEW],
-            "known are auto, compiled, numpy; did you mean 'compiled'?",
-        ),
-        (
-            ["simulate", "--set", "settings.clip_nrom=3", *FEW],
-            "unknown key 'clip_nrom'; known are ... did you mean 'clip_norm'?",
         ),
         (
             ["simulate", "--set", "privacy.shares.cout=1", *FEW],
             "privacy.shares: unknown key 'cout'; known are ... did you mean 'counts'?",
         ),
         (["simulate", "--algorithm", "residul", *FEW], "got 'residul'; did you mean 'residual'?"),
-        (["simulate", "--protocol", "secur-sum", *FEW], "got 'secur-sum'; did you mean 'secure-sum'?"),
         (["simulate", "--data", "sinthetic"], "a zip archive of ratings; did you mean 'synthetic'?"),
-        (["sweep", "--algorithms", "residul"], "got 'residul'; did you mean 'residual'?"),
         (["tune", "--metric", "rsme"], "got 'rsme'; did you mean 'validation_rmse'?"),
         (["protocols", "show", "secur-sum"], "got 'secur-sum'; did you mean 'secure-sum'?"),
     ],
@@ -86,17 +72,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-R = (
-    "simulate",
-    "--data",
-    "r.csv",
-    "--set",
-    "run.kernels=numpy",
-    "--no-report",
-    "--no-baselines",
-    "--out",
-    "made",
-)
+FLAGS = ("--set", "run.kernels=numpy", "--no-report", "--no-baselines", "--out", "made")
+R = ("simulate", "--data", "r.csv", *FLAGS)
 STARS = ("--rating-range", "1,5")
 
 
@@ -110,9 +87,7 @@ STARS = ("--rating-range", "1,5")
             2,
             "name the record in the file too, such as ./x.py:ALGORITHM",
         ),
-        ((*R, *STARS, "--set", "privacy.epsilon=abc"), 2, "privacy.epsilon must be a number, got a text"),
         ((*R, "--set", "split.leave_last=true"), 2, "must be a whole number or null, got true or false"),
-        ((*R, *STARS, "--set", "settings.rank=x"), 2, "settings: rank must be a whole number, got a text"),
         (
             (*R, *STARS, "--algorithm", "langevin", "--rounds", "3"),
             2,
@@ -208,31 +183,15 @@ def test_a_data_set_of_the_data_folder_is_meant(
     ("environment", "wanted"),
     [
         ({}, None),
-        ({"TERM": "xterm"}, None),
         ({"TERM": "dumb"}, False),
         ({"CLICOLOR": "0"}, False),
-        ({"CLICOLOR": "1"}, None),
         ({"NO_COLOR": ""}, None),
         ({"NO_COLOR": "0"}, False),
         ({"NO_COLOR": "1", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1"}, False),
         ({"FORCE_COLOR": "1", "TERM": "dumb"}, True),
-        ({"FORCE_COLOR": "0"}, None),
         ({"CLICOLOR_FORCE": "1"}, True),
         ({"CLICOLOR_FORCE": "0", "CLICOLOR": "0"}, False),
     ],
 )
 def test_colour_follows_the_conventions(environment: dict[str, str], wanted: bool | None) -> None:
     assert colour_wanted(environment) is wanted
-
-
-@pytest.mark.parametrize(
-    ("variable", "coloured"), [("FORCE_COLOR", True), ("NO_COLOR", False), ("LANG", False)]
-)
-def test_an_error_is_coloured_where_that_is_wanted(
-    fedboard: Command, monkeypatch: pytest.MonkeyPatch, variable: str, coloured: bool
-) -> None:
-    for name in ("NO_COLOR", "FORCE_COLOR", "CLICOLOR", "CLICOLOR_FORCE"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv(variable, "1")
-
-    assert ("\x1b[" in fedboard("zzz").stderr) is coloured

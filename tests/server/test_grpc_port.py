@@ -17,10 +17,10 @@ from fedboard.client.participation.connection import CallError
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import Address
 from fedboard.common.messages.devices import Method
-from fedboard.common.messages.devices_pb2 import AnswerChunk
 from fedboard.server import grpc_port
 from fedboard.server.grpc_port import GrpcPort, most_connections, server_options
-from tests.server.fleet.open_devices import OpenDevices, open_devices
+from tests.commands import until
+from tests.server.fleet.open_devices import OpenDevices, open_devices, stalling
 
 SECONDS = 20.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -116,25 +116,17 @@ def test_servers_that_finish_their_calls_are_few(tmp_path: Path, monkeypatch: py
     names = ("bob", "cid", "dan")
     with open_devices(tmp_path, members=("ann", *names), grace=60.0) as server:
         work = server.ask(*names)
-        go_on = threading.Event()
-
-        def stalling() -> Iterator[bytes]:
-            yield AnswerChunk(content=b"x").SerializeToString()
-            go_on.wait(SECONDS)
-
+        stalled = {name: stalling(b"x") for name in names}
         said = dict[str, str]()
 
         def upload(name: str) -> None:
             metadata = server.signed(name, Method.ANSWER, b"xy", work=work[name])
-            said[name] = server.answer(metadata, stalling())
+            said[name] = server.answer(metadata, stalled[name][0])
 
         threads = [threading.Thread(target=upload, args=(name,)) for name in names]
         for number, thread in enumerate(threads):
             thread.start()
-            deadline = time.monotonic() + SECONDS
-            while server.mailbox.held < min(number, 1) + 1:
-                assert time.monotonic() < deadline
-                time.sleep(0.005)
+            until(lambda number=number: server.mailbox.held >= min(number, 1) + 1)
             send(server, call(UNREADABLE))
             served(server)
         for thread in threads[1:]:
@@ -142,7 +134,8 @@ def test_servers_that_finish_their_calls_are_few(tmp_path: Path, monkeypatch: py
 
         assert list(said) == ["cid", "dan"]
         assert server.mailbox.held == 1, "the oldest may finish"
-        go_on.set()
+        for _, go_on in stalled.values():
+            go_on.set()
         threads[0].join(SECONDS)
 
 

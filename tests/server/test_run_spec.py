@@ -15,7 +15,6 @@ from fedboard.common.privacy.ledger.ledger import Budget
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.server.fleet.settings import read_settings
 from fedboard.server.run_spec import (
-    ParticipationChoice,
     Promise,
     ProtocolChoice,
     require_rows,
@@ -87,16 +86,7 @@ def test_a_simulation_promises_what_its_sections_say() -> None:
 
     promise = config.promise
 
-    assert promise == Promise(
-        epsilon=2.0,
-        delta=1e-5,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise="seeded",
-        seed=4,
-        participation=ParticipationChoice(kind="poisson", probability=0.25),
-        population="p",
-        lineage="l",
-    )
+    assert (promise.population, promise.lineage) == ("p", "l")
     assert promise.budget == Budget(epsilon=2.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     assert promise.participation.chosen == PoissonParticipation(0.25)
     assert promise.noise_source == SeededNoise(4)

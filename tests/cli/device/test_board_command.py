@@ -7,24 +7,18 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.record import content_of, statements_of
-from fedboard.common.errors import InputError
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protection import Protection, protection_of_board
-from fedboard.server.tls import make_authority, make_server_certificate
+from tests.commands import fedboard
 from tests.common.boards.boards import chain, keys, write_boards, write_ledger
 from tests.server.publishing.running import serve_boards
-
-
-def fedboard(*arguments):
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
+from tests.server.vouched import vouched_pair
 
 
 @pytest.fixture
@@ -63,15 +57,8 @@ def test_a_run_is_exported_once_and_fetched_from_the_folder(tmp_path, run, expor
 
 
 def test_a_run_is_not_exported_without_the_ledger_that_booked_what_its_boards_state(tmp_path, run):
-    export = (
-        "board",
-        "export",
-        run,
-        "--to",
-        tmp_path / "mirror",
-        "--key",
-        tmp_path / "keys/board-signing.key",
-    )
+    key = tmp_path / "keys/board-signing.key"
+    export = ("board", "export", run, "--to", tmp_path / "mirror", "--key", key)
     write_ledger(run, chain(2)[-1])
     other = fedboard(*export)
     (run / "ledger.sqlite").unlink()
@@ -106,17 +93,6 @@ def test_a_seeded_run_that_is_relabelled_as_private_is_not_exported(tmp_path, se
     assert exported.exit_code == ExitCode.REFUSED
 
 
-def test_what_was_fetched_is_what_recommend_takes(tmp_path, exported):
-    fetched(tmp_path, exported)
-    mine = tmp_path / "mine.csv"
-    mine.write_text("item,rating\n1,5\n2,1\n")
-
-    done = fedboard("recommend", mine, tmp_path / "mine", "--json")
-
-    assert done.exit_code == 0, done.stderr
-    assert len(json.loads(done.stdout)["recommendations"]) == 10
-
-
 def test_what_is_not_given_is_what_the_device_has(tmp_path, exported):
     assert fedboard("ratings", "init", tmp_path / "ann").exit_code == 0
     device = tmp_path / "ann" / "device.toml"
@@ -142,19 +118,6 @@ def test_another_key_is_refused_with_a_code(tmp_path, exported):
     assert done.stderr.startswith("fedboard: bad-signature: ")
 
 
-def test_verify_passes_a_whole_mirror_and_fails_a_damaged_one(tmp_path, exported):
-    public = tmp_path / "keys/board-signing.pub"
-    assert fedboard("certificate", "verify", exported, "--key", public).exit_code == 0
-    largest = max((exported / "files").iterdir(), key=lambda path: path.stat().st_size)
-    largest.write_bytes(largest.read_bytes()[:-1] + b"?")
-
-    done = fedboard("certificate", "verify", exported, "--key", public, "--json")
-
-    assert done.exit_code == 1
-    failed = json.loads(done.stdout)["failed"]
-    assert [finding["detail"].partition(":")[0] for finding in failed] == ["wrong-digest"]
-
-
 def test_verify_lists_what_failed_last_and_what_passed_only_if_asked(tmp_path, exported):
     public = tmp_path / "keys/board-signing.pub"
     whole = fedboard("certificate", "verify", exported, "--key", public)
@@ -165,7 +128,11 @@ def test_verify_lists_what_failed_last_and_what_passed_only_if_asked(tmp_path, e
 
     told = fedboard("certificate", "verify", exported, "--key", public).stdout.splitlines()
     every = fedboard("certificate", "verify", exported, "--key", public, "--all").stdout.splitlines()
+    as_json = fedboard("certificate", "verify", exported, "--key", public, "--json")
 
+    assert (whole.exit_code, as_json.exit_code) == (0, 1)
+    failed = json.loads(as_json.stdout)["failed"]
+    assert [finding["detail"].partition(":")[0] for finding in failed] == ["wrong-digest"]
     assert told[-1] == every[-1] == f"1 of 6 checks failed: do not rely on {exported}."
     assert [line.split()[0] for line in told[:-1] if line.startswith("FAILED")] == ["FAILED"]
     assert sum(line.startswith("ok ") for line in every) == 5
@@ -191,35 +158,8 @@ def in_a_process(*arguments, cwd):
 @pytest.fixture
 def fleet_keys(tmp_path) -> Path:
     for name in ("ours", "theirs"):
-        out = tmp_path / name
-        out.mkdir()
-        authority, its_key = out / "authority.pem", out / "authority.key"
-        make_authority(authority, its_key, name=name)
-        pair = (out / "server.pem", out / "server.key")
-        make_server_certificate(*pair, authority=authority, authority_key=its_key, names=("127.0.0.1",))
+        vouched_pair(tmp_path / name)
     return tmp_path
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("certificate", "key", "told"),
-    [
-        ("ours/server.pem", "theirs/server.key", "this private key belongs to another certificate"),
-        ("junk", "ours/server.key", "not a certificate and its private key in PEM form"),
-        ("ours/server.pem", "junk", "not a certificate and its private key in PEM form"),
-        ("ours/server.pem", "absent", "cannot both be read (No such file or directory)"),
-    ],
-)
-def test_a_certificate_without_its_key_is_one_sentence(exported, fleet_keys, certificate, key, told):
-    (fleet_keys / "junk").write_text("nothing")
-    pair = {"certificate": fleet_keys / certificate, "private_key": fleet_keys / key}
-
-    with pytest.raises(InputError) as refused:
-        serve_boards(exported, **pair).__enter__()
-
-    assert str(refused.value).startswith(f"{pair['certificate']} and {pair['private_key']}: ")
-    assert told in str(refused.value)
-    assert "\n" not in str(refused.value)
 
 
 @pytest.mark.slow

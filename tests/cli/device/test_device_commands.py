@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -174,15 +175,7 @@ def test_a_board_that_was_changed_is_not_recommended_from(
     board = newest(finished)
     factors = board.arrays["item_factors"] * 2
     changed = tmp_path / "changed.board"
-    Board(
-        version=board.version,
-        task=board.task,
-        config=board.config,
-        arrays={**board.arrays, "item_factors": factors},
-        catalogue=board.catalogue,
-        previous_digest=board.previous_digest,
-        certificate=board.certificate,
-    ).save(changed)
+    replace(board, arrays={**board.arrays, "item_factors": factors}, _digest=[]).save(changed)
 
     result = fedboard("recommend", tmp_path / "mine.csv", changed)
     assert result.exit_code == 2

@@ -8,28 +8,19 @@ import time
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 import fedboard
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.main import commands
 from fedboard.common.errors import InputError
 from fedboard.server.publishing.mirror_files import Mirror
 from tests.client.boards.two_faced import Face, World
+from tests.commands import done
+from tests.commands import fedboard as run
 from tests.common.boards.boards import chain, write_boards, write_ledger
 from tests.server.publishing.running import serve_boards
 
 SECONDS = 60.0
-
-
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(commands, [str(argument) for argument in arguments])
-
-
-def done(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.stderr
-    return result.stdout
 
 
 class Faces(World):
@@ -171,16 +162,8 @@ def test_witnesses_that_connect_out_and_one_that_is_replaced(tmp_path: Path) -> 
                 service.port, tmp_path / name, "--begin", "films"
             )
         assert Mirror(mirror).waiting() is None
-        reader = (
-            "board",
-            "fetch",
-            mirror,
-            "--key",
-            roots / "1.root.json",
-            "--to",
-            tmp_path / "reader",
-            *policy,
-        )
+        pinned, cache = roots / "1.root.json", tmp_path / "reader"
+        reader = ("board", "fetch", mirror, "--key", pinned, "--to", cache, *policy)
         assert "version 2" in done(*reader)
 
         replaced = named("one", "two", "four")  # the third has lost its key
@@ -208,11 +191,8 @@ def cosign(port: int, folder: Path, *more: str) -> str:
         end = time.monotonic() + SECONDS
         for line in process.stdout:
             said.append(line)
-            if (
-                (line.startswith("run ") and "up to" not in line)
-                or "nothing" in line
-                or time.monotonic() > end
-            ):
+            of_work = (line.startswith("run ") and "up to" not in line) or "nothing" in line
+            if of_work or time.monotonic() > end:
                 break
         process.send_signal(signal.SIGTERM)
         said += process.stdout.readlines()

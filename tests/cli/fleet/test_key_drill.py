@@ -24,6 +24,7 @@ from tests.cli.fleet.key_drill import Drill
 from tests.commands import done, fedboard, until
 from tests.common.boards.boards import of_version, signed_by_hand
 from tests.server.publishing.running import Signing, serve_boards
+from tests.server.vouched import vouched_pair
 
 
 def fetch(mirror: Path | str, key: Path, to: Path) -> str:
@@ -311,12 +312,8 @@ def test_who_has_pinned_one_key_follows_it_to_a_root(drill: Drill, tmp_path: Pat
 
 def test_what_expires_is_shown_and_a_timer_can_watch_it(drill: Drill, tmp_path: Path) -> None:
     from fedboard.common.boards.ed25519_keys import read_private
-    from fedboard.server.tls import make_authority, make_server_certificate
 
-    authority, its_key = tmp_path / "authority.pem", tmp_path / "authority.key"
-    make_authority(authority, its_key, name="films")
-    pair = (tmp_path / "server.pem", tmp_path / "server.key")
-    make_server_certificate(*pair, authority=authority, authority_key=its_key, names=())
+    vouched_pair(tmp_path)
     shown = json.loads(done("keys", "show", drill.mirror("third"), tmp_path / "server.pem", "--json"))
     kinds = [[one["what"] for one in place["expiries"]] for place in shown["places"]]
     assert [len(each) for each in kinds] == [2, 1]

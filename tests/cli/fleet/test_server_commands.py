@@ -11,8 +11,8 @@ from click.testing import CliRunner
 
 from fedboard.cli.fleet.server import stays, told_to_stop
 from fedboard.cli.main import commands
-from fedboard.server.tls import make_authority, make_server_certificate
 from tests.ports import free_ports
+from tests.server.vouched import vouched_pair
 
 
 @pytest.fixture(autouse=True)
@@ -37,17 +37,12 @@ def test_either_signal_is_a_word_to_ask_for_and_interrupts_nothing(number: signa
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    authority, key = tmp_path / "authority.crt", tmp_path / "authority.key"
-    make_authority(authority, key, name="test")
-    make_server_certificate(
-        tmp_path / "helper.crt", tmp_path / "helper.key", authority=authority, authority_key=key, names=[]
-    )
-    return tmp_path
+    return vouched_pair(tmp_path, pair="helper")
 
 
 def refused(keys: Path, **changed: str) -> str:
     """The sentence, and that it is the input's fault."""
-    given = {"certificate": "helper.crt", "private-key": "helper.key", "identity": "id.key", "state": "state"}
+    given = {"certificate": "helper.pem", "private-key": "helper.key", "identity": "id.key", "state": "state"}
     flags = [f"--{name}={keys / value}" for name, value in (given | changed).items() if name != "listen"]
     listen = [f"--listen={changed['listen']}"] if "listen" in changed else []
     done = CliRunner().invoke(commands, ["helper", "--port=0", *flags, *listen])

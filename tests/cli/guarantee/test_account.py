@@ -1,7 +1,6 @@
 """``fedboard account`` answers with the numbers that a ledger will hold a run to."""
 
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -139,12 +138,8 @@ def test_a_run_its_board_and_its_certificate_have_one_answer(ask: Callable[..., 
     certificate = finished / "certificate.json"
     claimed = json.loads(certificate.read_text())["composition"]
 
-    for source in (
-        finished,
-        finished / "ledger.sqlite",
-        certificate,
-        finished / "boards" / "board-0004.board",
-    ):
+    board = finished / "boards" / "board-0004.board"
+    for source in (finished, finished / "ledger.sqlite", certificate, board):
         answer = ask(source)
         assert answer["epsilon"] == pytest.approx(claimed["epsilon"])
         assert answer["epsilon_rdp"] == pytest.approx(claimed["epsilon_rdp"])
@@ -203,13 +198,9 @@ def test_a_population_has_left_what_its_runs_do_not_hold(left: Callable[..., Any
     ("arguments", "message"),
     [
         (("--epsilon", "1"), "give either --releases N or --shares"),
-        (("--epsilon", "1", "--shares", "a"), "--shares must be NAME=PART"),
         (("--epsilon", "1", "--shares", "=1"), "--shares must be NAME=PART"),
         (("--epsilon", "1", "--shares", "a=0.7,b=0.7"), "must add to at most 1"),
-        (("--epsilon", "0", "--releases", "2"), "epsilon must be a finite number > 0"),
-        (("--epsilon", "1", "--releases", "2", "--delta", "1"), "delta must be in"),
         ((), "give either SOURCE"),
-        (("--noise-multiplier", "0"), "the noise multiplier must be a finite number > 0"),
         (("--noise-multiplier", "1", "--poisson", "1"), r"poisson must be in \(0, 1\)"),
         (
             ("--noise-multiplier", "1", "--poisson", "0.1", "--adjacency", "replace"),
@@ -234,7 +225,6 @@ def test_what_has_no_answer_is_told_in_a_sentence(
     ("content", "message"),
     [
         ("a = 'x'", "must be a noise multiplier"),
-        ("a = true", "must be a noise multiplier"),
         ("[a]\nnoise_multiplier = 3\nsigma = 4", "unknown sigma"),
         ("[a]\nnoise_multiplier = 3\nmechanism = 'staircase'", "mechanism must be one of"),
         ("[a]\nnoise_multiplier = 3\nparticipation = {kind = 'poisson'}", "participation probability"),
@@ -265,10 +255,3 @@ def test_a_ledger_that_was_tampered_with_is_not_accounted(fedboard: Command, led
 
     assert result.exit_code != 0
     assert "tampered" in result.stderr
-
-
-def test_a_run_without_its_ledger_has_no_answer(fedboard: Command, finished: Path, tmp_path: Path) -> None:
-    run = Path(shutil.copytree(finished, tmp_path / "run"))
-    (run / "ledger.sqlite").unlink()
-
-    assert fedboard("ledger", "show", run).exit_code == 2

@@ -170,11 +170,9 @@ def test_a_ledger_keeps_the_budget_that_it_was_made_with(question: Command, ledg
     ("arguments", "sentence"),
     [
         (("mean", "--epsilon", "-1"), "epsilon of a question must be a finite number > 0, got -1"),
-        (("mean", "--epsilon", "inf"), "epsilon of a question must be a finite number > 0, got inf"),
         (("mean", "--budget", "-4"), "epsilon of a budget must be a finite number > 0, got -4"),
         (("mean", "--delta", "0"), "delta must be in (0, 1), got 0"),
         (("mean", "--of", "counts", "--highest", "0"), "highest must be a finite number > 0, got 0.0"),
-        (("quantile", "--of", "norms", "--highest", "-3"), "highest must be a finite number > 0, got -3"),
         (("quantile", "--share", "1.5"), "got 1.5"),
         (("quantile", "--candidates", "3,2,1"), "ascending"),
         (("mean", "--population", "none.ledger"), "none.ledger"),

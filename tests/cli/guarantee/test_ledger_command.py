@@ -130,13 +130,6 @@ def test_a_ledger_that_is_not_there_or_not_one_is_an_input_error(fedboard: Comma
             assert fedboard(*command, target).exit_code == InputError.exit_code
 
 
-def test_show_lists_the_releases_of_a_run(fedboard: Command, finished: Path) -> None:
-    shown = fedboard("ledger", "show", finished).stdout
-
-    assert "round-2/linear" in shown
-    assert "spent 5 " in " ".join(shown.split())
-
-
 def test_runs_on_one_population_add_up_and_the_certificate_says_so(
     fedboard: Command, tiny: tuple[str, ...], account: Path, tmp_path: Path
 ) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.cli.research import audit as progress
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.contribution import Contribution
 from fedboard.simulations.audit.audit import Plan
@@ -22,26 +21,10 @@ from tests.simulations.audit.broken.mutants import mutant_named
 
 pytestmark = pytest.mark.slow
 
-SMALL = (
-    "--canaries",
-    "400",
-    "--rank",
-    "3",
-    "--rounds",
-    "2",
-    "--set",
-    "run.kernels=compiled",
-    "--workers",
-    "1",
-)
-FEW_ITEMS = (
-    "--data",
-    "synthetic",
-    "--set",
-    "data.synthetic.n_items=250",
-    "--set",
-    "data.synthetic.n_users=80",
-)
+KERNELS = ("--set", "run.kernels=compiled", "--workers", "1")
+SMALL = ("--canaries", "400", "--rank", "3", "--rounds", "2", *KERNELS)
+USERS = ("--set", "data.synthetic.n_users=80")
+FEW_ITEMS = ("--data", "synthetic", "--set", "data.synthetic.n_items=250", *USERS)
 
 QUICK = partial(Plan, small_numbers=60, file_games=40, block=2_000)
 """A plan of the same parts with less of each than the command's own. How much a part notices with how much is said
@@ -153,32 +136,3 @@ def test_what_cannot_be_audited_is_refused(
 
     assert result.exit_code == 2
     assert sentence in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("games", "seconds", "step", "line"),
-    [
-        (1, 0.0, ("noise", 0, 1), "noise of every release, no users"),
-        (1, 40.0, ("file", 0, 1), "one user more or less in the file, about 0:01:00 left"),
-        (1, 80.0, ("board", 0, 1), "board-only games, about 0:00:20 left"),
-        (21, 75.0, ("canaries", 1, 21), "canary games, about 0:05:25 left (2 of 21)"),
-        (1, 90.0, ("board", 1, 1), ""),
-    ],
-)
-def test_each_phase_says_what_is_left_by_the_time_so_far(
-    games: int,
-    seconds: float,
-    step: tuple[str, int, int],
-    line: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    now = iter((1000.0, 1000.0 + seconds))
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    monkeypatch.setattr(progress, "_BEFORE", {"noise": 0.0, "file": 0.4, "canaries": 0.6, "board": 0.8})
-    monkeypatch.setattr(progress, "_A_GAME", 0.15)
-
-    with progress.stepping(games) as tell:
-        tell(*step)
-
-    assert capsys.readouterr().err.strip() == line

@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.cli.research import data as shard_progress
 from fedboard.server.publication import BoardStore
 from tests.cli.conftest import Command
 
@@ -104,19 +103,3 @@ def test_a_second_run_and_options_that_do_not_fit_are_refused(
     assert "is there already; choose another place" in again.stderr
     assert "is sharded and says itself how it is read" in ranged.stderr
     assert "--memory" in little.stderr
-
-
-def test_a_line_is_said_when_something_begins_and_then_now_and_then(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clock = iter([0.0, 1.0, 11.0, 11.5])
-    monkeypatch.setattr(shard_progress.time, "monotonic", lambda: next(clock))
-
-    with shard_progress.telling() as tell:
-        tell("reading", 10, None)
-        tell("reading", 20, None)
-        tell("reading", 3000, None)
-        tell("writing shards", 5, 3000)
-
-    told = capsys.readouterr().err.splitlines()
-    assert told == ["reading: 10 ratings", "reading: 3,000 ratings", "writing shards: 5 of 3,000 ratings"]

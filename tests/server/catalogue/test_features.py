@@ -1,6 +1,5 @@
 """Public item features: every format, alignment with the catalogue, standardisation, faults."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,6 @@ from fedboard.server.catalogue.features import FEWEST_ITEMS, features_of_titles,
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.problem import load_problem
 
-DATA = os.environ.get("FEDBOARD_DATA")
 IDS = [str(item) for item in range(10, 30)]
 DRAMA, COMEDY = IDS[:12], IDS[8:18]
 
@@ -143,15 +141,3 @@ def test_a_problem_carries_features_in_the_order_of_its_catalogue(tmp_path: Path
     np.testing.assert_array_equal(titled.feature_values[:, column] > 0, is_drama)
     assert f"{len(titled.item_features.names)} public item features (titles, which desc" in titled.statement
     assert "80 of the items" in titled.statement
-
-
-@pytest.mark.skipif(not DATA, reason="FEDBOARD_DATA is not set to a folder with ml-1m")
-def test_movielens_1m_has_a_year_and_eighteen_genres() -> None:
-    source = Path(str(DATA)) / "ml-1m" / "movies.dat"
-
-    features = load_item_features(source, ["1", "3952", "2"])
-
-    assert features.n_described == 3
-    whole = load_item_features(source, [str(item) for item in range(1, 3953)])
-    assert len(whole.names) == 19
-    assert whole.names[0] == "year"

@@ -1,11 +1,14 @@
 """A fleet in this process, whose nodes, replies and links can be made to fail at will."""
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from fedboard.client.participation.config import open_device
 from fedboard.client.participation.rounds import Asker, respond
@@ -298,6 +301,49 @@ def events(folder: Path) -> list[dict[str, Any]]:
 def digests(folder: Path) -> list[str]:
     store = BoardStore(folder / "boards")
     return [store.load(version).digest for version in store.versions()]
+
+
+class KilledError(BaseException):
+    """What an interrupted process looks like from inside."""
+
+
+@contextmanager
+def killed_at_board(version: int, *, published: bool = False) -> Iterator[None]:
+    """The process ends when all is booked and this board is not yet there, or once it is."""
+    publish = BoardStore.publish
+
+    def watched(self: BoardStore, board: Board, *arguments: Any, **keywords: Any) -> Board:
+        if board.version != version:
+            return publish(self, board, *arguments, **keywords)
+        if published:
+            publish(self, board, *arguments, **keywords)
+        raise KilledError
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(BoardStore, "publish", watched)
+        with pytest.raises(KilledError):
+            yield
+
+
+class Twice(StormyNodes):
+    """Each reply comes twice."""
+
+    def replies(self, *, wait: float) -> list[Reply]:
+        return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
+
+
+def calm_boards(
+    run: Callable[[Path, int], object], folders: pytest.TempPathFactory
+) -> Callable[[int], list[str]]:
+    """The boards of an undisturbed run over the first nodes."""
+
+    @cache
+    def boards(n_nodes: int) -> list[str]:
+        folder = folders.mktemp("calm") / "run"
+        run(folder, n_nodes)
+        return digests(folder)
+
+    return boards
 
 
 def unsealed(tamper: Callable[[Question, bytes], bytes]) -> Tamper:

@@ -21,7 +21,7 @@ from fedboard.common.messages.devices import (
     DeviceKey,
     Method,
 )
-from fedboard.common.messages.devices_pb2 import AnswerReceipt, WorkPart, WorkRequest
+from fedboard.common.messages.devices_pb2 import AnswerChunk, AnswerReceipt, WorkPart, WorkRequest
 from fedboard.common.messages.enrolment import Invitation, digest_of_introduction
 from fedboard.server.fleet.device_service import DevicesServicer, SenderLimits
 from fedboard.server.fleet.enrolment import Allowance, Enrolment
@@ -244,6 +244,18 @@ def status_of(act: Callable[[], object]) -> str:
     except grpc.RpcError as error:
         return str(error.code().name)
     return "OK"
+
+
+def stalling(*chunks: bytes) -> tuple[Iterator[bytes], threading.Event]:
+    """Messages of an answer that stop coming until the event is set."""
+    go_on = threading.Event()
+
+    def messages() -> Iterator[bytes]:
+        for chunk in chunks:
+            yield AnswerChunk(content=chunk).SerializeToString()
+        go_on.wait(SECONDS)
+
+    return messages(), go_on
 
 
 @contextmanager

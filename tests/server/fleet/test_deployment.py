@@ -27,6 +27,7 @@ from fedboard.common.messages.devices import DeviceKey, Method
 from fedboard.common.messages.devices_pb2 import WorkRequest
 from fedboard.common.reports.wording import spent
 from fedboard.server.fleet.running import RoundLog
+from tests.commands import done as fedboard
 from tests.common.reports.asking import pages
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
 
@@ -42,12 +43,6 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     folder = tmp_path_factory.mktemp("fleet")
     with deployed(folder, protocol={"name": "secure-sum"}, vouched=True) as running:
         yield running
-
-
-def fedboard(*words: object) -> str:
-    done = CliRunner().invoke(commands, [str(word) for word in words])
-    assert done.exit_code == 0, done.stderr
-    return done.stdout
 
 
 def metrics(fleet: Fleet) -> str:

@@ -48,12 +48,12 @@ from fedboard.server.fleet.restoring import restore
 from fedboard.server.fleet.settings import read_settings
 from fedboard.server.fleet.state_folder import StateFolder
 from fedboard.server.helper.service import RunningHelper
-from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import HelperServer, ProtocolChoice
 from fedboard.server.training import plan_of
 from tests.client.asking import SERVER, asking, reply_to
 from tests.server.fleet.asked_fleet import MEAN, NINE_IN_TEN, Asked, asked_fleet
 from tests.server.fleet.deployed import NODES
+from tests.server.fleet.local_fleet import killed_at_board
 
 
 @pytest.fixture
@@ -231,36 +231,14 @@ def require_near(put: PutQuery, *, most: float) -> None:
     assert found.certificate.holds
 
 
-def a_kill(monkeypatch: pytest.MonkeyPatch, version: int) -> Callable[[], None]:
-    """The process ends once the board of this version is published; gives back how it lives on."""
-    publish = BoardStore.publish
-
-    def watched(self: BoardStore, board: Board, *arguments: Any, **keywords: Any) -> Board:
-        published = publish(self, board, *arguments, **keywords)
-        if board.version == version:
-            raise KilledError
-        return published
-
-    monkeypatch.setattr(BoardStore, "publish", watched)
-    return lambda: monkeypatch.setattr(BoardStore, "publish", publish)
-
-
-class KilledError(BaseException):
-    """What an interrupted process looks like from inside."""
-
-
-def test_a_question_of_several_rounds_goes_on_where_its_server_was_killed(
-    asked: Asked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_question_of_several_rounds_goes_on_where_its_server_was_killed(asked: Asked) -> None:
     wording = replace(NINE_IN_TEN, bisected=True)
     put = asked.put(wording)
     with Population.open(account_path(asked.fleet.state), read_only=True) as account:
         assert account.cost(reserved=True) == pytest.approx(0.5), "all rounds, before the first"
         assert account.cost(reserved=False) == 0.0
-    live_on = a_kill(monkeypatch, 2)
-    with pytest.raises(KilledError):
+    with killed_at_board(2, published=True):
         asked.run(put)
-    live_on()
     before = [entry.release for entry in given_so_far(load_device(asked.device("a")))[0]]
 
     last = asked.run(put)

@@ -1,6 +1,6 @@
 """A job from beginning to end: interrupted anywhere it goes on, and nothing is ever released twice."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.common.board import Board, Catalogue
+from fedboard.common.board import Catalogue
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import (
     BudgetExceededError,
@@ -29,9 +29,11 @@ from tests.server.fleet.local_fleet import (
     N_NODES,
     TASK,
     Fleet,
+    KilledError,
     Tamper,
     digests,
     events,
+    killed_at_board,
 )
 
 N_ROUNDS = 3
@@ -165,33 +167,12 @@ def test_two_runs_of_one_job_are_two_runs_to_the_devices(tmp_path: Path) -> None
     assert len(names) == 2 * N_ROUNDS
 
 
-class KilledError(BaseException):
-    """What an interrupted process looks like from inside."""
-
-
-def killed_before_publishing(version: int, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
-    """The process ends when all is booked and the board is not yet there; gives back how it lives on."""
-    publish = BoardStore.publish
-
-    def watched(self: BoardStore, board: Board, *arguments: Any, **keywords: Any) -> Board:
-        if board.version == version:
-            raise KilledError
-        return publish(self, board, *arguments, **keywords)
-
-    monkeypatch.setattr(BoardStore, "publish", watched)
-    return lambda: monkeypatch.setattr(BoardStore, "publish", publish)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [0, 1, 2, 3])
-def test_seeded_noise_is_drawn_again_after_an_interruption(
-    tmp_path: Path, calm: Path, monkeypatch: pytest.MonkeyPatch, version: int
-) -> None:
+def test_seeded_noise_is_drawn_again_after_an_interruption(tmp_path: Path, calm: Path, version: int) -> None:
     folder = tmp_path / "run"
-    live_on = killed_before_publishing(version, monkeypatch)
-    with pytest.raises(KilledError):
+    with killed_at_board(version):
         Fleet(folder).run()
-    live_on()
 
     Fleet(folder).run()
 
@@ -203,14 +184,12 @@ def test_seeded_noise_is_drawn_again_after_an_interruption(
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
 def test_a_round_that_was_booked_and_not_published_is_lost_with_secure_noise(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+    tmp_path: Path, version: int
 ) -> None:
     folder = tmp_path / "run"
-    live_on = killed_before_publishing(version, monkeypatch)
-    with pytest.raises(KilledError):
+    with killed_at_board(version):
         Fleet(folder, settings={"noise": "secure"}).run()
     before = events(folder)
-    live_on()
 
     outcome = Fleet(folder, settings={"noise": "secure"}).run()
 
@@ -221,14 +200,10 @@ def test_a_round_that_was_booked_and_not_published_is_lost_with_secure_noise(
     assert Certificate.from_dict(dict(outcome.board.certificate or {})).holds
 
 
-def test_a_preparation_that_was_booked_and_not_published_ends_the_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_preparation_that_was_booked_and_not_published_ends_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    live_on = killed_before_publishing(1, monkeypatch)
-    with pytest.raises(KilledError):
+    with killed_at_board(1):
         Fleet(folder, settings={"noise": "secure"}).run()
-    live_on()
 
     for _ in range(2):
         with pytest.raises(PrivacyError, match="paid for but never published"):
@@ -236,9 +211,7 @@ def test_a_preparation_that_was_booked_and_not_published_ends_the_run(
     assert booked(folder) == PLAN[0]
 
 
-def test_a_server_that_ends_while_it_waits_asks_the_same_again(
-    tmp_path: Path, calm: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_ends_while_it_waits_asks_the_same_again(tmp_path: Path, calm: Path) -> None:
     """Nothing was booked yet, so the round is not lost even with secure noise."""
     folder, asked = tmp_path / "run", list[Question]()
 
@@ -407,12 +380,10 @@ def test_certificates_count_the_rounds_that_were_planned_made_and_lost(tmp_path:
     )
 
 
-def test_a_server_that_starts_again_goes_on_counting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_starts_again_goes_on_counting(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    revive = killed_before_publishing(3, monkeypatch)
-    with pytest.raises(KilledError):
+    with killed_at_board(3):
         Fleet(folder, tampers=below_the_quorum_in(1), settings={"quorum": 3, "noise": "secure"}).run()
-    revive()
 
     outcome = Fleet(folder, settings={"quorum": 3, "noise": "secure"}).run()
 

@@ -14,7 +14,7 @@ from fedboard.common.messages import devices as wire
 from fedboard.common.messages.devices import CHUNK_BYTES, Method
 from fedboard.common.messages.devices_pb2 import AnswerChunk, WorkRequest
 from tests.commands import until
-from tests.server.fleet.open_devices import LARGEST, OpenDevices, open_devices, pairs
+from tests.server.fleet.open_devices import LARGEST, OpenDevices, open_devices, pairs, stalling
 
 MEMBERS = ("ann", "bob", "cid", "dan", "gone")
 
@@ -40,18 +40,6 @@ def trouble(act: Callable[[], object]) -> Trouble | None:
     except CallError as error:
         return error.trouble
     return None
-
-
-def stalling(*chunks: bytes) -> tuple[Iterator[bytes], threading.Event]:
-    """Messages that stop coming until the event is set."""
-    go_on = threading.Event()
-
-    def messages() -> Iterator[bytes]:
-        for chunk in chunks:
-            yield AnswerChunk(content=chunk).SerializeToString()
-        go_on.wait(20.0)
-
-    return messages(), go_on
 
 
 def test_a_device_is_asked_and_its_answer_comes_to_the_round_loop(server: OpenDevices) -> None:

@@ -23,10 +23,11 @@ from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.server.helper.link import HelperLink
 from fedboard.server.helper.messages import SERVICE, Refused, Share, Taken, Total, read, read_identity
 from fedboard.server.helper.rounds import AnsweredRounds
-from fedboard.server.tls import make_authority, make_server_certificate
+from fedboard.server.tls import make_authority
 from tests.common.algorithms.conftest import N_ITEMS
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of
 from tests.server.helper.rounds_at_hand import about_of, protocol_for
+from tests.server.vouched import vouched_pair
 
 pytestmark = pytest.mark.slow
 
@@ -35,15 +36,27 @@ REQUESTS = TASK.requests(BOARD)
 START_SECONDS = 60.0
 
 
+def command(folder: Path) -> list[str]:
+    """Of a helper with these files, on a free port."""
+    words: list[str | Path] = [
+        "helper",
+        "--port",
+        "0",
+        "--identity",
+        folder / "id.key",
+        "--state",
+        folder / "state",
+    ]
+    words += ["--certificate", folder / "helper.pem", "--private-key", folder / "helper.key"]
+    return [sys.executable, "-c", "from fedboard.cli.main import main; main()", *map(str, words)]
+
+
 class Process:
     """``fedboard helper`` on a free port."""
 
     def __init__(self, folder: Path, *flags: str) -> None:
-        command = ["helper", "--port", "0"]
-        command += ["--certificate", str(folder / "helper.crt"), "--private-key", str(folder / "helper.key")]
-        command += ["--identity", str(folder / "id.key"), "--state", str(folder / "state"), *flags]
         environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONFAULTHANDLER": "1"}
-        start = [sys.executable, "-c", "from fedboard.cli.main import main; main()", *command]
+        start = [*command(folder), *flags]
         self.process = subprocess.Popen(
             start, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, bufsize=1
         )
@@ -98,7 +111,7 @@ def linked(
 ) -> Iterator[HelperLink]:
     link = HelperLink(
         f"127.0.0.1:{port}",
-        authority=folder / "authority.crt",
+        authority=folder / "authority.pem",
         token=None if token is None else folder / token,
         seconds=seconds,
     )
@@ -110,11 +123,7 @@ def linked(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    authority, key = tmp_path / "authority.crt", tmp_path / "authority.key"
-    make_authority(authority, key, name="test")
-    make_server_certificate(
-        tmp_path / "helper.crt", tmp_path / "helper.key", authority=authority, authority_key=key, names=[]
-    )
+    vouched_pair(tmp_path, pair="helper")
     for name, content in (("token", "ab" * 32), ("wrong-token", "cd" * 32)):
         (tmp_path / name).write_text(content)
         (tmp_path / name).chmod(0o600)
@@ -194,25 +203,14 @@ def test_only_the_leader_and_only_what_is_well_formed_is_answered(folder: Path) 
                         read(call(garbage, metadata=link._metadata), Taken)
                     assert refused.value.code is Refusal.MALFORMED
         stranger = folder / "stranger"
-        make_authority(stranger / "authority.crt", stranger / "authority.key", name="stranger")
+        make_authority(stranger / "authority.pem", stranger / "authority.key", name="stranger")
         (stranger / "token").write_text("ab" * 32)
         (stranger / "token").chmod(0o600)
         with linked(stranger, process.port, seconds=3.0) as link, pytest.raises(RefusedError) as refused:
             link.ask(Total(b"", ()), Taken)
         assert refused.value.code is Refusal.UNREACHABLE
         second = subprocess.run(
-            [
-                *(
-                    sys.executable,
-                    "-c",
-                    "from fedboard.cli.main import main; main()",
-                    "helper",
-                    "--port",
-                    "0",
-                ),
-                *("--certificate", str(folder / "helper.crt"), "--private-key", str(folder / "helper.key")),
-                *("--identity", str(folder / "id.key"), "--state", str(folder / "state")),
-            ],
+            command(folder),
             capture_output=True,
             text=True,
             check=False,

@@ -17,6 +17,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.limits import Limits
 from fedboard.server.publishing.mirror import Mirror
 from fedboard.server.publishing.shelf import Shelf
+from tests.commands import until
 from tests.common.boards.boards import (
     RUN,
     SECRET,
@@ -149,10 +150,7 @@ def test_who_knows_the_newest_board_waits(tmp_path, mirror, serve):
         threading.Timer(0.3, news.cancel).start()
         with pytest.raises(grpc.RpcError):
             next(news)
-        deadline = time.monotonic() + 60
-        while service.counters.watchers and time.monotonic() < deadline:
-            time.sleep(0.01)
-    assert service.counters.watchers == 0
+        until(lambda: service.counters.watchers == 0)
 
 
 def test_closing_the_service_lets_watchers_go(mirror, serve):
@@ -213,9 +211,7 @@ def test_a_board_that_cannot_be_signed_is_told_and_the_others_go_on_being_served
     assert service.problem is None
 
     (folder / "board-0003.board").write_bytes(b"no board")
-    deadline = time.monotonic() + 60
-    while service.problem is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: service.problem)
 
     assert "not a complete fedboard board" in str(service.problem)
     with Client(service) as client:
@@ -266,9 +262,7 @@ def test_a_seeded_run_is_not_signed_while_serving_and_the_problem_is_told(tmp_pa
     service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
 
     write_boards(folder, boards[1:])
-    deadline = time.monotonic() + 60
-    while service.problem is None and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: service.problem)
 
     assert "is a simulation" in str(service.problem)
     assert Mirror(tmp_path / "mirror").versions() == [2]

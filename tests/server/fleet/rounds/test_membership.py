@@ -206,19 +206,11 @@ def test_a_register_that_is_none_stops_the_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize("drawn", [{"probability": 0.5}, {"size": 3}, {"cohorts": 2}])
 def test_a_register_and_a_draw_among_so_many_users_do_not_go_together(drawn: dict[str, Any]) -> None:
     enrolled = Capacity(devices=1, users=1)
-    files = {"folder": "f", "first_board": "b", "question_key": "k"}
+    usual = {"folder": "f", "first_board": "b", "question_key": "k", "expected_nodes": 1, "quorum": 1}
     adjacency = {} if "probability" in drawn else {"adjacency": "replace"}
 
     with pytest.raises(SettingError, match="draws from users whose number is fixed"):
-        job_with(
-            **files,
-            epsilon=1.0,
-            expected_nodes=1,
-            quorum=1,
-            enrolled=enrolled,
-            **drawn,
-            **adjacency,
-        )
+        job_with(**usual, epsilon=1.0, enrolled=enrolled, **drawn, **adjacency)
 
 
 TRUSTED = {"protocol": "trusted", "protocol_settings": {}}

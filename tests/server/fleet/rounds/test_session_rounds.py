@@ -18,7 +18,6 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.rounds.question import STEP, refusal
 from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.server.fleet.job import protocol_of
-from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from tests.client.asking import ASKER, SERVER
@@ -29,7 +28,9 @@ from tests.server.fleet.local_fleet import (
     Fleet,
     Phone,
     StormyNodes,
+    Twice,
     Weather,
+    calm_boards,
     digests,
     events,
     phone,
@@ -107,17 +108,7 @@ def run(
 
 @pytest.fixture(scope="module")
 def of_nodes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[str]]:
-    """The boards of an undisturbed session over the first nodes."""
-    found: dict[int, list[str]] = {}
-
-    def boards(n_nodes: int) -> list[str]:
-        if n_nodes not in found:
-            folder = tmp_path_factory.mktemp("calm") / "run"
-            run(folder, n_nodes=n_nodes)
-            found[n_nodes] = digests(folder)
-        return found[n_nodes]
-
-    return boards
+    return calm_boards(lambda folder, n: run(folder, n_nodes=n), tmp_path_factory)
 
 
 def test_a_round_takes_its_steps_and_the_board_travels_in_one_of_them(tmp_path: Path) -> None:
@@ -200,10 +191,6 @@ def test_a_reply_that_is_none_is_refused_alone(
 
 
 def test_what_comes_twice_counts_once(tmp_path: Path, of_nodes: Callable[[int], list[str]]) -> None:
-    class Twice(StormyNodes):
-        def replies(self, *, wait: float) -> list[Reply]:
-            return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
-
     fleet = Fleet(tmp_path / "run", settings={**SECURE, "deadline_seconds": 20.0})
     run_job(Twice(Nodes().answering(never), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
 

@@ -15,7 +15,6 @@ from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import refusal
-from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.training import FinishedRound
@@ -25,9 +24,10 @@ from tests.server.fleet.local_fleet import (
     N_NODES,
     TASK,
     Fleet,
-    StormyNodes,
+    Twice,
     Weather,
     answers_of,
+    calm_boards,
     digests,
     events,
 )
@@ -37,17 +37,7 @@ N_ROUNDS = 3
 
 @pytest.fixture(scope="module")
 def of_nodes(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], list[str]]:
-    """The boards of an undisturbed run over the first nodes."""
-    found: dict[int, list[str]] = {}
-
-    def boards(n_nodes: int) -> list[str]:
-        if n_nodes not in found:
-            folder = tmp_path_factory.mktemp("calm") / "run"
-            Fleet(folder, n_nodes=n_nodes).run()
-            found[n_nodes] = digests(folder)
-        return found[n_nodes]
-
-    return boards
+    return calm_boards(lambda folder, n: Fleet(folder, n_nodes=n).run(), tmp_path_factory)
 
 
 def silent(*numbers: int) -> Callable[[int], bool]:
@@ -93,10 +83,6 @@ def test_a_reply_that_is_delivered_twice_counts_once(
     tmp_path: Path, of_nodes: Callable[[int], list[str]]
 ) -> None:
     """The port gives each reply once; if it did not, the second would not be taken."""
-
-    class Twice(StormyNodes):
-        def replies(self, *, wait: float) -> list[Reply]:
-            return [same for reply in super().replies(wait=wait) for same in (reply, reply)]
 
     fleet = Fleet(tmp_path / "run")
     run_job(Twice(answers_of({}), N_NODES, Weather(), fleet.who_is_admitted()), fleet.job)
