@@ -8,18 +8,11 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.simulate import simulate
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes longer than everything else in a run this small."""
-    monkeypatch.setattr(module, "write_report", lambda run: run / "report.html")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 
 def a_config(
