@@ -8,13 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
-from research.krichene import improvement, statistics
+from fedboard.simulations.data import SyntheticConfig
+from research.krichene import benchmarks, improvement, statistics
 from research.krichene.regression import Sizes
 from research.shared.data_sets import distinct
 from research.shared.drawing import house_style
 from research.shared.experiment import Setting
+from tests.pictures import leave_out
+from tests.research.few_ratings import setting_of
 
 ROWS = {
     # user: her items and ratings
@@ -139,3 +143,19 @@ def test_table_1_counts_ratings_and_positives_of_each_data_set(setting: Setting)
 
 def test_names_that_come_again_are_numbered() -> None:
     assert distinct(["a", "b", "a"]) == ["a (1)", "b", "a (2)"]
+
+
+@pytest.mark.slow
+def test_a_board_of_lists_promises_a_delta_of_one_over_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_out(monkeypatch)
+    people = SyntheticConfig(n_users=150, n_items=30, mean_ratings_per_user=10)
+    bench = benchmarks.Benchmark(setting_of(tmp_path, people), Feedback.IMPLICIT)
+    method = benchmarks.with_exponent(benchmarks.GRADIENTS[0], 0.5)
+    bench.ask((method,), (5.0,))
+    board = bench.board(method, 5.0, 0)
+
+    assert board.config["weight_exponent"] == 0.5
+    assert board.certificate is not None
+    assert board.certificate["claim"]["delta"] == pytest.approx(1 / 150)
