@@ -12,7 +12,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.data import SyntheticConfig
 from research.block_solvers.blocks import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
-from research.liu import exact, gibbs, personal, popularity, privacy
+from research.liu import exact, personal, privacy
 from research.liu.ratings import Rated, rated
 from research.shared.drawing import house_style
 from research.shared.experiment import Setting
@@ -29,25 +29,6 @@ def setting(tmp_path: Path) -> Setting:
 @pytest.fixture
 def data(setting: Setting) -> Rated:
     return rated(setting)
-
-
-def test_figure_1_counts_every_item_once(setting: Setting, data: Rated) -> None:
-    with house_style():
-        found = popularity.figure_1(setting).numbers
-
-    ((name, drawn),) = found["histogram"].items()
-    counts = np.bincount(data.train.items) + np.bincount(data.test.items, minlength=data.train.n_items)
-    known = counts[counts > 0]
-    # Whatever the bins: items times ratings over all bins is near the number of ratings.
-    assert min(drawn["ratings"]) >= known.min()
-    assert max(drawn["ratings"]) <= known.max() + 1
-    assert found["items"][name]["share of items with at most 100"] == pytest.approx(np.mean(known <= 100))
-    assert found["items"][name]["share of ratings on the top 500"] == 1.0
-    places, heights = popularity._histogram(np.array([1, 1, 1, 2, 9, 10, 10]))
-    assert places[0] == 1
-    assert heights[0] == 3
-    edges = [1, 2, 3]
-    assert sum(h for p, h in zip(places, heights, strict=True) if p in edges) == 4
 
 
 def test_a_user_s_loss_is_her_part_of_f(data: Rated) -> None:
@@ -88,20 +69,6 @@ def test_section_6_7_and_theorem_2_print_the_paper_s_formulas(
         assert row["epsilon by theorem 2"] == pytest.approx(personal.LEVEL_EPSILON * share / 2)
         assert row["epsilon that is enough"] == pytest.approx(row["epsilon by theorem 2"] / 2)
     assert sum(r["users"] for r in levels.numbers["by_share_of_the_budget"].values()) == data.train.n_users
-
-
-def test_section_5_4_traces_the_precisions_pass_by_pass(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(gibbs, "PASSES", 3)
-    monkeypatch.setattr(gibbs, "RANK", 4)
-    with house_style():
-        found = gibbs.section_5_4(setting)
-
-    assert set(found.numbers["rmse"]) == set(gibbs.CHAINS)
-    assert len(found.numbers["mean_precision_by_pass"]["items"]) == 3
-    assert found.numbers["precisions"]["users"]["least"] > 0
-    assert "it costs no privacy" in found.comparison
 
 
 TINY = exact.Tiny(points=5, largest=2.0, stars=(1.0, 2.0), kappa=2.0)

@@ -8,6 +8,7 @@ from click.testing import Result
 
 from fedboard.simulations.config import DataConfig
 from research.shared.experiment import Experiment, Outcome, Setting
+from research.shared.ratings import data_of
 from tests.research.conftest import Command
 
 
@@ -99,6 +100,17 @@ def test_what_is_interrupted_goes_on_in_its_folder(
     assert [setting.most_users for setting in asked] == [3e4, None]
     assert asked[1].scratch == asked[0].scratch
     assert (asked[1].scratch / "finished.json").exists()
+
+
+def test_without_data_of_the_user_the_nearest_set_is_taken(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = Setting(seeds=1, scratch=tmp_path, on_progress=lambda phase, done, total: None)
+    monkeypatch.delenv("FEDBOARD_DATA", raising=False)
+    assert data_of(own).source == "synthetic"
+    (tmp_path / "ml-1m").mkdir()
+    monkeypatch.setenv("FEDBOARD_DATA", str(tmp_path))
+    assert data_of(own).source == str(tmp_path / "ml-1m")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.simulations import simulate
 from research.registry import PAPERS, experiments_of
 from research.shared.experiment import Experiment
+from tests.pictures import leave_out
 from tests.research.conftest import Command
 
 EVERY = [experiment for paper in PAPERS for experiment in experiments_of(paper)]
@@ -31,7 +31,7 @@ def put_back(monkeypatch: pytest.MonkeyPatch) -> None:
             module = import_module(f"research.{folder}.{place}")
             monkeypatch.setattr(module, constant, getattr(module, constant))
     # Drawing a report takes longer than everything else in a run this small.
-    monkeypatch.setattr(simulate, "write_report", lambda run: run / "report.html")
+    leave_out(monkeypatch)
 
 
 @pytest.mark.usefixtures("put_back")

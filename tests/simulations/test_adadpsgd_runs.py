@@ -8,18 +8,11 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.simulate import simulate
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes longer than everything else in a run this small."""
-    monkeypatch.setattr(module, "write_report", lambda run: run / "report.html")
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 
 def a_config(
@@ -41,20 +34,6 @@ def a_config(
 
 def last_board(run: Path) -> Board:
     return Board.load(sorted((run / "boards").glob("board-*.board"))[-1])
-
-
-@pytest.mark.parametrize("feedback", ["explicit", "implicit"])
-def test_a_run_is_the_same_for_any_number_of_workers(tmp_path: Path, feedback: str) -> None:
-    settings = {"steps_per_solve": 2}
-    one = a_config(feedback=feedback, settings=settings)
-    two = a_config(feedback=feedback, settings=settings, run={"workers": 2})
-
-    simulate(one, tmp_path / "one")
-    simulate(two, tmp_path / "two")
-
-    first, second = last_board(tmp_path / "one"), last_board(tmp_path / "two")
-    for name, array in first.arrays.items():
-        np.testing.assert_array_equal(array, second.arrays[name])
 
 
 def test_the_ledger_has_one_event_for_every_release_of_the_plan(tmp_path: Path) -> None:

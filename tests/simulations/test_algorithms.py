@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 
 from fedboard.common.algorithms.registry import algorithm_names
@@ -60,18 +59,6 @@ def test_every_form_of_the_residual_task_spends_its_budget(
     assert 0.999 * 3.0 < spent <= 3.0
     moment, linear = (built.shares[f"round-1/{part}"] for part in ("moment", "linear"))
     assert moment / linear == pytest.approx(0.05 / 0.95)
-
-
-def test_the_residual_task_gets_the_rating_range_the_seed_and_the_features() -> None:
-    config = parse_config({"algorithm": "residual", "seed": 7})
-    features = np.ones((3, 2))
-
-    task = build_task(config, rating_range=(0.5, 5.0), backend="compiled", features=features).task
-
-    assert isinstance(task, Residual)
-    assert (task.settings.shared.rating_low, task.settings.shared.rating_high) == (0.5, 5.0)
-    assert (task.settings.shared.public_seed, task.backend) == (7, "compiled")
-    assert task.features is features
 
 
 @pytest.mark.parametrize(

@@ -9,24 +9,14 @@ import pytest
 
 from fedboard.common.board import Board
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.simulations import simulate as module
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.simulate import Silent, simulate
+from tests.pictures import leave_out
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 N_USERS = 2200  # more than one block of users, which are 2048
 SETTINGS: dict[str, Any] = {"rank": 3, "rounds": 3, "clip_quantile": 0.5, "curvature": "released"}
-
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing takes longer than everything else in a run this small."""
-
-    def written(run: Path) -> Path:
-        return run / "report.html"
-
-    monkeypatch.setattr(module, "write_report", written)
 
 
 def a_config(
@@ -53,7 +43,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An undisturbed run with one worker. To be read only."""
     out = tmp_path_factory.mktemp("finished") / "run"
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(module, "write_report", lambda run: run / "report.html")
+        leave_out(patched)
         simulate(a_config(), out)
     return out
 

@@ -1,7 +1,6 @@
 """Precisions with a Gamma prior: drawn from the right conditional, from rows alone; the chain keeps its prior."""
 
 import inspect
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -37,15 +36,9 @@ def everybody(values: float, seed: int = 0) -> Stream:
     )
 
 
-def chain(stream: Stream, **changed: object) -> Factorisation:
-    settings: dict[str, object] = {
-        "epsilon": 1e-9,
-        "rating_range": (1.0, 5.0),
-        "most_ratings": N,
-        "rank": RANK,
-    }
-    settings |= {"passes": 3, "gamma_prior": GammaPrior()}
-    return sample_dpmf(stream, DpmfConfig(**(settings | changed)))  # type: ignore[arg-type]
+def settings(**changed: object) -> DpmfConfig:
+    usual = {"epsilon": 1e-9, "rating_range": (1.0, 5.0), "most_ratings": N, "rank": RANK, "passes": 3}
+    return DpmfConfig(**(usual | {"gamma_prior": GammaPrior()} | changed))  # type: ignore[arg-type]
 
 
 def test_the_draw_is_from_the_conditional_of_a_normal_with_a_gamma_prior() -> None:
@@ -85,27 +78,15 @@ def test_a_gibbs_step_is_given_rows_and_reads_no_rating(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Factorisation, "_step", step)
     monkeypatch.setattr(sampling, "draw_precisions", draw)
-    assert chain(everybody(3.0)).precisions is not None
+    assert sample_dpmf(everybody(3.0), settings()).precisions is not None
 
 
 def test_who_has_no_weight_leaves_the_precisions_as_they_are() -> None:
     """With all budget shares 0 the ratings pull at nothing: rows and precisions are the same to the last bit."""
-    runs: list[Callable[[], Factorisation]] = [
-        lambda v=value: sample_dpmf(  # type: ignore[misc]
-            everybody(v, seed=int(v)),
-            DpmfConfig(
-                epsilon=1e4,
-                rating_range=(1.0, 5.0),
-                most_ratings=N,
-                rank=RANK,
-                passes=3,
-                gamma_prior=GammaPrior(),
-            ),
-            budget_shares=np.zeros(N),
-        )
-        for value in (2.0, 4.0)
-    ]
-    one, other = (run() for run in runs)
+    one, other = (
+        sample_dpmf(everybody(v, seed=int(v)), settings(epsilon=1e4), budget_shares=np.zeros(N))
+        for v in (2.0, 4.0)
+    )
 
     np.testing.assert_array_equal(one.items.rows, other.items.rows)
     assert one.precisions is not None
@@ -133,16 +114,7 @@ def test_without_evidence_rows_keep_the_spread_that_their_precisions_say() -> No
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sampling, "draw_precisions", fixed)
-        config = DpmfConfig(
-            epsilon=1e-9,
-            rating_range=(1.0, 5.0),
-            most_ratings=N,
-            rank=RANK,
-            passes=200,
-            step=0.5,
-            decay=0.0,
-            gamma_prior=GammaPrior(),
-        )
+        config = settings(passes=200, step=0.5, decay=0.0)
         sample_dpmf(everybody(3.0), config, on_progress=add)
     for side in (0, 1):
         assert squares[side] * wanted[side][:RANK] == pytest.approx(np.ones(RANK), abs=0.2)

@@ -1,23 +1,16 @@
-import os
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
-from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.baselines import default_als, fit_als
-from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
-from fedboard.simulations.problem import load_problem
 from research.block_solvers.blocks import arrange
 from research.block_solvers.factorisation import Factorisation
 from research.block_solvers.guarantees import personal_epsilons, sampling_guarantee
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
-from research.block_solvers.sgd import SgdConfig, fit_sgd
 
 RANGE = (1.0, 5.0)
 
@@ -81,6 +74,14 @@ def test_untrimmed_ratings_are_refused(cohort: Cohort) -> None:
         sample_dpmf(arrange(cohort), DpmfConfig(epsilon=1.0, rating_range=RANGE, most_ratings=3))
 
 
+def error(cohort: Cohort, **changed: object) -> float:
+    predictor = sample(cohort, **changed).recommender(
+        user_ridge=3.0, user_ridge_exponent=0.25, rating_range=RANGE
+    )
+    found = predictor.predict(cohort, cohort.user_of_entry(), cohort.items)
+    return float(np.sqrt(np.mean((found - cohort.ratings) ** 2)))
+
+
 def spread(cohort: Cohort, **changed: object) -> float:
     """Mean square of all coordinates over the prior's variance, where the ratings say nothing."""
     model = sample(cohort, epsilon=1e-9, precision=4.0, rank=32, passes=30, step=0.4, decay=0.0, **changed)
@@ -107,24 +108,14 @@ def test_one_seed_and_one_thread_give_the_same_bits(cohort: Cohort) -> None:
 
 @pytest.mark.slow
 def test_two_threads_sample_as_well_as_one(cohort: Cohort) -> None:
-    errors = []
-    for threads in (1, 2):
-        model = sample(cohort, threads=threads, epsilon=1e5, passes=30)
-        predictor = model.recommender(user_ridge=3.0, user_ridge_exponent=0.25, rating_range=RANGE)
-        found = predictor.predict(cohort, cohort.user_of_entry(), cohort.items)
-        errors.append(np.sqrt(np.mean((found - cohort.ratings) ** 2)))
-    assert abs(errors[0] - errors[1]) < 0.02
+    one, two = (error(cohort, threads=threads, epsilon=1e5, passes=30) for threads in (1, 2))
+    assert abs(one - two) < 0.02
 
 
 @pytest.mark.slow
 def test_a_smaller_epsilon_learns_less(cohort: Cohort) -> None:
-    def error(epsilon: float) -> float:
-        model = sample(cohort, epsilon=epsilon, passes=20, precision=5.0)
-        predictor = model.recommender(user_ridge=3.0, user_ridge_exponent=0.25, rating_range=RANGE)
-        found = predictor.predict(cohort, cohort.user_of_entry(), cohort.items)
-        return float(np.sqrt(np.mean((found - cohort.ratings) ** 2)))
-
-    assert error(1.0) > error(1e3) > error(1e5)
+    none, some, much = (error(cohort, epsilon=e, passes=20, precision=5.0) for e in (1.0, 1e3, 1e5))
+    assert none > some > much
 
 
 def test_items_without_ratings_are_draws_of_the_prior(cohort: Cohort) -> None:
@@ -161,22 +152,3 @@ def test_a_cold_chain_is_read_as_what_it_samples_and_weights_that_count_ratings_
 def test_settings_out_of_range_are_named(wrong: dict[str, object]) -> None:
     with pytest.raises(InputError, match=next(iter(wrong))):
         DpmfConfig(**({"epsilon": 1.0, "rating_range": RANGE} | wrong))  # type: ignore[arg-type]
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-@pytest.mark.skipif("FEDBOARD_DATA" not in os.environ, reason="FEDBOARD_DATA names no folder with ml-1m")
-def test_sgd_is_as_accurate_as_als_on_movielens() -> None:
-    source = str(Path(os.environ["FEDBOARD_DATA"]) / "ml-1m")
-    problem = load_problem(parse_config({"data": {"source": source}}))
-    train, test = problem.train, problem.split.validation
-
-    def error(found: np.ndarray) -> float:
-        return float(np.sqrt(np.mean((np.clip(found, *RANGE) - test.values) ** 2)))
-
-    als = fit_als(train, default_als(Feedback.EXPLICIT, rating_range=RANGE, backend="compiled"))
-    sgd = fit_sgd(arrange(train), SgdConfig(rank=8))
-    own = sgd.users.biases[test.users] + sgd.item_biases()[test.items] + sgd.mean
-    own += np.einsum("pd,pd->p", sgd.users.factors[test.users], sgd.item_factors()[test.items])
-
-    assert abs(error(own) - error(als.predict(train, test.users, test.items))) < 0.01

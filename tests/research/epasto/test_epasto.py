@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig
-from research.epasto import examples, reviews
+from research.epasto import reviews
 from research.epasto.estimators import (
     BEST_LIMIT,
     NO_LIMIT,
@@ -40,17 +39,6 @@ def drugs() -> Path:
     return folder
 
 
-@pytest.mark.parametrize("alpha", [1.1, 1.5, 2.0])
-def test_rows_of_the_synthetic_problem_follow_zipf(alpha: float) -> None:
-    problem = synthetic_problem(2000, alpha=alpha, seed=0)
-    counts = np.bincount(problem.sizes)
-
-    assert problem.labels.size == problem.users.size == 2000
-    assert problem.sizes.min() == 1
-    assert counts[1] / counts[2] == pytest.approx(2**alpha, rel=0.15)
-    assert problem.sizes.max() > (50 if alpha == 1.1 else 15)
-
-
 def test_the_expected_error_is_the_mean_over_draws() -> None:
     problem = synthetic_problem(200, alpha=1.5, seed=1)
     matrix = least_squares_matrix(problem.features)
@@ -74,23 +62,6 @@ def test_ours_is_best_and_a_limit_is_better_than_none() -> None:
     assert found[OURS] < 0.5 * found[BEST_LIMIT] < 0.5 * found[NO_LIMIT]
 
 
-def test_example_1_has_the_papers_gap(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "_REGRESSION_SIZES", (2, 4, 8))
-    numbers = examples.example_1(setting).numbers
-
-    for g in ("2", "4", "8"):
-        assert numbers["variance"]["weighted"][g] <= numbers["variance"]["bound_weighted"][g] * (1 + 1e-3)
-        assert numbers["variance"]["limited"][g] >= numbers["variance"]["bound_limited"][g]
-    assert numbers["ratio"]["8"] > 4 * numbers["ratio"]["2"]
-
-
-def test_theorem_2_approaches_three_halves(setting: Setting) -> None:
-    ratios = examples.theorem_2(setting).numbers["ratio"]
-
-    assert list(ratios.values()) == sorted(ratios.values())
-    assert ratios["100000"] == pytest.approx(1.5, abs=1e-4)
-
-
 @pytest.mark.slow
 def test_table_1_on_drugs_is_the_papers(setting: Setting, drugs: Path) -> None:
     problem = read_problem(drugs)
@@ -100,23 +71,6 @@ def test_table_1_on_drugs_is_the_papers(setting: Setting, drugs: Path) -> None:
     assert found[OURS] == pytest.approx(3.1, abs=0.1)
     assert found[BEST_LIMIT] == pytest.approx(24.8, rel=0.25)
     assert found[NO_LIMIT] == pytest.approx(95.4, rel=0.05)
-
-
-@pytest.mark.slow
-def test_table_2_on_drugs_has_the_papers_pattern(
-    drugs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reviews, "RISK_EPSILONS", (30.0, 50.0))
-    monkeypatch.setattr(reviews, "_RUNS", 20)
-    outcome = reviews.table_2(
-        Setting(data=DataConfig(source=str(drugs)), seeds=1, scratch=tmp_path, on_progress=quiet)
-    )
-
-    for epsilon, best in outcome.numbers["best"].items():
-        assert best["weighted"] <= best["limited"] < 0.5 * best["unbounded"]
-        of_bound = outcome.numbers["loss"][epsilon]["weighted"]
-        assert list(of_bound.values()) == sorted(of_bound.values())
-    assert outcome.numbers["best"]["30"]["unbounded"] > outcome.numbers["best"]["50"]["unbounded"]
 
 
 def made_reviews(folder: Path) -> Problem:

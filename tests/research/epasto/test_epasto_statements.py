@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from research.epasto import examples, gradients, reviews
-from research.epasto.problems import Problem, news_like_problem
-from research.shared.drawing import house_style
+from research.epasto.problems import Problem
 from research.shared.experiment import Setting
 
 pytest.importorskip("cvxpy")
@@ -27,24 +26,6 @@ def few_reviews() -> Problem:
     return Problem(name="few", features=features, labels=labels, users=users, label_range=(1.0, 10.0))
 
 
-def test_example_3_has_the_claim_s_sizes_and_gap(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(examples, "_UNIT_SIZES", (8, 16))
-    monkeypatch.setattr(examples, "_SAMPLES", 8)
-    with house_style():
-        found = examples.example_3(setting)
-
-    variance = found.numbers["variance"]
-    for g in ("8", "16"):
-        # The proof's C, by hand: 1/g on the g rows (1, 0) of the others, 1/(g (g - 1)) on the rest.
-        n = int(g)
-        proof = 1 / n + 1 / (n * (n - 1)) + n * (2 / n) ** 2
-        assert variance["weighted"][g] <= proof * (1 + 1e-6) <= 6 / n
-        assert variance["limited"][g] >= n / 9
-        assert variance["samples above the bound"][g] >= 0.5
-    assert found.numbers["ratio"]["16"] > 2.5 * found.numbers["ratio"]["8"]
-    assert set(found.figures) == {"example-3"}
-
-
 def test_the_variance_of_a_limit_is_the_theorem_s_sum() -> None:
     """All rows, g = 8: C of least squares is 1/16 on rows (1, 0) and 1/56 on rows (0, 1)."""
     g, width = 8, math.sqrt(8) / 2
@@ -54,30 +35,6 @@ def test_the_variance_of_a_limit_is_the_theorem_s_sum() -> None:
     largest = max(g / 16, 1 / 16 + (g - 1) / 56)  # user 1; one of the others
     by_hand = 16 / 16**2 + 56 / 56**2 + 2 * 2 * (width * largest) ** 2
     assert found == pytest.approx(by_hand)
-
-
-def test_posts_have_the_sizes_that_the_paper_gives_its_news() -> None:
-    problem = news_like_problem(0)
-
-    assert problem.features.shape == (3452, 10)
-    assert (problem.sizes.size, problem.sizes.min(), problem.sizes.max()) == (297, 1, 878)
-    assert problem.label_range == (0.0, 71.0)
-    assert (problem.labels.min(), problem.labels.max()) == (0.0, 71.0)
-    assert np.all(np.diff(problem.features, axis=1) >= 0)
-    assert np.all(problem.features[:, -1] <= problem.labels)
-    assert np.linalg.matrix_rank(problem.features) == 10
-
-
-def news_small() -> Problem:
-    whole = news_like_problem(0)
-    _, rows = np.unique(whole.users[:150], return_inverse=True)
-    return Problem(
-        name="news (made up)",
-        features=whole.features[:150, [0, 4, 9]] + np.random.default_rng(0).random((150, 3)),
-        labels=whole.labels[:150],
-        users=rows,
-        label_range=whole.label_range,
-    )
 
 
 def test_padded_lanes_take_the_steps_that_a_plain_loop_takes() -> None:

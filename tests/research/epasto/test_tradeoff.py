@@ -46,24 +46,6 @@ def test_no_bound_on_a_fine_net_is_better_than_the_best(
     assert best.variance == pytest.approx(slow_variance(numbers, best.bound, value, noise))
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(1, 40), min_size=1, max_size=8), VARIANCES, VARIANCES, st.randoms())
-def test_no_other_weights_are_better_than_the_best_bound(
-    numbers: list[int], value: float, noise: float, random: object
-) -> None:
-    if value + noise == 0:
-        return
-    sizes = sizes_of(numbers)
-    best = Tradeoff(sizes=sizes, value_variance=value, noise_variance=noise).optimum()
-    rng = np.random.default_rng(random.getrandbits(32))  # type: ignore[attr-defined]
-    start = sizes.user_weights(best.bound)
-    for _ in range(50):
-        users = np.abs(start * (1 + rng.normal(0, 0.1, start.size)))
-        users /= users.sum()
-        other = value * np.sum(users**2 / sizes.sizes) + noise * users.max() ** 2
-        assert best.variance <= other * (1 + 1e-9)
-
-
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=12), st.floats(1e-3, 10), st.floats(1e-3, 100))

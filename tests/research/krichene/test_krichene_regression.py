@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocols.trusted import rows_within_bounds
-from research.krichene import regression, synthetic
+from research.krichene import regression
 from research.krichene.regression import (
     Regressions,
     Sizes,
@@ -21,8 +21,6 @@ from research.krichene.regression import (
     solve_statistics,
     step_count,
 )
-from research.shared.drawing import house_style
-from research.shared.experiment import Setting
 
 SMALL = Sizes(n_tasks=20, n_users=2000, dimension=3, tasks_per_user=5.0)
 
@@ -108,23 +106,6 @@ def test_the_step_count_is_the_theorems_up_to_the_limit(problem: Regressions) ->
 
     assert few == 7
     assert twice / many == pytest.approx((mu_for(2.0, 1e-5) / mu_for(1.0, 1e-5)) ** 2, rel=1e-2)
-
-
-@pytest.mark.slow
-def test_weighting_the_tasks_helps_where_they_differ_in_size(tmp_path: Path) -> None:
-    setting = Setting(seeds=1, scratch=tmp_path, on_progress=lambda phase, done, total: None)
-    with house_style():
-        found = synthetic.run_synthetic(
-            setting, sizes=SMALL, epsilons=(1.0, 5.0), solver=Solver(epsilon=1.0, most_steps=6)
-        )
-
-    for name in ("AdaDPALS", "AdaDPSGD"):
-        by_skew = found.numbers["at_smallest_epsilon"][name]
-        assert by_skew["1"]["gain"] > 0.02
-        assert by_skew["1"]["best_exponent"] != "0"
-        errors = found.numbers["rmse"][name]["1"]
-        assert errors["5"]["1/2"] < errors["1"]["1/2"]
-    assert set(found.figures) == {"figure-5"}
 
 
 def test_step_counts_are_those_of_the_paper_in_its_own_units() -> None:

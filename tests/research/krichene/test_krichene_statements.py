@@ -2,20 +2,23 @@
 
 from dataclasses import replace
 from fractions import Fraction
-from math import prod, sqrt
+from math import sqrt
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import DataConfig
-from research.krichene import improvement, slices, statistics
-from research.krichene.benchmarks import BenchmarkAnswer
+from fedboard.simulations.data import SyntheticConfig
+from research.krichene import benchmarks, improvement, statistics
 from research.krichene.regression import Sizes
 from research.shared.data_sets import distinct
 from research.shared.drawing import house_style
 from research.shared.experiment import Setting
+from tests.pictures import leave_out
+from tests.research.few_ratings import setting_of
 
 ROWS = {
     # user: her items and ratings
@@ -138,30 +141,21 @@ def test_table_1_counts_ratings_and_positives_of_each_data_set(setting: Setting)
         statistics.task_skew(setting)
 
 
-def test_several_data_sets_are_panels_of_one_figure(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-
-    def ask(bench: object, methods: object, epsilons: tuple[float, ...]) -> object:
-        asked.append(bench.problem.name)  # type: ignore[attr-defined]
-        answer = BenchmarkAnswer(
-            mean=1.0, deviation=0.0, sliced=(1.0, 0.9, 0.8, 0.7, 0.6), of_head=(0.1, 0.2)
-        )
-        return {m.label: {f"{e:g}": answer for e in epsilons} for m in methods}  # type: ignore[attr-defined]
-
-    monkeypatch.setattr(slices.Benchmark, "ask", ask)
-    rows = {f"u{n}": {f"i{i}": 1 + (n + i) % 5 for i in range(12)} for n in range(30)}
-    first, second = (written(setting.scratch, name, rows) for name in ("one", "two"))
-    with house_style():
-        found = slices.slices("4", "P.", usual=(1.0,))(replace(setting, data=first, more_data=(second,)))
-
-    # Ratings once; lists twice, over the whole catalogue and over its most popular tenth.
-    assert asked == ["one", "one", "one", "two", "two", "two"]
-    assert found.numbers.keys() == {"one", "two"}
-    assert found.numbers["two"]["rmse"]["1"]["DPALS (tail)"]["4"] == 0.6
-    assert len(found.figures["figure-4"].axes) == prod((2, 3))
-
-
 def test_names_that_come_again_are_numbered() -> None:
     assert distinct(["a", "b", "a"]) == ["a (1)", "b", "a (2)"]
+
+
+@pytest.mark.slow
+def test_a_board_of_lists_promises_a_delta_of_one_over_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_out(monkeypatch)
+    people = SyntheticConfig(n_users=150, n_items=30, mean_ratings_per_user=10)
+    bench = benchmarks.Benchmark(setting_of(tmp_path, people), Feedback.IMPLICIT)
+    method = benchmarks.with_exponent(benchmarks.GRADIENTS[0], 0.5)
+    bench.ask((method,), (5.0,))
+    board = bench.board(method, 5.0, 0)
+
+    assert board.config["weight_exponent"] == 0.5
+    assert board.certificate is not None
+    assert board.certificate["claim"]["delta"] == pytest.approx(1 / 150)

@@ -141,18 +141,6 @@ def test_many_people_are_streamed_and_judged_on_some() -> None:
 
 
 @pytest.mark.slow
-def test_a_curve_has_a_table_for_each_epsilon_and_an_answer(outcome: Outcome) -> None:
-    table = outcome.numbers["test RMSE, epsilon 1"]
-
-    assert set(table) == {"150", "300"}
-    assert all(0.5 < value < 2 for row in table.values() for value in row.values())
-    assert outcome.numbers["test RMSE, epsilon none"] != table
-    assert outcome.settings["source"] == "synthetic:users=300,items=40,mean=8,seed=0"
-    assert outcome.settings["epsilons"] == [1.0, NONE]
-    assert "Made-up people" in outcome.comparison
-
-
-@pytest.mark.slow
 def test_parts_that_are_there_are_not_run_again(outcome: Outcome, folder: Path) -> None:
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
 
@@ -183,11 +171,3 @@ def test_parts_of_other_settings_are_refused(folder: Path) -> None:
 
     with pytest.raises(InputError, match="was run with other settings"):
         Parts(folder).ran(other)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("outcome")
-def test_workers_are_no_other_setting(folder: Path) -> None:
-    plan = replace(TINY, workers=2)
-
-    assert Parts(folder).ran(plan.private(plan.made_up(150), "residual", 1.0, 0)).rmse > 0

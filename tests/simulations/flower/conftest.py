@@ -1,9 +1,10 @@
 """Flower is imported once, before warnings become errors: its own imports use names that Click has deprecated."""
 
 import warnings
-from pathlib import Path
 
 import pytest
+
+from tests.pictures import leave_out
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
@@ -16,9 +17,4 @@ with warnings.catch_warnings():
 @pytest.fixture(autouse=True)
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes longer than everything else in a run this small."""
-    from fedboard.simulations import simulate as module
-
-    def written(run: Path) -> Path:
-        return run / "report.html"
-
-    monkeypatch.setattr(module, "write_report", written)
+    leave_out(monkeypatch)

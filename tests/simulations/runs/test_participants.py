@@ -28,13 +28,7 @@ from fedboard.simulations.runs.trainer import (
 from fedboard.simulations.simulate import RunResult, simulate
 from tests.common.algorithms.conftest import a_task
 
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave the report out: drawing takes longer than everything else in a run this small."""
-    from fedboard.simulations import simulate
-
-    monkeypatch.setattr(simulate, "write_report", lambda run: run / "report.html")
+pytestmark = pytest.mark.usefixtures("without_pictures")
 
 
 def a_config(**privacy: Any) -> SimulationConfig:

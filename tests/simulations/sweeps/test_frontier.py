@@ -41,34 +41,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def test_three_files_are_written_and_need_nothing_else(files: dict[str, Path]) -> None:
     assert sorted(files) == ["frontier.html", "frontier.json", "frontier.md"]
-    html = files["frontier.html"].read_text()
+    html, markdown = (files[f"frontier.{kind}"].read_text() for kind in ("html", "md"))
     assert "http:" not in html
     assert "https:" not in html
-    assert "At epsilon 1 residual is best with 0.9000; at epsilon 20 AdaDPALS is best with 0.8800" in html
-    for text in (
-        "item mean (non-private)",
-        "by item popularity, mean over the seeds",
-        "0.9500 ± 0.0141",
-        "not private: simulation only",
-    ):
-        assert text in html
-    markdown = files["frontier.md"].read_text()
-    lines = markdown.splitlines()
-    assert lines[2].startswith(
-        "Test RMSE (stars), lower is better; mean ± standard deviation over up to 2 seeds"
-    )
-    assert lines[2].endswith("delta 1e-05; not private: simulation only")
-    assert lines[4:10] == [
-        "| Algorithm | epsilon 1 | epsilon 20 | non-private |",
-        "| --- | ---: | ---: | ---: |",
-        "| AdaDPALS | 0.9500 ± 0.0141 | 0.8800 * | – |",
-        "| residual | 0.9000 ± 0.0141 * | 0.8810 | – |",
-        "| ALS | – | – | 0.8670 |",
-        "| item mean | – | – | 0.9800 |",
-    ]
-    assert "Recall@20, higher is better" in markdown
-    assert "| AdaDPALS | 0.0500 ± 0.0141 | 0.1200 * | – |" in markdown
-    assert "| residual | 1 | 1.1000 | 1.0000 | 0.9000 |" in markdown
+    for page in (html, markdown):
+        assert "not private: simulation only" in page
+        assert "0.9500 ± 0.0141" in page
+    assert "| residual | 0.9000 ± 0.0141 * | 0.8810 | – |" in markdown
 
 
 def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path]) -> None:

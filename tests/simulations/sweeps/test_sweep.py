@@ -14,21 +14,14 @@ from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import load_problem
 from fedboard.simulations.sweeps import cells as sweep_cells
 from fedboard.simulations.sweeps.sweep import Grid, SweepRecord, plan_cells, read_record, sweep
-from tests.pictures import leave_out
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
 
 TINY = {
     "data": {"synthetic": {"n_users": 200, "n_items": 40, "mean_ratings_per_user": 12.0}},
     "settings": {"rank": 2, "rounds": 2},
     "run": {"kernels": "numpy", "workers": 2, "evaluate_rounds": False},
 }
-
-
-@pytest.fixture(autouse=True)
-def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leave out what is drawn: it takes longer than everything else."""
-    leave_out(monkeypatch)
 
 
 def record(**axes: object) -> SweepRecord:

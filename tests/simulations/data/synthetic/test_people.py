@@ -98,31 +98,12 @@ def test_compiled_people_are_those_of_the_reference(config: PeopleConfig) -> Non
     assert np.array_equal(found.ratings, ratings)
 
 
-def test_some_take_the_next_best_where_what_they_come_across_is_used_up() -> None:
-    """Nobody rates fewer than she is meant to, though items that hardly anybody comes across are half of a list."""
-    stream = PeopleStream(config=PeopleConfig(users=2000, items=20, mean=5))
-
-    people = stream.read(0, 2000)
-
-    assert people.counts.max() == 10
-    assert np.array_equal(people.counts, stream.counts(0, 2000))
-
-
 def test_no_two_people_have_one_key() -> None:
     keys = SMALL.read(0, USERS).keys
     others = replace(SMALL, config=replace(SMALL.config, seed=1)).read(0, USERS).keys
 
     assert len({*keys.tolist(), *others.tolist()}) == 2 * USERS
     assert np.unpackbits(keys.view(np.uint8)).mean() == pytest.approx(0.5, abs=0.02)
-
-
-def test_items_ascend_and_stars_are_whole() -> None:
-    inside = np.diff(whole().user_of_entry()) == 0
-
-    assert (np.diff(whole().items)[inside] > 0).all()
-    assert set(np.unique(whole().ratings).tolist()) <= {1.0, 2.0, 3.0, 4.0, 5.0}
-    assert whole().items.min() >= 0
-    assert whole().items.max() < 400
 
 
 def test_people_are_like_those_they_were_fitted_to() -> None:

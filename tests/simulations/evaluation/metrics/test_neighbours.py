@@ -52,16 +52,6 @@ def test_overlap_per_bucket_is_the_mean_over_its_items() -> None:
         assert overlap[bucket] == pytest.approx(np.mean(shares))
 
 
-def test_a_rotation_and_a_scale_change_no_neighbours() -> None:
-    rng = np.random.default_rng(3)
-    factors = rng.standard_normal((40, 4))
-    rotation, _ = np.linalg.qr(rng.standard_normal((4, 4)))
-
-    overlap = overlap_at_k(factors, 3.0 * factors @ rotation, np.zeros(40, dtype=np.int32), k=10)
-
-    assert overlap.tolist() == [1.0]
-
-
 @pytest.mark.parametrize("k", [0, 3])
 def test_k_out_of_range_is_refused(k: int) -> None:
     with pytest.raises(InputError, match="k must be in 1"):
