@@ -30,10 +30,9 @@ def asked(form: AdaptiveClip, *, multiplier: float = 10.0, adjacency: str = "add
     return form.request("norms", noise_multiplier=multiplier, adjacency=Adjacency(adjacency))
 
 
-def all_rows(form: AdaptiveClip) -> np.ndarray:
+def all_rows() -> np.ndarray:
     """Every row that a user can have, and that of nobody."""
-    norms = np.geomspace(1e-4, 1e4, 500)
-    rows = form.rows(norms, 1.0)
+    rows = CLIP.rows(np.geomspace(1e-4, 1e4, 500), 1.0)
     return np.concatenate([np.unique(rows, axis=0), np.zeros((1, rows.shape[1]), dtype=np.int64)])
 
 
@@ -63,21 +62,17 @@ def largest_change(rows: np.ndarray, adjacency: str) -> float:
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("form", [CLIP])
-def test_the_booked_sensitivity_is_the_largest_change_to_the_last_digit(
-    form: AdaptiveClip, adjacency: Adjacency
-) -> None:
-    release = asked(form, adjacency=adjacency).release
-    rows = all_rows(form)
+def test_the_booked_sensitivity_is_the_largest_change_to_the_last_digit(adjacency: Adjacency) -> None:
+    release = asked(CLIP, adjacency=adjacency).release
+    rows = all_rows()
 
     assert largest_change(rows, adjacency) == pytest.approx(release.l2_sensitivity, rel=1e-12)
     # A twin whose rows are twice as long exceeds it.
     assert largest_change(2 * rows, adjacency) > 1.9 * release.l2_sensitivity
 
 
-@pytest.mark.parametrize("form", [CLIP])
-def test_the_aggregator_drops_rows_beyond_the_bound(form: AdaptiveClip) -> None:
-    request, rows = asked(form), all_rows(form)
+def test_the_aggregator_drops_rows_beyond_the_bound() -> None:
+    request, rows = asked(CLIP), all_rows()
     one = rows[0]
 
     assert rows_within_bounds(contribution(rows), [request]).all()
@@ -96,9 +91,8 @@ def test_any_norms_give_one_place_each(norms: list[float], bound: float) -> None
     assert np.all(rows.sum(axis=1) == PRESENCE_BOUND)
 
 
-@pytest.mark.parametrize("form", [CLIP])
-def test_the_release_is_in_the_ledger_with_its_cost(form: AdaptiveClip, tmp_path: Path) -> None:
-    request = asked(form, multiplier=4.0)
+def test_the_release_is_in_the_ledger_with_its_cost(tmp_path: Path) -> None:
+    request = asked(CLIP, multiplier=4.0)
     budget = Budget(epsilon=1.5 * epsilon_of(1e-5, mu=0.25), delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     with Ledger.create(tmp_path / "ledger", budget) as ledger:
         request.release.book(ledger, SecureNoise())
@@ -106,7 +100,7 @@ def test_the_release_is_in_the_ledger_with_its_cost(form: AdaptiveClip, tmp_path
 
         assert event["noise_stddev"] == 4.0 * PRESENCE_BOUND
         assert ledger.spent().epsilon == pytest.approx(epsilon_of(1e-5, mu=0.25), rel=1e-9)
-        again = form.request("again", noise_multiplier=2.0, adjacency=Adjacency.ADD_REMOVE)
+        again = CLIP.request("again", noise_multiplier=2.0, adjacency=Adjacency.ADD_REMOVE)
         with pytest.raises(BudgetExceededError):
             again.release.book(ledger, SecureNoise())
 

@@ -1,6 +1,5 @@
 """Linear algebra of a round has one thread: boards are the same however many cores a machine has."""
 
-from contextlib import ExitStack
 from pathlib import Path
 from threading import Barrier, Thread
 
@@ -74,18 +73,6 @@ def test_there_is_one_thread_meanwhile_and_as_many_as_before_afterwards() -> Non
             with one_blas_thread_here():
                 assert threads() == 1
             assert threads() == 1
-        assert threads() == 3
-
-
-def test_whoever_came_first_may_leave_first() -> None:
-    first, second = one_blas_thread_here(), one_blas_thread_here()
-    with threadpool_limits(limits=3, user_api="blas"):
-        with ExitStack() as stack:
-            stack.enter_context(first)
-            with second:
-                stack.close()
-
-                assert threads() == 1
         assert threads() == 3
 
 

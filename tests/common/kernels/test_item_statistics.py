@@ -14,8 +14,6 @@ SHORTS = st.integers(-(1 << 15), (1 << 15) - 1)
 
 COORDINATES = st.integers(-4096, 4096) | st.sampled_from([-4096, -1, 0, 1, 4096])
 
-RANKS = (1, 3, 8, 16, 32, 64)
-
 
 def problem(pattern, rank, extreme=False):
     """Item-major ratings; the permutation stands for the map from user-major to item-major order."""
@@ -61,38 +59,6 @@ def test_sums_equal_those_of_unbounded_integers(backend, pattern, rank, extreme)
     expected_squares, expected_linear = sums_by_definition(given)
     assert np.array_equal(squares, expected_squares)
     assert np.array_equal(linear, expected_linear)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", RANKS)
-def test_all_backends_give_the_bits_of_the_reference(backend, pattern, rank):
-    given = problem(pattern, rank) | {"start": 2, "stop": pattern.n_rows - 1}
-
-    squares, linear = item_statistics(**given, backend=backend)
-
-    expected_squares, expected_linear = item_statistics(**given, backend="numpy")
-    assert np.array_equal(squares, expected_squares)
-    assert np.array_equal(linear, expected_linear)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rank", [3, 16, 64])
-def test_one_item_with_very_many_users_is_exact(backend, rank):
-    n_ratings = 70_001
-    given = {
-        "indptr": np.array([0, 0, n_ratings], np.int64),
-        "users": np.zeros(n_ratings, np.int32),
-        "entries": np.arange(n_ratings),
-        "vectors": np.full((1, rank), 4095, np.int16),
-        "weights": np.full(n_ratings, 16383, np.int16),
-        "responses": np.full(n_ratings, -4093, np.int16),
-    }
-
-    squares, linear = item_statistics(**given, start=0, stop=2, backend=backend)
-
-    assert np.all(squares[0] == 0)
-    assert np.all(squares[1] == n_ratings * 16383 * 4095**2)
-    assert np.all(linear[1] == -n_ratings * 16383 * 4095 * 4093)
 
 
 @pytest.mark.slow
@@ -162,7 +128,7 @@ def test_arrays_that_do_not_fit_are_refused(backend, name, value):
         (-4096, 2047, 1),  # the largest lowest part of w r
     ],
 )
-@pytest.mark.parametrize("n_ratings", [31, 32, 127, 128, 129, 1000])
+@pytest.mark.parametrize("n_ratings", [31, 32, 127, 128, 129, 1000, 70_001])
 def test_sums_in_32_bits_are_moved_before_they_overflow(coordinate, weight, response, n_ratings):
     given = {
         "indptr": np.array([0, n_ratings], np.int64),
@@ -217,7 +183,7 @@ def test_processors_without_these_instructions_compute_the_same(monkeypatch):
 @COMPILED
 @settings(max_examples=60, deadline=None)
 @drawn(
-    rank=st.sampled_from([1, 2, 7, 16, 17, 33]),
+    rank=st.sampled_from([1, 2, 7, 16, 17, 33, 64]),
     ratings=st.lists(st.tuples(st.integers(0, 2), SHORTS, SHORTS), min_size=1, max_size=20),
     coordinates=st.lists(COORDINATES, min_size=1, max_size=9),
     copies=st.sampled_from([1, 2, 31, 64]),

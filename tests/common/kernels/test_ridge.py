@@ -36,30 +36,12 @@ def test_gradient_of_the_ridge_objective_is_zero_at_the_solution(backend, patter
         assert np.abs(gradient).max() <= 2e-5 * (1.0 + np.abs(pull).max())
 
 
-@pytest.mark.parametrize("rank", RANKS)
-@pytest.mark.parametrize("with_gram", [False, True])
-def test_all_backends_agree_with_the_reference(backend, pattern, rank, with_gram):
-    given = problem(pattern, rank, with_gram)
-
-    solution = solve_ridge(**given, backend=backend)
-
-    np.testing.assert_allclose(solution, solve_ridge(**given, backend="numpy"), rtol=0, atol=2e-5)
-
-
 @pytest.mark.parametrize("rank", [3, 16, 64])
-def test_two_threads_give_the_bits_of_one(backend, pattern, rank):
-    given = problem(pattern, rank, with_gram=True)
-
-    alone = solve_ridge(**given, backend=backend, threads=1)
-
-    assert np.array_equal(alone, solve_ridge(**given, backend=backend, threads=2))
-
-
-@pytest.mark.parametrize("rank", [3, 16, 64])
-def test_rows_solved_apart_give_the_bits_of_rows_solved_together(backend, pattern, rank):
+def test_rows_solved_apart_or_by_two_threads_give_the_bits_of_rows_solved_together(backend, pattern, rank):
     given = problem(pattern, rank)
     together = solve_ridge(**given, backend=backend)
 
+    assert np.array_equal(together, solve_ridge(**given, backend=backend, threads=2))
     for rows in (slice(0, 7), slice(7, 8), slice(8, pattern.n_rows)):
         part = given | {"indptr": pattern.indptr[rows.start : rows.stop + 1], "ridge": given["ridge"][rows]}
         assert np.array_equal(solve_ridge(**part, backend=backend), together[rows])

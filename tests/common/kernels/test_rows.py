@@ -55,19 +55,6 @@ def test_every_backend_gives_the_bits_of_the_definition(backend, pattern, spend_
     assert np.array_equal(weights, rows_by_definition(pattern, omega, spend_all))
 
 
-@pytest.mark.parametrize("spend_all", [True, False])
-def test_no_row_exceeds_a_norm_of_one_and_all_reach_it_if_asked(backend, pattern, spend_all):
-    weights = unit_rows(
-        pattern.indptr, pattern.columns, item_weights(pattern), spend_all=spend_all, backend=backend
-    )
-
-    rows = np.repeat(np.arange(pattern.n_rows), np.diff(pattern.indptr))
-    squares = np.bincount(rows, weights=weights**2, minlength=pattern.n_rows)
-    assert squares.max() <= 1 + 1e-12
-    filled = np.diff(pattern.indptr) > 0
-    assert np.allclose(squares[filled], 1.0) == spend_all
-
-
 @pytest.mark.parametrize(
     ("indptr", "items"),
     [
@@ -110,27 +97,6 @@ def test_they_are_what_is_left_of_each_entry(backend, pattern, width):
     mine, theirs = given["own"][rows].astype(np.float64), given["vectors"][given["items"]].astype(np.float64)
     levels = (given["targets"] - given["own"][rows, 0]).astype(np.float64)
     np.testing.assert_allclose(found, levels - (mine[:, 1:] * theirs).sum(axis=1), rtol=0, atol=1e-13)
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-def test_compiled_loops_add_in_the_order_that_they_state(backend, pattern, width):
-    """Even and odd places apart, each eight from behind; no product is rounded, no sum fused with it."""
-    if backend == "numpy":
-        return
-    given = a_few_rows(pattern, width)
-    found = residuals_of_rows(**given, backend=backend)
-    for row in (2, 4, 9):
-        for k in range(pattern.indptr[row], min(pattern.indptr[row + 1], pattern.indptr[row] + 20)):
-            own, item = given["own"][row], given["vectors"][given["items"][k]]
-            terms = [float(a) * float(b) for a, b in zip(item, own[1:], strict=True)]
-            sums = [0.0, 0.0]
-            eights = width // 8 * 8
-            places = [first + 6 - 2 * back for first in range(0, eights, 8) for back in range(4)]
-            for place in [*places, *range(eights, width, 2)]:
-                for side in (0, 1):
-                    if place + side < width:
-                        sums[side] = terms[place + side] + sums[side]
-            assert found[k] == float(np.float32(given["targets"][k]) - own[0]) - (sums[0] + sums[1])
 
 
 @pytest.mark.parametrize(

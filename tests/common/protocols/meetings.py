@@ -198,21 +198,3 @@ def assert_same(found: Sums, expected: Sums) -> None:
     assert set(found) == set(expected)
     for name, values in expected.items():
         np.testing.assert_array_equal(found[name], values)
-
-
-__all__ = [
-    "ABOUT",
-    "BOARDS",
-    "SPLIT",
-    "Case",
-    "Meeting",
-    "SilentNoise",
-    "Sums",
-    "assert_same",
-    "example",
-    "meeting",
-    "registered",
-    "rows_of",
-    "shifts_of",
-    "two_servers",
-]

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedboard.common.arrays import FloatArray
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.frame import pack_frame
@@ -21,11 +20,15 @@ from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.server.runtime import NoisedSums
 from fedboard.simulations.sessions.session import drive
 from tests.common.protocols.meetings import SilentNoise
-from tests.common.protocols.test_distributed_dp import QuietNoise
-from tests.common.releases import a_release
+from tests.common.protocols.test_distributed_dp import (
+    ABOUT,
+    RELEASE,
+    WIDTH,
+    QuietNoise,
+    assert_noise,
+    numbers_of,
+)
 
-ABOUT, WIDTH, BOUND = b"run 1, round 1", 20_000, 2**24
-RELEASE = a_release(name="total", width=WIDTH, grid_step=2.0**-12, l2_bound=BOUND, noise_multiplier=4.0)
 REQUESTS = (Request(source=SumSource.TOTAL, release=RELEASE),)
 
 
@@ -50,15 +53,6 @@ def sums_of(*hosted: int, noise: NoiseSource | None = None, release: GaussianRel
     return drive(server, sides, {name: gives(n, release) for name, n in zip(names, hosted, strict=True)})
 
 
-def numbers_of(sums: ExactSums) -> FloatArray:
-    return whole_sums(sums, REQUESTS)["total"][0].astype(np.float64)
-
-
-def assert_noise(sums: ExactSums, stddev: float) -> None:
-    """Within 3 %: six deviations of the estimate from 20 000 numbers."""
-    assert float(np.std(numbers_of(sums))) == pytest.approx(stddev, rel=0.03)
-
-
 def test_one_user_alone_has_all_the_noise_that_is_booked() -> None:
     sums = sums_of(1)
 
@@ -70,7 +64,7 @@ def test_one_user_alone_has_all_the_noise_that_is_booked() -> None:
     ("noise", "release"),
     [
         (QuietNoise(), RELEASE),
-        (None, replace(RELEASE, l2_bound=BOUND // 2)),
+        (None, replace(RELEASE, l2_bound=RELEASE.l2_bound // 2)),
         (None, replace(RELEASE, noise_multiplier=3.6)),
     ],
     ids=["quiet", "half the sensitivity", "less than booked"],
@@ -173,14 +167,5 @@ def test_there_is_room_for_the_noise_of_everybody() -> None:
     everybodys = math.sqrt(10_000) * RELEASE.noise_stddev
     shift = Local(most_users=10_000).packing(REQUESTS).shifts["total"]
 
-    assert 12 * everybodys / 2**shift + 10_000 * (BOUND >> shift) < 2**31
-    assert 12 * everybodys / 2 ** (shift - 1) + 10_000 * (BOUND >> shift - 1) >= 2**31
-
-
-@pytest.mark.parametrize(
-    "stated", [{}, {"most_users": 0}, {"most_users": True}, {"most_users": 2, "other": 1}]
-)
-def test_only_sound_parameters_are_taken(stated: dict[str, object]) -> None:
-    assert Local.from_parameters({"most_users": 7}) == Local(most_users=7)
-    with pytest.raises(InputError, match="local protocol's"):
-        Local.from_parameters(stated)
+    assert 12 * everybodys / 2**shift + 10_000 * (RELEASE.l2_bound >> shift) < 2**31
+    assert 12 * everybodys / 2 ** (shift - 1) + 10_000 * (RELEASE.l2_bound >> shift - 1) >= 2**31

@@ -10,8 +10,6 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sessions import OpenStep, SessionLoop
 from fedboard.common.protocols.sums.exact import DenseSums
-from tests.common.protocols.cases import CASES, ITEMS
-from tests.common.protocols.meetings import assert_same, meeting
 
 CLIENTS = ("a", "b", "c")
 
@@ -122,22 +120,3 @@ def test_too_few_replies_end_it_and_say_who_was_out() -> None:
 
     assert lost.value.given
     assert loop.out == {"b", "c"}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_every_protocol_comes_to_its_sum_over_those_that_stay(name: str) -> None:
-    """The last client is lost when its contribution is asked for: real sessions, carried by hand."""
-    met = meeting(CASES[name], ITEMS)
-    lost = sorted(met.given)[-1]
-
-    def carry(step: OpenStep) -> None:
-        for client, message in step.messages.items():
-            if client in step.asked and not (step.asks_contributions and client == lost):
-                given = met.given[client] if step.asks_contributions else None
-                step.take(client, met.clients[client].answer(message, given))
-
-    loop = SessionLoop(session=met.server)
-    sums = met.told(loop.run(carry))
-
-    assert loop.out == {lost}
-    assert_same(sums, met.expected([client for client in met.given if client != lost]))

@@ -144,42 +144,6 @@ def test_the_aggregator_drops_a_total_beyond_its_bound() -> None:
     assert whole_sums(combined, requests)["mean/sum"][0, 0] == expected
 
 
-def drop_a_total(c: Contribution) -> Contribution:
-    return replace(c, totals={})
-
-
-def shorten_a_total(c: Contribution) -> Contribution:
-    return replace(c, totals={name: rows[:1] for name, rows in c.totals.items()})
-
-
-def send_real_totals(c: Contribution) -> Contribution:
-    return replace(c, totals={name: rows.astype(np.float64) for name, rows in c.totals.items()})
-
-
-def claim_another_catalogue(c: Contribution) -> Contribution:
-    return replace(c, n_items=c.n_items + 1)
-
-
-def widen_the_weights(c: Contribution) -> Contribution:
-    return replace(c, weights=c.weights.astype(np.int32))
-
-
-@pytest.mark.parametrize(
-    "attack",
-    [drop_a_total, shorten_a_total, send_real_totals, claim_another_catalogue, widen_the_weights],
-)
-def test_a_message_of_another_shape_is_dropped_whole(attack: Callable[[Contribution], Contribution]) -> None:
-    board, requests = BOARDS[0], requests_of(BOARDS[0])
-    honest = Trusted().encode(rows(board, 0, 20), requests)
-
-    combined = Trusted().combine([honest, attack(rows(board, 20, N_USERS))], requests)
-
-    assert combined.rejected_rows == N_USERS - 20
-    expected = whole_sums(FactoredSums.of(rows(board, 0, 20)), requests)
-    for name, values in whole_sums(combined, requests).items():
-        np.testing.assert_array_equal(values, expected[name])
-
-
 def test_a_negative_number_of_ratings_is_dropped() -> None:
     board, requests = BOARDS[0], requests_of(BOARDS[0])
     honest = rows(board)

@@ -72,10 +72,6 @@ def exact(question: Question, cohort: Cohort = COHORT) -> float:
     return min((c for c in question.candidates if c >= value - 1e-6), default=question.candidates[-1])
 
 
-def rows_of(question: Question, cohort: Cohort = COHORT) -> np.ndarray:
-    return question.rows(cohort)
-
-
 @pytest.fixture
 def ledger_of(tmp_path: Path) -> Callable[..., Ledger]:
     made = iter(range(10_000))
@@ -91,14 +87,12 @@ def ledger_of(tmp_path: Path) -> Callable[..., Ledger]:
 def asking(ledger_of: Callable[..., Ledger]) -> Iterator[Callable[..., Asked]]:
     ledgers: list[Ledger] = []
 
-    def answer(
-        question: Question, *, workers: int = 1, ledger: Ledger | None = None, **terms: object
-    ) -> Asked:
+    def answer(question: Question, *, ledger: Ledger | None = None, **terms: object) -> Asked:
         paying = ledger or ledger_of()
         ledgers.append(paying)
         task = QuestionTask(question=question, release_name=f"question-{len(paying.events()) + 1}")
         chosen = {"noise": SecureNoise(), "epsilon": 1.0, "mechanism": Mechanism.PURE, **terms}
-        with WorkerPool(workers) as pool, Engine(task, COHORT, protocol=Trusted(), pool=pool) as engine:
+        with WorkerPool(1) as pool, Engine(task, COHORT, protocol=Trusted(), pool=pool) as engine:
             return ask(task, runtime=engine, catalogue=CATALOGUE, ledger=paying, **chosen)  # type: ignore[arg-type]
 
     yield answer
@@ -110,7 +104,7 @@ def asking(ledger_of: Callable[..., Ledger]) -> Iterator[Callable[..., Asked]]:
 def test_rows_are_whole_not_negative_within_the_bound_and_the_heaviest_users_fill_it(
     question: Question,
 ) -> None:
-    rows = rows_of(question)
+    rows = question.rows(COHORT)
 
     assert rows.dtype == np.int64
     assert rows.min() >= 0
@@ -120,12 +114,12 @@ def test_rows_are_whole_not_negative_within_the_bound_and_the_heaviest_users_fil
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=NAMES)
 def test_a_row_depends_on_its_own_user_alone_and_an_absent_user_gives_nothing(question: Question) -> None:
-    parts = [rows_of(question, COHORT.rows(start, start + 100)) for start in range(0, 400, 100)]
+    parts = [question.rows(COHORT.rows(start, start + 100)) for start in range(0, 400, 100)]
     without = COHORT.where(COHORT.user_of_entry() != 7)
 
-    assert np.array_equal(np.concatenate(parts), rows_of(question))
-    assert not rows_of(question, without)[7].any()
-    assert np.array_equal(np.delete(rows_of(question, without), 7, 0), np.delete(rows_of(question), 7, 0))
+    assert np.array_equal(np.concatenate(parts), question.rows(COHORT))
+    assert not question.rows(without)[7].any()
+    assert np.array_equal(np.delete(question.rows(without), 7, 0), np.delete(question.rows(COHORT), 7, 0))
 
 
 @pytest.mark.parametrize("question", QUESTIONS, ids=NAMES)
@@ -148,7 +142,7 @@ def test_removing_or_exchanging_a_user_moves_the_mean_sums_by_what_is_booked(
     mechanism: Mechanism, adjacency: Adjacency
 ) -> None:
     question = QUESTIONS[0]
-    rows = np.unique(rows_of(question), axis=0)
+    rows = np.unique(question.rows(COHORT), axis=0)
     rows = np.concatenate([rows, [[ROW_BOUND, 0], [0, ROW_BOUND]]])
     moves = rows if adjacency is Adjacency.ADD_REMOVE else (rows[:, None] - rows[None, :]).reshape(-1, 2)
     event = question.release("m", mechanism, noise_multiplier=1.0, adjacency=adjacency).event()
@@ -175,20 +169,13 @@ def test_hostile_rows_are_dropped_whatever_they_break(asking: Callable[..., Aske
 
 
 @pytest.mark.slow
-def test_the_answer_does_not_depend_on_the_number_of_workers(asking: Callable[..., Asked]) -> None:
-    answers = [asking(QUESTIONS[3], workers=workers, noise=SeededNoise(5)).answer for workers in (1, 2)]
-
-    assert answers[0] == answers[1]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("mechanism", list(Mechanism))
 def test_intervals_hold_the_answer_as_often_as_they_say(
     asking: Callable[..., Asked], ledger_of: Callable[..., Ledger], mechanism: Mechanism
 ) -> None:
     question = QUESTIONS[0]
     assert isinstance(question, MeanQuestion)
-    sums, truth = rows_of(question).sum(axis=0), exact(question)
+    sums, truth = question.rows(COHORT).sum(axis=0), exact(question)
     inside = narrow = 0
     with ledger_of(1e9) as ledger:
         for number in range(200):
@@ -217,7 +204,7 @@ def test_rank_errors_hold_as_often_as_they_say(
 ) -> None:
     question = QUESTIONS[4]
     assert isinstance(question, QuantileQuestion)
-    sums = rows_of(question).sum(axis=0)
+    sums = question.rows(COHORT).sum(axis=0)
     penalties = question.target.penalties([int(x) for x in sums])
     unit = 1.0 / (ROW_BOUND * question.target.ratio.denominator)
     inside = 0

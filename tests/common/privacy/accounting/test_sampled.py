@@ -319,15 +319,6 @@ def test_some_releases_can_be_sampled_and_others_not():
     assert 1 - 1e-5 <= epsilon_of_events(planned(found, rounds_only), 1e-5) <= 1.0
 
 
-def test_half_of_a_sampled_budget_can_be_left_unspent():
-    halves = {name: share / 2 for name, share in SHARES.items()}
-    participation = poisson(0.1)
-
-    found = noise_multipliers(1.0, 1e-5, halves, participation=participation)
-
-    assert epsilon_of_events(planned(found, participation), 1e-5) < 0.9
-
-
 @pytest.mark.parametrize(
     ("name", "round_name"),
     [

@@ -1,5 +1,4 @@
 import copy
-import json
 import os
 import pickle
 import sqlite3
@@ -12,7 +11,6 @@ from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.accounting.exact import compose, epsilon_by_library, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
-from fedboard.common.privacy.ledger import chain
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 
@@ -269,18 +267,6 @@ def test_an_opened_ledger_cannot_be_pickled_or_copied(ledger):
             duplicate(ledger)
 
 
-def test_a_clock_that_goes_backwards_changes_nothing(tmp_path, budget, make_event, monkeypatch):
-    path = tmp_path / "ledger.sqlite"
-    times = iter(f"20{year}-01-01T00:00:00+00:00" for year in range(30, 20, -1))
-    monkeypatch.setattr(chain, "now", lambda: next(times))
-
-    filled(path, budget, make_event)
-
-    with Ledger.open(path, read_only=True) as ledger:
-        assert [row.time[:4] for row in ledger.rows()] == ["2030", "2029", "2028", "2027"]
-        assert [event["name"] for event in ledger.events()] == [f"items-{k}" for k in range(4)]
-
-
 def test_a_ledger_that_is_replaced_while_it_is_open_books_nothing(tmp_path, budget, make_event):
     path, other = tmp_path / "ledger.sqlite", tmp_path / "other.sqlite"
     Ledger.create(other, budget).close()
@@ -392,17 +378,6 @@ def test_a_mixed_ledger_is_an_upper_bound_of_the_library(ledger, make_event):
     assert only_gaussians < by_distributions <= ledger.spent().epsilon
     assert ledger.spent().epsilon < 1.02 * by_distributions
     assert by_distributions < epsilon_by_library(ledger.events(), 1e-5, accountant="rdp")
-
-
-def test_events_are_kept_as_canonical_json(tmp_path, budget, make_event):
-    path = tmp_path / "ledger.sqlite"
-    filled(path, budget, make_event, n_releases=1)
-
-    connection = sqlite3.connect(path)
-    (text,) = connection.execute("SELECT event FROM events").fetchone()
-    connection.close()
-
-    assert text == json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"))
 
 
 def test_files_that_are_no_ledger_are_named(tmp_path, budget):

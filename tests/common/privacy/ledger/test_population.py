@@ -70,20 +70,6 @@ def test_two_runs_on_the_same_users_add_up_exactly(start, population, make_event
     assert total.spent < alone  # composed, not added
 
 
-def test_a_total_that_counted_one_run_only_would_be_wrong_by_what_the_test_sees(
-    start, population, make_event
-):
-    first, second = start("first"), start("second")
-    first.book(make_event(name="a", noise_multiplier=2.0))
-    second.book(make_event(name="a", noise_multiplier=2.0))
-
-    forgetful = epsilon_of(1e-6, mu=compose([2.0]))
-    doubled_noise = epsilon_of(1e-6, mu=compose([4.0, 4.0]))
-
-    assert second.population_total().spent == epsilon_of(1e-6, mu=compose([2.0, 2.0]))
-    assert second.population_total().spent > 1.3 * max(forgetful, doubled_noise)
-
-
 def test_the_whole_plan_is_reserved_when_a_run_starts(start, population, tmp_path):
     start("first", plan=PLAN)
     reserved = epsilon_of(1e-6, mu=compose(PLAN.values()))

@@ -342,13 +342,6 @@ def test_nothing_is_drawn_when_the_budget_does_not_cover_it(make_release, ledger
     assert ledger.events() == []
 
 
-def test_the_published_step_is_the_grid_step_times_the_dropped_bits(make_release):
-    release = make_release(l2_bound=2**30, noise_multiplier=4.0, grid_step=0.25)
-
-    assert release.published_step == 0.25 * 2**release.release_shift
-    assert release.release_shift == 12
-
-
 WIDE = 2**63
 
 
@@ -440,19 +433,6 @@ def test_naive_noise_on_a_tail_item_gives_its_user_away(attack: ModuleType, nois
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [np.float64, np.float32])
-@pytest.mark.parametrize("sigma", [1.0, 10.0, 100.0, 0.37])
-@pytest.mark.parametrize("total", [0.0, 0.3, 3.7123, 1234.57])
-def test_the_attack_never_excludes_what_happened(
-    attack: ModuleType, kind: type, sigma: float, total: float
-) -> None:
-    sums = np.full(20_000, total, dtype=kind)
-    draws = np.random.default_rng(0).standard_normal(sums.size, dtype=kind)
-
-    assert attack.possible(sums + kind(sigma) * draws, sums, sigma).all()
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [0.25, 1.0, 10.0, 100.0])
 def test_published_releases_give_nobody_away(attack: ModuleType, sigma: float) -> None:
     for others in (0.0, 0.3, 1234.57):
@@ -482,16 +462,3 @@ def test_the_search_on_the_grid_does_find_what_is_impossible(attack: ModuleType)
     published = np.array([[5.0 * 2**30, 10.0 * 2**30, 2.0 ** (release.release_shift - 1)]])
 
     assert attack.possible_on_grid(published, sums, release).tolist() == [[True, False, False]]
-
-
-def test_looking_at_more_neighbours_finds_nothing_more(
-    attack: ModuleType, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    draws = np.random.default_rng(1).standard_normal(2000)
-    published, other = 10.0 * draws, np.full(2000, 0.3)
-    few = attack.possible(published, other, 10.0)
-
-    monkeypatch.setattr(attack, "NEIGHBOURS", 24)
-
-    assert np.array_equal(few, attack.possible(published, other, 10.0))
-    assert not few.all()

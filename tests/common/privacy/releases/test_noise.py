@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import FrozenInstanceError, dataclass
 from itertools import accumulate, pairwise
-from multiprocessing import get_context
 from typing import ClassVar
 
 import numpy as np
@@ -19,7 +18,6 @@ from scipy import stats
 from fedboard.common.arrays import BitArray
 from fedboard.common.certificate import certify
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
-from fedboard.common.privacy.releases import noise as noise_module
 from fedboard.common.privacy.releases.noise import (
     NoiseStream,
     SecretStream,
@@ -51,33 +49,6 @@ def test_words_have_fair_bits_and_no_correlation_with_their_neighbours():
     assert stats.binomtest(int(ones), 64 * N_DRAWS).pvalue > FALSE_ALARM
     for lag in (1, 2, 3, 64):
         assert abs(np.corrcoef(draws[lag:], draws[:-lag])[0, 1]) < 6 / np.sqrt(N_DRAWS)
-
-
-@pytest.mark.parametrize("source", [SecureNoise(), SeededNoise(7)])
-def test_random_access_gives_exactly_the_sequential_draws(source):
-    stream = source.stream("a")
-    whole = stream.normal(0, 1000)
-
-    assert np.array_equal(whole[137:612], stream.normal(137, 475))
-    assert np.array_equal(whole[::-1], np.concatenate([stream.normal(k, 1) for k in range(999, -1, -1)]))
-    assert np.array_equal(stream.bits(1, 4)[1:], stream.bits(2, 3))
-
-
-def test_random_access_holds_across_internal_chunks(monkeypatch):
-    stream = SeededNoise(7).stream("a")
-    whole = stream.normal(0, 1000)
-
-    monkeypatch.setattr(noise_module, "_WORDS_PER_CHUNK", 64)
-
-    assert np.array_equal(whole, stream.normal(0, 1000))
-    assert np.array_equal(whole[3:], stream.normal(3, 997))
-
-
-def test_far_offsets_continue_the_same_stream():
-    stream = SeededNoise(7).stream("a")
-    far = 2**40 + 1
-
-    assert np.array_equal(stream.normal(far, 9)[4:], stream.normal(far + 4, 5))
 
 
 def test_words_are_the_aes_256_key_stream():
@@ -194,25 +165,6 @@ def test_a_pickled_stream_draws_the_same_block():
     assert np.array_equal(pickle.loads(pickle.dumps(stream)).normal(5, 20), stream.normal(5, 20))
 
 
-def _draw_in_child(stream, offset, pipe):
-    pipe.send(stream.normal(offset, 20))
-    pipe.close()
-
-
-def test_a_forked_child_draws_its_own_block_and_nothing_is_repeated():
-    stream = SeededNoise(2).stream("a")
-    context = get_context("fork")
-    receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=_draw_in_child, args=(stream, 20, sender))
-
-    child.start()
-    drawn = receiver.recv()
-    child.join()
-
-    assert os.getpid() != child.pid
-    assert np.array_equal(np.concatenate([stream.normal(0, 20), drawn]), stream.normal(0, 40))
-
-
 _CHILD = """
 import pickle, sys
 source, stream = pickle.load(sys.stdin.buffer)
@@ -262,10 +214,6 @@ def test_children_repeat_a_stream_by_coordinate_and_never_the_noise_of_another(e
         assert np.array_equal(of_stream, stream.normal(20, 20))
     fresh = [draws for _, draws in children] + [source.stream("a").normal(20, 20), stream.normal(20, 20)]
     assert len({value for draws in fresh for value in draws.tolist()}) == 20 * len(fresh)
-
-
-def test_no_draws_are_an_empty_array():
-    assert SeededNoise(2).stream("a").normal(17, 0).shape == (0,)
 
 
 @pytest.mark.parametrize(("offset", "count"), [(-1, 3), (0, -3)])

@@ -15,7 +15,7 @@ from scipy import stats
 from scipy.special import expit, ndtri
 
 from fedboard.common.certificate import Certificate, certify
-from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import (
     epsilon_by_library,
     epsilon_of_events,
@@ -352,13 +352,3 @@ def test_an_account_of_one_adjacency_takes_no_release_of_another(
         else:
             with pytest.raises(PrivacyError, match="must be the same"):
                 replace(NOISE, adjacency=asked).book(ledger, SecureNoise())
-
-
-def test_a_question_beyond_the_budget_draws_nothing_and_leaves_no_row(
-    ledger_of: Callable[..., Ledger],
-) -> None:
-    with ledger_of(epsilon=0.9) as ledger:
-        NOISE.book(ledger, SecureNoise())
-        with pytest.raises(BudgetExceededError, match=r"spent epsilon 0\.5, with it 1 .*budget is 0\.9"):
-            CHOICE.book(ledger, SecureNoise())
-        assert len(ledger.events()) == 1

@@ -13,7 +13,7 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.distributed_dp import DistributedDp
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
-from fedboard.common.protocols.secure_sum.messages import MaskingStep, reply
+from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sessions import Voucher
@@ -150,19 +150,3 @@ def with_content(message: bytes, array: NDArray[Any], name: str = "content", **f
 def _read(message: bytes) -> Any:
     said = [f"secure-sum {step.name.lower()}" for step in MaskingStep]
     return unpack_frame(message, kinds=(*said, *(f"{kind} reply" for kind in said)), limit=1 << 30)
-
-
-__all__ = [
-    "ABOUT",
-    "AUTHORITY",
-    "BOUND",
-    "Listed",
-    "MaskingStep",
-    "Summing",
-    "a_request",
-    "content_of",
-    "given",
-    "reply",
-    "some_numbers",
-    "with_content",
-]

@@ -50,8 +50,8 @@ def inputs_are_in(count: int = CLIENTS, **settings: Any) -> Summing:
 
 
 @pytest.mark.slow
-def test_the_attack_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
-    """The victim's own numbers with one share of the noise; and nothing. ``pytest -s`` prints the table."""
+def test_the_attack_before_and_after() -> None:
+    """The victim's own numbers with one share of the noise; and nothing."""
     rows = []
     for listed in (None, LISTED):
         summing = inputs_are_in(width=256, kind=DistributedDp, listed=listed, **FLEET)
@@ -63,15 +63,8 @@ def test_the_attack_before_and_after(capsys: pytest.CaptureFixture[str]) -> None
         noise = 0.0
         if opened is not None:
             noise = float(np.std(opened - summing.expected({attack.name(7)}))) / BOUND
-        rows.append((listed is not None, attack.answered, 0 if opened is None else 1, noise, rules.honest))
-    with capsys.disabled():
-        print(
-            "\nvouched  clients that open  clients in the opened sum  noise, of what is booked  honest shares"
-        )
-        for vouched, answered, survivors, noise, honest in rows:
-            print(f"{vouched!s:7}  {answered:17}  {survivors:25}  {noise:24.2f}  {honest:13}")
-
-    (_, all_of_them, alone, noise, honest), (_, nobody, nothing, _, _) = rows
+        rows.append((attack.answered, 0 if opened is None else 1, noise, rules.honest))
+    (all_of_them, alone, noise, honest), (nobody, nothing, _, _) = rows
     assert (all_of_them, alone) == (CLIENTS, 1)
     assert noise == pytest.approx(1 / np.sqrt(honest), rel=0.4)  # 256 numbers: 0.4 are nine deviations
     assert (nobody, nothing) == (0, 0)

@@ -168,20 +168,6 @@ def test_keys_are_hkdf_of_the_whole_secret_bound_to_use_session_and_parties() ->
     assert found == hkdf(b"\7" * 32, b"fedboard masks 1 \x09pair-mask" + session + parties, 32)
 
 
-def test_every_bit_of_what_a_key_is_derived_from_changes_it() -> None:
-    secret, session, parties = bytes(32), bytes(32), bytes(64)
-    keys = {derive_key(secret, use=b"a", session=session, parties=parties)}
-    keys.add(derive_key(secret, use=b"b", session=session, parties=parties))
-    for bit in range(256):
-        other = (1 << bit).to_bytes(32, "little")
-        keys.add(derive_key(other, use=b"a", session=session, parties=parties))
-        keys.add(derive_key(secret, use=b"a", session=other, parties=parties))
-        keys.add(derive_key(secret, use=b"a", session=session, parties=other + bytes(32)))
-        keys.add(derive_key(secret, use=b"a", session=session, parties=bytes(32) + other))
-
-    assert len(keys) == 2 + 4 * 256
-
-
 @given(count=st.integers(0, 40_000), seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_masks_of_any_length_are_the_stream_and_are_taken_away_again(count: int, seed: int) -> None:
@@ -243,7 +229,7 @@ def test_no_two_masks_of_a_client_have_a_key_in_common() -> None:
     assert len(set(keys)) == len(keys) == 2 * (5 + 10)
 
 
-def test_a_box_is_opened_by_its_receiver_for_its_session_and_sender_alone() -> None:
+def test_a_box_is_opened_by_its_receiver_for_its_session_and_sender_alone_and_unchanged() -> None:
     sender, receiver, stranger = (Secrets.fresh() for _ in range(3))
     own, to = sender.advertised(PAIRS), receiver.advertised(PAIRS)
     parties = own.identity + to.identity
@@ -262,19 +248,10 @@ def test_a_box_is_opened_by_its_receiver_for_its_session_and_sender_alone() -> N
     assert opened(receiver, session=OTHER, parties=parties, box=box) == nothing
     assert opened(receiver, parties=turned, box=box) == nothing
     assert opened(receiver, parties=parties, box=bytes(BOX_BYTES)) == nothing
-
-
-@pytest.mark.parametrize("place", [0, 16, 33, 49])
-def test_a_box_that_was_changed_does_not_open(place: int) -> None:
-    sender, receiver = Secrets.fresh(), Secrets.fresh()
-    own, to = sender.advertised(PAIRS), receiver.advertised(PAIRS)
-    parties = own.identity + to.identity
-    box = bytearray(close_box(sender.share_pair(), to.share_key, SHARES, session=PAIRS, parties=parties))
-    box[place] ^= 1
-
-    found = open_box(receiver.share_pair(), own.share_key, bytes(box), session=PAIRS, parties=parties)
-
-    assert found == (NO_SHARE, NO_SHARE)
+    for place in (0, 16, 33, 49):
+        changed = bytearray(box)
+        changed[place] ^= 1
+        assert opened(receiver, parties=parties, box=bytes(changed)) == nothing
 
 
 def numbered(shares: list[bytes]) -> dict[int, bytes]:

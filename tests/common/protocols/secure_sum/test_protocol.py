@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.protocol import NoiseAt
-from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep
+from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.neighbours import share_of
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from tests.common.protocols.secure_sum.secure_sums import BOUND, Summing, a_request, given
@@ -73,21 +72,6 @@ def test_without_dropouts_extreme_numbers_are_summed_without_wrapping_around() -
     assert summing.total() == [5 * BOUND]
 
 
-@pytest.mark.parametrize(("step", "paid"), [(0, False), (1, False), (2, True), (3, True)])
-def test_a_round_of_too_few_is_given_up_and_it_is_told_whether_it_is_paid_for(step: int, paid: bool) -> None:
-    summing = Summing.of(10)
-    names = sorted(summing.numbers)
-    lost = [set(names[:5]) if number == step else set() for number in range(4)]
-
-    with pytest.raises(TooFewAnswersError) as given_up:
-        carried_through(summing, lost)
-
-    assert given_up.value.given == paid
-    with pytest.raises(TooFewAnswersError):
-        summing.server.sums()
-    assert not summing.server.outgoing()
-
-
 def test_below_the_smallest_set_of_survivors_nobody_is_asked_for_a_share() -> None:
     summing = Summing.of(10).until(MaskingStep.MASKED)
 
@@ -123,32 +107,6 @@ def test_one_vector_is_held_however_many_clients_reply() -> None:
     assert not any(held)
 
 
-def test_only_the_third_step_asks_for_contributions() -> None:
-    summing, asked = Summing.of(4), []
-    more = True
-    while more:
-        asked.append(summing.server.asks_contributions)
-        more = summing.step()
-
-    assert asked == [False, False, True, False]
-    assert summing.protocol.noise_at is NoiseAt.SERVER
-    assert summing.server.sums().noise_shares == 0
-
-
-def test_a_client_sends_four_bytes_a_number_and_what_its_neighbours_need() -> None:
-    summing = Summing.of(20, width=3000)
-    while summing.step():
-        pass
-    k = 19
-    up = [len(summing.replies[step]["client-3"]) for step in STEPS]
-    down = [len(summing.messages[step]["client-3"]) for step in STEPS]
-
-    for found, payload in zip(up, [96, 50 * k, 4 * 3000, 17 * k], strict=True):
-        assert 0 <= found - payload < 300
-    for found, payload in zip(down, [16, 96 * k, 51 * k, k], strict=True):
-        assert 0 <= found - payload < 400
-
-
 # What is refused before anything is said.
 
 
@@ -170,13 +128,6 @@ def test_a_client_sends_four_bytes_a_number_and_what_its_neighbours_need() -> No
 def test_settings_that_cannot_be_kept_are_refused(settings: dict[str, object]) -> None:
     with pytest.raises(InputError):
         SecureSum.sized(clients=10, users=10, settings=settings)
-
-
-def test_parameters_are_chosen_for_the_fleet_and_rebuild_the_protocol() -> None:
-    protocol = SecureSum.sized(clients=10, users=500, settings={})
-
-    assert protocol.parameters == {"most_users": 500, "survivors": 7, "dropout": 0.3, "colluding": 0.1}
-    assert SecureSum.from_parameters(protocol.parameters) == protocol
 
 
 @pytest.mark.parametrize("clients", [1, 2])

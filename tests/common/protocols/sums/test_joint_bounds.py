@@ -8,11 +8,9 @@ import pytest
 
 from fedboard.common.algorithms.residual.config import Curvature, Start
 from fedboard.common.board import Board
-from fedboard.common.contribution import Contribution, Request, SumSource
+from fedboard.common.contribution import Contribution, SumSource
 from fedboard.common.contribution_bounding.clipping import (
-    LINEAR_BOUND,
     RESPONSE_BOUND,
-    VECTOR_BOUND,
     WEIGHT_ONE,
     check_rows,
 )
@@ -20,7 +18,6 @@ from fedboard.common.errors import PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted import (
     Trusted,
-    factored_bytes,
     rows_within_bounds,
 )
 from tests.common.algorithms.conftest import N_USERS, a_residual_task, population, residual_boards
@@ -181,73 +178,8 @@ def test_a_smaller_total_and_a_smaller_joint_bound_are_enforced_as_declared() ->
         np.testing.assert_array_equal(kept, expected)
 
 
-def one_row(vector: list[int], weights: list[int], responses: list[int]) -> dict[str, np.ndarray | int]:
-    return {
-        "indptr": np.array([0, len(weights)]),
-        "items": np.arange(len(weights), dtype=np.int32),
-        "vectors": np.array([vector], dtype=np.int16),
-        "weights": np.array(weights, dtype=np.int16),
-        "responses": np.array(responses, dtype=np.int16),
-        "n_items": 9,
-    }
-
-
-def test_the_joint_bound_is_compared_to_the_last_bit() -> None:
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        vector = (rng.uniform(-1, 1, 6) * VECTOR_BOUND / np.sqrt(6)).astype(int).tolist()
-        weights = (rng.uniform(0, 1, 4) * WEIGHT_ONE / 2).astype(int).tolist()
-        responses = rng.integers(-RESPONSE_BOUND, RESPONSE_BOUND + 1, 4).tolist()
-        squares = sum((w * r) ** 2 for w, r in zip(weights, responses, strict=True)) * sum(
-            x * x for x in vector
-        )
-        bound = max(1, int(np.floor(np.sqrt(float(squares)))))
-        while bound**2 >= squares and bound > 1:
-            bound -= 1
-        while (bound + 1) ** 2 < squares:
-            bound += 1
-        # bound is the largest whole number whose square is below; one more is enough.
-        row = one_row(vector, weights, responses)
-        assert check_rows(**row, joint_bound=bound).tolist() == [bound**2 < squares]
-        assert check_rows(**row, joint_bound=bound + 1).tolist() == [False]
-
-
-@pytest.mark.parametrize("bound", [LINEAR_BOUND, LINEAR_BOUND - 1])
-def test_the_largest_row_of_all_is_compared_without_overflow(bound: int) -> None:
-    row = one_row([VECTOR_BOUND, 0], [WEIGHT_ONE], [-RESPONSE_BOUND])
-
-    assert check_rows(**row, joint_bound=bound).tolist() == [bound < LINEAR_BOUND]
-
-
-def test_numbers_far_beyond_their_own_bounds_do_not_slip_through_the_joint_one() -> None:
-    """Their products overflow 64 bits; they are dropped for themselves, and the honest row beside them is kept."""
-    rng = np.random.default_rng(1)
-    for _ in range(200):
-        wild = [int(rng.integers(20_000, 32_768)) for _ in range(12)]
-        row = {
-            "indptr": np.array([0, 12, 13]),
-            "items": np.append(np.arange(12), 0).astype(np.int32),
-            "vectors": np.array([[-32_768, 32_767], [100, 0]], dtype=np.int16),
-            "weights": np.array([*wild, 50], dtype=np.int16),
-            "responses": np.array([*wild[::-1], 50], dtype=np.int16),
-            "n_items": 12,
-        }
-        assert check_rows(**row, joint_bound=10**6).tolist() == [True, False]
-
-
 def test_an_honest_run_is_never_dropped() -> None:
     for board in BOARDS:
         requests = TASK.requests(board)
         combined = Trusted().combine([Trusted().encode(rows(board), requests)], requests)
         assert combined.rejected_rows == 0
-
-
-def asked(board: Board, source: SumSource) -> Request:
-    return next(r for r in TASK.requests(board) if r.source is source)
-
-
-def test_the_bytes_of_pairs_are_items_and_responses_alone() -> None:
-    message = Trusted().encode(rows(PAIRS), TASK.requests(PAIRS))
-
-    assert factored_bytes(message).sum() == population().n_ratings * (4 + 2)
-    assert asked(PAIRS, SumSource.ITEM_PAIRS).release.rows == 1

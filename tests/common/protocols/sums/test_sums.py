@@ -216,23 +216,6 @@ def test_coarse_sums_are_the_obvious_ones_in_blocks_of_any_size(
         np.testing.assert_array_equal(found[name], expected, err_msg=name)
 
 
-@pytest.mark.parametrize("board", BOARDS, ids=lambda board: f"version {board.version}")
-def test_without_shifts_both_ways_are_the_trusted_sums_to_the_last_bit(board: Board) -> None:
-    rows, requests = rows_of(board)
-    exact = whole_sums(FactoredSums.of(rows), requests)
-
-    summed = coarse_sums(rows, requests, {})
-    products = coarse_rows(rows, requests, {})
-
-    for request in requests:
-        np.testing.assert_array_equal(summed[request.name], exact[request.name])
-        truncated_sum = coarse._truncated_sum(rows, request, 0)
-        np.testing.assert_array_equal(truncated_sum, exact[request.name])
-        assert truncated_sum.dtype == summed[request.name].dtype == np.int64
-        if not request.source.per_item:
-            np.testing.assert_array_equal(products.totals[request.name].sum(axis=0), exact[request.name][0])
-
-
 @pytest.mark.parametrize("shift", [0, 9])
 @pytest.mark.parametrize("board", BOARDS, ids=lambda board: f"version {board.version}")
 def test_rows_add_up_to_the_sums(board: Board, shift: int) -> None:
@@ -266,20 +249,6 @@ def test_truncated_rows_keep_their_bound_where_rounded_ones_need_not() -> None:
 
     assert keeps_l2_bound(truncated(rows, shift) << shift, bound).all()
     assert not keeps_l2_bound(np.rint(rows / 2**shift).astype(np.int64) << shift, bound).all()
-
-
-def test_a_packing_of_the_round_carries_the_sums_of_all_clients() -> None:
-    rows, requests = rows_of(BOARDS[-2])
-    packing = Packing.of(requests, most_users=N_USERS)
-    assert any(packing.shifts.values())
-
-    residues = np.zeros(packing.size, dtype=np.uint32)
-    for user in range(N_USERS):
-        residues += packing.flatten(coarse_sums(of_user(rows, user), requests, packing.shifts))
-
-    whole = coarse_sums(rows, requests, packing.shifts)
-    for name, sums in packing.unflatten(residues).items():
-        np.testing.assert_array_equal(sums, whole[name] << packing.shifts[name])
 
 
 def test_a_row_that_breaks_its_bound_is_not_summed() -> None:

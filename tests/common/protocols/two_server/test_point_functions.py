@@ -154,14 +154,6 @@ def test_large_tables_are_evaluated_in_subtrees_and_blocks_with_the_same_result(
     np.testing.assert_array_equal(added_up(corrections, domain), table(points, values, domain))
 
 
-def test_only_leaves_that_hold_rows_are_evaluated() -> None:
-    domain = Domain(n_points=17, width=4)
-    assert (domain.levels, domain.n_leaves) == (5, 17)
-    assert [domain.nodes_at(level) for level in range(6)] == [1, 2, 3, 5, 9, 17]
-    early = Domain(n_points=17, width=1)  # four rows to a leaf
-    assert (early.levels, early.n_leaves, early.leaf_width) == (3, 5, 4)
-
-
 # What one server sees.
 
 
@@ -223,35 +215,7 @@ def test_the_two_servers_controls_differ_along_the_path_and_nowhere_else() -> No
     assert 80 < set_bits.sum() < 176
 
 
-def test_keys_for_different_points_values_and_seeds_have_the_same_length_and_layout() -> None:
-    domain = Domain(n_points=1000, width=5)
-    sizes = set()
-    for point, value in ((0, 0), (999, 2**32 - 1), (512, 1)):
-        values = np.full((8, 5), value, dtype=np.uint32)
-        sizes.add(len(generate(np.full(8, point), values, domain, seeds=SEEDS).to_bytes()))
-    assert len(sizes) == 1
-
-
 # Damage and misuse.
-
-
-def test_a_flipped_bit_in_any_correction_changes_the_sum() -> None:
-    domain = Domain(n_points=40, width=4)
-    corrections, _ = shared(np.array([11]), domain)
-    honest = added_up(corrections, domain)
-
-    for level in range(domain.levels):
-        for word, bit in ((0, 1), (0, 0), (1, 63)):
-            nodes = corrections.nodes.copy()
-            nodes[0, level, word] ^= np.uint64(1 << bit)
-            damaged = added_up(replace(corrections, nodes=nodes), domain)
-            on_path = not (word == 0 and bit == 0 and (11 >> (domain.levels - 1 - level)) & 1)
-            if (
-                on_path
-            ):  # the left child's control bit counts only where the path goes left, or on the way there
-                assert (damaged != honest).any()
-    numbers = corrections.numbers ^ np.uint32(1 << 31)
-    assert (added_up(replace(corrections, numbers=numbers), domain) != honest).any()
 
 
 @pytest.mark.parametrize("width", [1, 9])

@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.sums.truncated import coarse_sums
@@ -21,6 +19,7 @@ from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_
 from fedboard.simulations.sessions.session import drive
 from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.meetings import ABOUT, BOARDS, TASK, SilentNoise, rows_of
+from tests.common.releases import a_release
 
 ITEMS = BOARDS["items"]
 REQUESTS = TASK.requests(ITEMS)
@@ -28,23 +27,6 @@ REQUESTS = TASK.requests(ITEMS)
 
 def two_servers(**settings: int) -> TwoServer:
     return TwoServer.sized(clients=3, users=N_USERS, settings=settings)
-
-
-def a_release(
-    name: str, *, rows: int, width: int, bound: int, noise_multiplier: float = 1.0
-) -> GaussianRelease:
-    return GaussianRelease(
-        name=name,
-        rows=rows,
-        width=width,
-        layout="vector",
-        grid_step=1.0,
-        l2_bound=bound,
-        same_sign=False,
-        adjacency=Adjacency.ADD_REMOVE,
-        noise_multiplier=noise_multiplier,
-        covers="a test",
-    )
 
 
 def shares_of(rows: Contribution, layout: Layout) -> tuple[ShareSums, ShareSums]:
@@ -143,7 +125,7 @@ def test_the_helper_adds_the_whole_noise_of_each_release_on_the_lattice_of_the_s
 
 
 def test_noise_on_the_lattice_is_the_rounded_gaussian_of_the_release() -> None:
-    release = a_release("r", rows=30_000, width=2, bound=1 << 10)
+    release = a_release(name="r", rows=30_000, width=2, l2_bound=1 << 10)
     stream = SeededNoise(1).stream("any")
 
     for shift in (0, 4):
@@ -164,7 +146,7 @@ def test_helper_and_leader_draw_different_noise_from_one_seed() -> None:
 
 
 def test_the_packing_has_room_for_the_helpers_noise() -> None:
-    wide = a_release("r", rows=2, width=1, bound=1 << 20, noise_multiplier=400.0)
+    wide = a_release(name="r", rows=2, width=1, l2_bound=1 << 20, noise_multiplier=400.0)
     request = Request(source=SumSource.TOTAL, release=wide)
     packing = two_servers().packing([request])
     shift = packing.shifts["r"]
@@ -178,7 +160,7 @@ def test_the_packing_has_room_for_the_helpers_noise() -> None:
 
 
 def counting(n_items: int) -> tuple[Request, ...]:
-    release = a_release("counts", rows=n_items, width=1, bound=1 << 14)
+    release = a_release(name="counts", rows=n_items, width=1, l2_bound=1 << 14)
     return (Request(source=SumSource.ITEM_COUNT, release=release),)
 
 
@@ -231,7 +213,7 @@ def test_sums_over_pairs_of_items_are_refused_in_one_sentence() -> None:
     pairs = replace(counting(4)[0], source=SumSource.ITEM_PAIRS)
     with pytest.raises(InputError, match="pairs of items"):
         two_servers().rules.layout(ABOUT, (pairs,))
-    other = replace(counting(100)[0], release=a_release("other", rows=100, width=1, bound=1 << 14))
+    other = replace(counting(100)[0], release=a_release(name="other", rows=100, width=1, l2_bound=1 << 14))
     with pytest.raises(InputError, match="one catalogue"):
         two_servers().rules.layout(ABOUT, (*counting(200), other))
 
@@ -294,18 +276,3 @@ def test_a_round_without_items_and_one_without_totals_are_shared_too() -> None:
         leader, helper = shares_of(rows, layout)
         exact = layout.packing.flatten(coarse_sums(rows, chosen, layout.packing.shifts))
         np.testing.assert_array_equal(leader.vector() + helper.vector(), exact)
-
-
-def test_the_size_of_a_message_goes_by_the_most_items_and_hardly_by_the_catalogue() -> None:
-    def size(most_items: int, n_items: int) -> int:
-        layout = two_servers(most_items=most_items).rules.layout(ABOUT, counting(n_items))
-        return int(split(weighted([1, 2], n_items), layout).keys.nbytes)
-
-    assert size(16, 6400) < 3 * size(16, 200)  # five levels more for 32 times the items
-    assert size(64, 6400) > 1.8 * size(16, 6400)
-
-
-def test_with_too_few_clients_nobody_is_asked() -> None:
-    with pytest.raises(TooFewAnswersError) as few:
-        two_servers().open(ABOUT, REQUESTS, ("alone",), n_items=N_ITEMS)
-    assert not few.value.given
