@@ -3,15 +3,17 @@
 import math
 import sys
 import time
+import tomllib
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
+from functools import cache, partial
 from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
 if __name__ == "__main__":  # `research` is found beside the installed package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
@@ -22,11 +24,52 @@ from fedboard.cli.failures import guarded
 from fedboard.cli.research.audit import stepping
 from fedboard.cli.research.configuration import configure, file_options, listed
 from fedboard.cli.text import aligned
+from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
+from research.shared.experiment import Experiment
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import DataConfig
-    from research.shared.experiment import Experiment, Outcome
+    from research.shared.experiment import Outcome
+
+PAPERS = {
+    "krichene": "Krichene et al. 2023, Multi-Task Differential Privacy Under Distribution Skew",
+    "liu": "Liu, Wang, Smola 2015, Fast Differentially Private Matrix Factorization",
+    "epasto": "Epasto et al. 2020, Smoothly Bounding User Contributions in Differential Privacy",
+    "jain": "Jain et al. 2021, Differentially Private Model Personalization",
+    "population": "How many people a private recommender needs; of no paper, on made-up people",
+}
+"""Who wrote what, by the name on the command line; the last is ours."""
+
+
+@cache
+def _tables() -> dict[str, list[dict[str, object]]]:
+    return tomllib.loads(Path(__file__).with_name("experiments.toml").read_text(encoding="utf-8"))
+
+
+def experiments_of(paper: str) -> tuple[Experiment, ...]:
+    """The experiments of one paper; their code is not loaded.
+
+    Raises:
+        InputError: there is no such paper; the sentence lists those there are.
+    """
+    if paper not in PAPERS:
+        meant = did_you_mean(paper, PAPERS)
+        raise InputError(f"there is no paper {paper!r} here; there are {', '.join(PAPERS)}{meant}")
+    return tuple(msgspec.convert({"paper": paper, **table}, Experiment) for table in _tables()[paper])
+
+
+def experiment_named(paper: str, figure: str) -> Experiment:
+    """One experiment by its figure.
+
+    Raises:
+        InputError: no such paper or figure; the sentence lists those there are.
+    """
+    known = {each.figure: each for each in experiments_of(paper)}
+    if figure not in known:
+        raise InputError(f"{paper} has no figure {figure!r} here; there are {', '.join(known)}")
+    return known[figure]
+
 
 _EXAMPLES = """\b
 Examples:
@@ -106,7 +149,7 @@ def run(
     numbers beside the paper's. Without FIGURE it lists what there is, with rough times and which data each
     takes.
     """
-    from research.registry import experiment_named
+    from research.run import experiment_named
     from research.shared.ratings import require_fitting
 
     if paper in (None, "list") or figure is None:
@@ -151,7 +194,7 @@ def _tell_listing(paper: str | None, json_file: Path | None) -> None:
 
 def _listing(paper: str | None) -> str:
     """Figures, rough minutes and titles, paper by paper; of one paper also which data each takes."""
-    from research.registry import PAPERS, experiments_of
+    from research.run import PAPERS, experiments_of
 
     parts = []
     for name in PAPERS if paper is None else (paper,):

@@ -14,9 +14,11 @@ Reference: Liu, Wang and Smola (2015), Algorithm 1, sec. 4 and 5.4; the paper's 
 (2011) have eta / 2, which samples the density squared.
 """
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 
@@ -24,15 +26,143 @@ from fedboard.common.algorithms.langevin.algorithm import user_weights
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from research.block_solvers.blocks import Stream
+from research.block_solvers.factorisation import Stream
 from research.block_solvers.factorisation import Factorisation, start
-from research.block_solvers.guarantees import SamplingGuarantee, sampling_guarantee
-from research.block_solvers.precisions import (
-    GammaPrior,
-    draw_precisions,
-    pull_apart,
-)
-from research.block_solvers.rating_sweep import SweepRates
+from research.block_solvers.rating_sweep import FactorRows, SweepRates
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GammaPrior:
+    """Of each precision. Public."""
+
+    shape: float = 1.0
+    """alpha > 0."""
+    rate: float = 100.0
+    """beta > 0: one over the scale."""
+
+    def __post_init__(self) -> None:
+        """Check both.
+
+        Raises:
+            InputError: one is not finite and > 0.
+        """
+        for name in ("shape", "rate"):
+            if not 0 < getattr(self, name) < math.inf:
+                raise InputError(f"{name} of a Gamma prior must be finite and > 0, got {getattr(self, name)}")
+
+
+def draw_precisions(rows: FactorRows, prior: GammaPrior, rng: np.random.Generator) -> FloatArray:
+    """One Gibbs step: a precision for each factor, then for the bias; float64, shape (rank + 1,).
+
+    Pure but for ``rng``: it reads the rows and the prior alone.
+
+    Args:
+        rows: of one side, settled.
+        prior: public.
+        rng: of this chain's Gibbs steps alone.
+    """
+    squares = np.append(
+        np.einsum("nk,nk->k", rows.factors, rows.factors, dtype=np.float64),
+        np.einsum("n,n->", rows.biases, rows.biases, dtype=np.float64),
+    )
+    n_rows = rows.clocks.size
+    drawn: FloatArray = rng.gamma(prior.shape + n_rows / 2, 1.0 / (prior.rate + squares / 2))
+    return drawn
+
+
+def pull_apart(rows: FactorRows, precisions: FloatArray, steps: FloatArray) -> None:
+    """Half a pass of what the precisions pull beyond the least of them; in place.
+
+    The sweep pulls all coordinates of a row alike, by the least precision. The rest acts by itself, half before and
+    half after the sweep: ``exp(-(eta / 2) (lambda_k - least) / 2)``, with an error of second order in the step.
+
+    Args:
+        rows: of one side.
+        precisions: float64, shape (rank + 1,).
+        steps: eta of each row for a whole pass, float64, shape (n,).
+    """
+    beyond = (precisions - precisions.min()) / 4
+    rows.factors[:] *= _decay(steps, beyond[:-1])
+    rows.biases[:] *= _decay(steps, beyond[-1:])[:, 0]
+
+
+def _decay(steps: FloatArray, beyond: FloatArray) -> Float32Array:
+    found: Float32Array = np.exp(-np.outer(steps, beyond)).astype(np.float32)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingGuarantee:
+    """Two readings of one sample, never to be mixed up. Public."""
+
+    kind: Literal["asymptotic"] = "asymptotic"
+    user_epsilon: float
+    """Of an exact sample, for adding or removing a user who has the whole bound B, as the paper states it."""
+    rating_epsilon: float
+    """Of an exact sample, for changing the value of one rating: user_epsilon rho / tau, at most user_epsilon."""
+    rating_presence: bool
+    """Whether the same holds for adding or removing a rating: only if no weight depends on the number of
+    ratings."""
+    finite_step_epsilon: float = math.inf
+    """Of what was really computed: none."""
+    statement: str
+
+    def record(self) -> Mapping[str, Any]:
+        """JSON-able; infinity as null."""
+        known = asdict(self)
+        known["finite_step_epsilon"] = None
+        return known
+
+
+def sampling_guarantee(
+    epsilon: float, *, temperature: float, most_ratings: int, largest_weight: float
+) -> SamplingGuarantee:
+    """Read a sample from ``exp(-epsilon / (4 B temperature) F)``, whose likelihood is bounded by B for each user.
+
+    A colder chain (temperature below 1, as the paper's zeta) samples another distribution: that of epsilon /
+    temperature. Nothing here enters a ledger or a certificate: how far finitely many steps are from the
+    distribution is not known, and single steps of the unclipped chain have no finite bound.
+
+    Args:
+        epsilon: of the paper's Algorithm 1, > 0.
+        temperature: > 0.
+        most_ratings: tau >= 1.
+        largest_weight: rho > 0.
+
+    Raises:
+        InputError: an argument is out of its range.
+
+    Reference: Liu, Wang and Smola (2015), theorems 1 and 2, sec. 6.7.
+    """
+    if not (0 < epsilon < math.inf and 0 < temperature < math.inf):
+        raise InputError(f"epsilon and temperature must be finite and > 0, got {epsilon} and {temperature}")
+    if most_ratings < 1 or not 0 < largest_weight < math.inf:
+        raise InputError(f"tau must be >= 1 and rho > 0, got {most_ratings} and {largest_weight}")
+    read = epsilon / temperature
+    return SamplingGuarantee(
+        user_epsilon=read,
+        rating_epsilon=read * min(1.0, largest_weight / most_ratings),
+        rating_presence=largest_weight <= 1.0,
+        statement=(
+            f"asymptotic: epsilon {read:g} for a user if the sample were exact. It is not: after finitely many "
+            "steps of stochastic gradient Langevin dynamics without clipping no finite epsilon is known. For a "
+            "guarantee that holds, and is booked, run --algorithm langevin."
+        ),
+    )
+
+
+def personal_epsilons(epsilon: float, bounds: Any, total_bound: float) -> Any:
+    """Each user's own epsilon of an exact sample: ``epsilon B_j / (2 B)``.
+
+    Args:
+        epsilon: of the sample.
+        bounds: B_j = N_j w_j range^2, a number or an array, at most ``total_bound``.
+        total_bound: B.
+
+    Reference: Liu, Wang and Smola (2015), theorem 2.
+    """
+    return epsilon * bounds / (2 * total_bound)
+
 
 _POSITIVE = ("epsilon", "kappa", "largest_weight", "precision", "step", "temperature")
 

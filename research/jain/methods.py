@@ -1,9 +1,9 @@
 """Ways to learn a shared representation, by name, run as any run and judged alike."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,17 +16,73 @@ from fedboard.common.algorithms.representation.config import (
     calibrated,
 )
 from fedboard.common.algorithms.supervised.examples import ExampleTask
-from fedboard.common.arrays import FloatArray
-from fedboard.common.contribution_bounding.participation import FullParticipation
+from fedboard.common.arrays import BoolArray, FloatArray
+from fedboard.common.checks import require_whole
+from fedboard.common.contribution_bounding.participation import FullParticipation, round_name, round_number
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.noise import SeededNoise
+from fedboard.common.privacy.releases.noise import NoiseSource, SeededNoise
 from fedboard.simulations.baselines.examples import fit_all, own_models, shared_without_privacy
 from fedboard.simulations.data.synthetic.examples import Population
 from research.jain.fedrep_private import FedRepConfig, FedRepPrivate
 from research.jain.fedrep_private import calibrated as calibrated_fedrep
 from research.jain.single_model import SingleModel, SingleModelConfig
-from research.personalisation.disjoint import DisjointCohorts
 from research.personalisation.learning import Learner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowsByNumber:
+    """Every so-manieth row. Public."""
+
+    of: int
+    """>= 1."""
+    number: int
+    """Which of them, in 0..of - 1."""
+
+    def rows(self, start: int, stop: int) -> BoolArray:
+        """Which of rows ``start:stop`` take part."""
+        return np.asarray(np.arange(start, stop) % self.of == self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class DisjointCohorts:
+    """Alternating rounds ask cohort after cohort; everybody takes part in the preparation round.
+
+    Guarantee: user number j takes part in the rounds t = 1, 2, ... with ``(t - 1) mod cohorts = j mod cohorts`` and
+    in no others.
+    """
+
+    cohorts: int
+    """Number of cohorts; >= 2. Public."""
+
+    def __post_init__(self) -> None:
+        """Check the range.
+
+        Raises:
+            InputError: fewer than two cohorts.
+        """
+        require_whole("disjoint cohorts", self.cohorts, least=2)
+
+    @property
+    def assumption(self) -> str:
+        """What the guarantee takes for granted."""
+        return (
+            "Every user has a public number that does not depend on her data, and takes part only in the rounds of "
+            f"cohort (number modulo {self.cohorts}); of these rounds, which are about different users, the cohort "
+            "that costs most is accounted."
+        )
+
+    def event_field(self, name: str) -> dict[str, Any] | None:
+        """Kind, cohort, number of cohorts, and the pass as the round; None for the preparation round."""
+        if name == round_name(0):
+            return None
+        number, cohort = divmod(round_number(name) - 1, self.cohorts)
+        return {"kind": "disjoint", "cohort": cohort, "cohorts": self.cohorts, "round": f"pass-{number + 1}"}
+
+    def rows(self, n_users: int, noise: NoiseSource, name: str) -> RowsByNumber | None:
+        """The cohort whose turn it is, a range of rows at a time; public, no coin is thrown."""
+        stated = self.event_field(name)
+        return None if stated is None else RowsByNumber(of=self.cohorts, number=stated["cohort"])
+
 
 FIRST_SEED = 1
 """Settings were chosen on the data of seed 0, which is not among those reported."""

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from research.block_solvers.factorisation import Factorisation
-from research.block_solvers.precisions import GammaPrior
-from research.block_solvers.sampling import DpmfConfig, sample_dpmf
+from research.block_solvers.sampling import DpmfConfig, GammaPrior, sample_dpmf
 from research.liu.ratings import Rated, rated
 from research.liu.speed import posterior
 from research.shared.experiment import Outcome, Setting

@@ -15,10 +15,9 @@ import numpy as np
 from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
-from research.block_solvers.blocks import arrange
+from research.block_solvers.factorisation import arrange
 from research.block_solvers.factorisation import Factorisation
-from research.block_solvers.guarantees import personal_epsilons
-from research.block_solvers.sampling import DpmfConfig, sample_dpmf
+from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf
 from research.liu.privacy import CHAIN, PAPER_TEMPERATURE
 from research.liu.ratings import (
     USER_RIDGE,

@@ -13,7 +13,7 @@ from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.simulations.baselines import default_als, fit_als
 from fedboard.simulations.config import RunConfig
 from fedboard.simulations.sweeps.cells import Cell, run_cells
-from research.block_solvers.blocks import arrange
+from research.block_solvers.factorisation import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
 from research.liu.ratings import Rated, rated
 from research.shared.experiment import Outcome, Setting

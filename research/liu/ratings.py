@@ -11,7 +11,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.problem import load_problem
-from research.block_solvers.blocks import Stream, arrange
+from research.block_solvers.factorisation import Stream, arrange
 from research.block_solvers.factorisation import Factorisation
 from research.shared.experiment import Setting
 from research.shared.ratings import data_of

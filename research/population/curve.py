@@ -1,20 +1,68 @@
 """Utility against the number of people, by epsilon: how many people does which promise need?"""
 
+import math
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
 from math import log10
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from fedboard.common.algorithms.shared.preparation import USERS_ENOUGH, moments_share
+from fedboard.common.algorithms.shared.tuned import Preset
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig
 from fedboard.simulations.data.synthetic.people import PREFIX, PeopleConfig
 from fedboard.simulations.evaluation.references import ALS
 from research.population.parts import Part, Parts, Ran
-from research.population.settings import settings_for
 from research.shared.experiment import Setting
+
+TUNED_ON = 100_000
+"""People on whose ratings these settings were tuned."""
+_FILE = "settings.toml"
+
+
+class _Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    epsilon: float
+    """Of ``TUNED_ON`` people."""
+    settings: dict[str, Any]
+    shares: dict[str, float] = {}
+
+
+def settings_for(algorithm: str, epsilon: float, users: int) -> Preset:
+    """The settings nearest to this much noise, on the log scale; empty where the algorithm has none here.
+
+    Args:
+        algorithm: any.
+        epsilon: > 0.
+        users: >= 1.
+    """
+    wanted = equivalent(epsilon, users)
+    entries = _entries().get(algorithm, [])
+    if not entries:
+        return Preset()
+    nearest = min(entries, key=lambda entry: abs(math.log(entry.epsilon / wanted)))
+    return Preset(settings=nearest.settings, shares=nearest.shares)
+
+
+def equivalent(epsilon: float, users: int) -> float:
+    """The epsilon at which the people that settings were tuned on have as much noise beside their ratings.
+
+    Noise of a sum goes by 1 / epsilon and what people add to it by their number, so that settings for many people
+    at a small epsilon are those for fewer at a larger one.
+    """
+    return epsilon * users / TUNED_ON
+
+
+@lru_cache(maxsize=1)
+def _entries() -> Mapping[str, list[_Entry]]:
+    text = resources.files(__package__).joinpath(_FILE).read_text(encoding="utf-8")
+    return msgspec.convert(tomllib.loads(text), dict[str, list[_Entry]])
+
 
 LADDER = (10_000, 30_000, 100_000, 300_000, 1_000_000, 10_000_000, 100_000_000)
 EPSILONS = (0.1, 1.0, 5.0)

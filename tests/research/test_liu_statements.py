@@ -10,7 +10,7 @@ import pytest
 from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
 from fedboard.common.errors import InputError
 from fedboard.simulations.data import SyntheticConfig
-from research.block_solvers.blocks import arrange
+from research.block_solvers.factorisation import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf
 from research.liu import exact, personal, privacy
 from research.liu.ratings import Rated, rated

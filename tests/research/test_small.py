@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from research.registry import PAPERS, experiments_of
+from research.run import PAPERS, experiments_of
 from research.shared.experiment import Experiment
 from tests.pictures import leave_out
 from tests.research.conftest import Command

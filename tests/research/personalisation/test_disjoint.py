@@ -19,7 +19,7 @@ from fedboard.common.privacy.events import Event, event_problems
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
-from research.personalisation.disjoint import DisjointCohorts
+from research.jain.methods import DisjointCohorts
 
 DELTA = 1e-6
 

@@ -27,9 +27,9 @@ from fedboard.simulations.baselines.examples import (
     shared_without_privacy,
 )
 from fedboard.simulations.data.synthetic.examples import SharedLinear
+from research.jain.methods import DisjointCohorts
 from research.jain.single_model import SingleModel, SingleModelConfig
 from research.personalisation import learning as runtime_module
-from research.personalisation.disjoint import DisjointCohorts
 from research.personalisation.learning import ExampleRuntime, Learner
 from tests.common.algorithms.representation.conftest import SETTINGS, catalogue, population, started_board
 
