@@ -26,8 +26,7 @@ from fedboard.common.algorithms.langevin.algorithm import user_weights
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from research.block_solvers.factorisation import Stream
-from research.block_solvers.factorisation import Factorisation, start
+from research.block_solvers.factorisation import Factorisation, Stream, start
 from research.block_solvers.rating_sweep import FactorRows, SweepRates
 
 

@@ -13,8 +13,7 @@ import numpy as np
 
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError
-from research.block_solvers.factorisation import Stream
-from research.block_solvers.factorisation import Factorisation, start
+from research.block_solvers.factorisation import Factorisation, Stream, start
 from research.block_solvers.rating_sweep import SweepRates
 
 _FIRST_NORM = 0.3

@@ -15,8 +15,7 @@ import numpy as np
 from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
-from research.block_solvers.factorisation import arrange
-from research.block_solvers.factorisation import Factorisation
+from research.block_solvers.factorisation import Factorisation, arrange
 from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf
 from research.liu.privacy import CHAIN, PAPER_TEMPERATURE
 from research.liu.ratings import (

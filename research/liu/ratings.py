@@ -11,8 +11,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.problem import load_problem
-from research.block_solvers.factorisation import Stream, arrange
-from research.block_solvers.factorisation import Factorisation
+from research.block_solvers.factorisation import Factorisation, Stream, arrange
 from research.shared.experiment import Setting
 from research.shared.ratings import data_of
 

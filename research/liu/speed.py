@@ -9,8 +9,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.simulations.baselines import AlsModel, default_als, fit_als
-from research.block_solvers.factorisation import Layout, Stream, arrange
-from research.block_solvers.factorisation import Factorisation, start
+from research.block_solvers.factorisation import Factorisation, Layout, Stream, arrange, start
 from research.block_solvers.rating_sweep import SweepRates
 from research.block_solvers.sampling import DpmfConfig, langevin_rates, sample_dpmf
 from research.block_solvers.sgd import SgdConfig, fit_sgd, sgd_rates

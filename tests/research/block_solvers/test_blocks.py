@@ -4,8 +4,7 @@ import pytest
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
-from research.block_solvers.factorisation import Layout, Stream, arrange
-from research.block_solvers.factorisation import Factorisation
+from research.block_solvers.factorisation import Factorisation, Layout, Stream, arrange
 from research.block_solvers.sgd import SgdConfig, fit_sgd
 
 LAYOUT = Layout(users_per_block=64, users_per_batch=16, tiers=(5, 20))

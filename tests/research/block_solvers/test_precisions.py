@@ -10,8 +10,7 @@ from scipy import stats
 from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.errors import InputError
 from research.block_solvers import sampling
-from research.block_solvers.factorisation import Stream, arrange
-from research.block_solvers.factorisation import Factorisation
+from research.block_solvers.factorisation import Factorisation, Stream, arrange
 from research.block_solvers.rating_sweep import FactorRows
 from research.block_solvers.sampling import DpmfConfig, GammaPrior, draw_precisions, sample_dpmf
 

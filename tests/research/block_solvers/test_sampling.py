@@ -7,8 +7,7 @@ from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
-from research.block_solvers.factorisation import arrange
-from research.block_solvers.factorisation import Factorisation
+from research.block_solvers.factorisation import Factorisation, arrange
 from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf, sampling_guarantee
 
 RANGE = (1.0, 5.0)
