@@ -43,9 +43,7 @@ _DEFAULT_DELTA = 1e-5
 @click.option(
     "--adjacency",
     type=click.Choice(["add-remove", "replace"]),
-    default="add-remove",
-    show_default=True,
-    help="Of a plan; what is booked states its own.",
+    help="Of a plan; what is booked states its own.  [default: add-remove]",
 )
 @click.option("--group", type=PEOPLE, metavar="K", help="Say what holds for K users together, too.")
 @JSON
@@ -57,7 +55,7 @@ def account(
     shares: str | None,
     poisson: float | None,
     delta: float | None,
-    adjacency: str,
+    adjacency: str | None,
     group: int | None,
     as_json: bool,
 ) -> None:
@@ -81,19 +79,29 @@ def account(
     if [source, epsilon, noise_multiplier].count(None) != 2:
         raise InputError("give either SOURCE, or --noise-multiplier Z, or --epsilon E, with --releases N")
     if epsilon is not None:
+        if adjacency is not None or group is not None:
+            raise InputError(
+                "--adjacency and --group go with SOURCE or --noise-multiplier, not with --epsilon"
+            )
         divided = _shares(releases, shares)
-        answer = noise_answer(epsilon, delta or _DEFAULT_DELTA, divided, poisson=poisson)
+        answer = noise_answer(epsilon, _DEFAULT_DELTA if delta is None else delta, divided, poisson=poisson)
         document(answer) if as_json else click.echo(_noise_text(answer))
         return
+    if shares is not None:
+        raise InputError("--shares goes with --epsilon; a plan states the noise of each release")
+    if source is not None and releases is not None:
+        raise InputError("--releases goes with --noise-multiplier or --epsilon; SOURCE says which releases")
     if source is not None and poisson is not None:
         raise InputError("--poisson goes with --noise-multiplier; a plan states participation by release")
+    stated = Adjacency(adjacency or Adjacency.ADD_REMOVE)
     if source is not None:
-        taken = read_account(source, Adjacency(adjacency))
+        taken = read_account(source, stated)
     else:
         taken = equal_account(
-            noise_multiplier or 0, releases or 1, poisson=poisson, adjacency=Adjacency(adjacency)
+            noise_multiplier or 0, 1 if releases is None else releases, poisson=poisson, adjacency=stated
         )
-    answer = epsilon_answer(taken, delta or taken.delta or _DEFAULT_DELTA, group=group)
+    at = next(one for one in (delta, taken.delta, _DEFAULT_DELTA) if one is not None)
+    answer = epsilon_answer(taken, at, group=group)
     document(answer) if as_json else click.echo(_epsilon_text(answer))
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from fedboard.common.certificate import Finding
 
 _PATH = click.Path(path_type=Path)
-_LARGEST = 1 << 32
+_LARGEST = 1 << 30
 """Bytes of a mirror's board: more than ten million items of rank 64 take."""
 _SIMULATION = click.option(
     "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."

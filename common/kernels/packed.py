@@ -17,10 +17,3 @@ def unpack_symmetric(packed: FloatArray, *, rank: int) -> FloatArray:
     full[:, upper_row, upper_column] = packed
     full[:, upper_column, upper_row] = packed
     return full
-
-
-def pack_symmetric(matrices: FloatArray) -> FloatArray:
-    """Packed upper triangles, shape (k, rank (rank + 1) / 2), of symmetric matrices, shape (k, rank, rank)."""
-    upper_row, upper_column = np.triu_indices(matrices.shape[1])
-    packed: FloatArray = matrices[:, upper_row, upper_column]
-    return packed

@@ -191,8 +191,8 @@ def _newest_of(place: Path, latest: Board | None, name: str) -> tuple[int, str, 
 
 
 def _close_questions(state: StateFolder, *, stopped: bool) -> None:
-    """What was under way is given up: its job names another place. Unless nothing ran since, nobody knows what was
-    asked after the backup, and so nothing more may be.
+    """Give up what was under way. Unless nothing ran since, nobody knows what was asked after the backup, and so
+    nothing more may be.
     """
     why = "a backup was restored"
     for put in queries_of(state):

@@ -8,7 +8,7 @@ counts for their address, until gRPC ends their connection (``grpc_port``).
 
 import asyncio
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -56,6 +56,7 @@ _SERVING: Final = b"\x08\x01"
 """``grpc.health.v1.HealthCheckResponse(status=SERVING)``, a message of one number."""
 _LEAST_SECONDS: Final = 10.0
 """A message may take so long to send, however small it is."""
+_KEPT_CERTIFICATES: Final = 4
 _FAREWELL_SECONDS: Final = 0.5
 _MORE_CALLS: Final = 256
 """Calls beyond downloads and waiting readers: they are answered or sent away within a moment."""
@@ -111,6 +112,7 @@ class BoardsServicer:
         self._calls = Held(self._limits.calls_per_address)
         self._streams = Held(self._limits.streams_per_address)
         self._watchers = Held(self._limits.watchers_per_address)
+        self._certificates: OrderedDict[str, bytes] = OrderedDict()
         self._news = asyncio.Condition()
         self._ended = False
 
@@ -303,7 +305,11 @@ class BoardsServicer:
                     await self._news.wait()
 
     async def _with_certificate(self, link: Link) -> bytes:
-        certificate = await asyncio.to_thread(self.shelf.certificate, link)
+        if link.digest not in self._certificates:  # reading one means reading its whole board
+            self._certificates[link.digest] = await asyncio.to_thread(self.shelf.certificate, link)
+            if len(self._certificates) > _KEPT_CERTIFICATES:
+                self._certificates.popitem(last=False)
+        certificate = self._certificates[link.digest]
         message = PendingManifest(manifest=message_of(link.signed), certificate=certificate)
         return bytes(message.SerializeToString())
 

@@ -208,6 +208,12 @@ def test_a_population_has_left_what_its_runs_do_not_hold(left: Callable[..., Any
         ),
         (("missing",), "nothing can be read there"),
         (("--epsilon", "1", "--noise-multiplier", "1"), "give either SOURCE"),
+        (("--epsilon", "1", "--releases", "3", "--delta", "0"), "delta must be"),
+        (("--noise-multiplier", "1", "--delta", "0"), "delta must be"),
+        (("--epsilon", "1", "--releases", "3", "--adjacency", "replace"), "not with --epsilon"),
+        (("--epsilon", "1", "--releases", "3", "--group", "2"), "not with --epsilon"),
+        (("--noise-multiplier", "1", "--shares", "a=1"), "--shares goes with --epsilon"),
+        (("missing", "--releases", "2"), "--releases goes with"),
     ],
 )
 def test_what_has_no_answer_is_told_in_a_sentence(

@@ -539,6 +539,25 @@ def test_a_question_that_is_given_up_says_why_and_frees_what_was_reserved(
         asked.run(put)
 
 
+def test_a_question_that_is_only_half_written_is_asked_of_nobody_and_stays_paid_for(
+    asked: Asked, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its server dies between the ledger, which comes first, and the board, by which it is listed."""
+
+    def died(board: Board, path: Path) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Board, "save", died)
+        with pytest.raises(KeyboardInterrupt):
+            asked.put()
+
+    assert queries_of(asked.fleet.state) == []
+    with Population.open(account_path(asked.fleet.state), read_only=True) as account:
+        assert account.cost(reserved=True) == pytest.approx(0.5, rel=1e-6)
+    assert asked.put().name == "question-2"
+
+
 @pytest.mark.parametrize("stopped", [True, False])
 def test_a_backup_brings_the_account_back_and_asks_nothing_on_it_that_might_be_spent_already(
     asked: Asked, tmp_path: Path, stopped: bool

@@ -4,14 +4,46 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.server.fleet.settings import read_settings
+from fedboard.server.fleet.settings import FleetSettings, read_settings
 from fedboard.server.run_spec import Promise
 from tests.server.fleet.made import a_fleet, write_fleet
 
 A, B, C = ("0" * 64, "1" * 64, "2" * 64)
+
+
+def keys_of(kind: type, place: str = "") -> list[str]:
+    """All keys of the file, as ``section.key``."""
+    found = []
+    for field in msgspec.structs.fields(kind):
+        inner = [
+            one
+            for one in (field.type, *getattr(field.type, "__args__", ()))
+            if hasattr(one, "__struct_fields__")
+        ]
+        name = f"{place}{field.name}"
+        found += keys_of(inner[0], f"{name}.") if inner else [name]
+    return found
+
+
+def test_a_fleet_has_at_most_thirty_settings_and_needs_four_of_them(tmp_path: Path) -> None:
+    assert len(keys_of(FleetSettings)) <= 30
+
+    least = 'name = "f"\nprivacy.epsilon = 1.0\ncatalogue.file = "c.csv"\nrounds.devices = 3\n'
+    (tmp_path / "fleet.toml").write_text(least)
+    settings = read_settings(tmp_path / "fleet.toml")
+
+    assert (settings.state, settings.keys) == (tmp_path / "state", tmp_path / "keys")
+    assert settings.catalogue.file == tmp_path / "c.csv"
+    assert settings.rounds.quorum == 2
+    assert (settings.capacity.devices, settings.capacity.users, settings.capacity.each) == (3, 3, 1)
+    assert settings.network.listening.text == "127.0.0.1:8443"
+    assert settings.promise == Promise(epsilon=1.0)
+    assert not settings.alone
+    assert not settings.simulated
 
 
 def test_a_fleet_needs_four_settings(tmp_path: Path) -> None:
@@ -32,6 +64,15 @@ def test_a_fleet_needs_four_settings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sections", "told"),
     [
+        ({"privacy": {"epsilon": 0.0}}, "privacy.epsilon must be a finite number > 0"),
+        ({"privacy": {"delta": 1.0}}, "privacy.delta must be in (0, 1)"),
+        ({"privacy": {"adjacency": "replace-labels"}}, "privacy.adjacency must be add-remove or replace"),
+        ({"privacy": {"seed": -1}}, "seed must be a whole number >= 0"),
+        ({"rounds": {"quorum": 0}}, "rounds.quorum must be in [1, rounds.devices] = [1, 3]"),
+        ({"rounds": {"deadline_seconds": 1e7}}, "rounds.deadline_seconds must be in [0.01, 250000]"),
+        ({"members": {"users": 1 << 25}}, "members.users must be in [members.most, 16777216]"),
+        ({"boards": {"witnesses": [A, A]}}, "boards: witnesses must be 1 to"),
+        ({"boards": {"witnesses": [A], "cosignatures": 2}}, "boards: cosignatures must be in [1, 1]"),
         ({"name": "../films"}, "name must be letters"),
         ({"nodes": []}, "unknown key 'nodes'; known are"),
         ({"privacy": {"noise": "seeded"}}, "privacy: unknown key 'noise'"),

@@ -1,4 +1,4 @@
-"""Alerts and dashboard: they ask for metrics that there are, and fire when they should, as promtool says."""
+"""Alerts and dashboard: they ask for metrics that there are, and fire when they should, as promtool says too."""
 
 import copy
 import json
@@ -25,6 +25,8 @@ from tests.server.fleet.test_status import exposition
 
 CASES = Path(__file__).with_name("alerts_test.yaml")
 WORDS = frozenset({"time", "increase", "rate", "min", "histogram_quantile"})
+MINUTES = {"m": 1, "h": 60}
+Labels = tuple[tuple[str, str], ...]
 
 
 OF_THE_PORT = {
@@ -99,6 +101,85 @@ def test_every_metric_of_an_alert_or_a_panel_is_served(
     assert {word for legend in legends for word in re.findall(r"{{(\w+)}}", legend)} <= {
         *("code", "status", "outcome", "method")
     }
+
+
+class Series:
+    """Samples a minute by metric and labels, as promtool writes them: ``0x3 1+2x4`` (value, step, times more)."""
+
+    def __init__(self, given: list[dict[str, str]]) -> None:
+        self.values: dict[tuple[str, Labels], list[float]] = {}
+        for one in given:
+            name, _, labels = one["series"].partition("{")
+            found = tuple(re.findall(r'(\w+)="([^"]*)"', labels))
+            self.values[name, found] = [value for part in one["values"].split() for value in _expanded(part)]
+
+    def at(self, selector: str, minute: int) -> dict[Labels, float]:
+        """Of all series that it selects."""
+        name, _, wanted = selector.partition("{")
+        labels = set(re.findall(r'(\w+)="([^"]*)"', wanted))
+        return {
+            key: values[min(minute, len(values) - 1)]
+            for (held, key), values in self.values.items()
+            if held == name and labels <= set(key)
+        }
+
+
+def _expanded(part: str) -> list[float]:
+    match = re.fullmatch(r"(-?\d+)(?:\+(\d+))?x(\d+)", part)
+    assert match is not None, part
+    value, step, more = float(match[1]), float(match[2] or 0), int(match[3])
+    return [value + step * number for number in range(more + 1)]
+
+
+SELECTOR = r"[a-z_]+(?:\{[^}]*\})?"
+FORMS = (
+    (re.compile(rf"increase\(({SELECTOR})\[(\d+)([mh])\]\) > (\d+)"), "increase"),
+    (re.compile(rf"({SELECTOR}) - time\(\) < (\d+)"), "left"),
+    (re.compile(rf"({SELECTOR}) (==|>|<) ({SELECTOR}|\d+)"), "compare"),
+)
+
+
+def holds(expression: str, series: Series, minute: int) -> set[Labels]:
+    """Labels for which it is so; of the forms that the rules have."""
+    form, match = next((kind, m) for pattern, kind in FORMS if (m := pattern.fullmatch(expression)))
+    now = series.at(match[1], minute)
+    if form == "increase":
+        before = series.at(match[1], max(0, minute - int(match[2]) * MINUTES[match[3]]))
+        return {key for key, value in now.items() if value - before[key] > float(match[4])}
+    if form == "left":
+        return {key for key, value in now.items() if value - 60 * minute < float(match[2])}
+    other = float(match[3]) if match[3].isdigit() else next(iter(series.at(match[3], minute).values()))
+    compare = {"==": float.__eq__, ">": float.__gt__, "<": float.__lt__}[match[2]]
+    return {key for key, value in now.items() if compare(value, other)}
+
+
+def firing(rule: dict[str, Any], series: Series, minute: int) -> set[Labels]:
+    """Labels for which it held as long as it says."""
+    lasting = int(str(rule.get("for", "0m")).rstrip("m"))
+    spans = [holds(rule["expr"], series, at) for at in range(max(0, minute - lasting), minute + 1)]
+    return set.intersection(*spans) if minute >= lasting else set()
+
+
+def test_alerts_fire_when_they_should_and_not_otherwise(kit: dict[str, str]) -> None:
+    known, quiet, loud = rules(kit), set[str](), set[str]()
+    for case in yaml.safe_load(CASES.read_text())["tests"]:
+        series = Series(case["input_series"])
+        for expected in case["alert_rule_test"]:
+            name, rule = expected["alertname"], known[expected["alertname"]]
+            wanted = {
+                tuple(sorted((k, v) for k, v in one["exp_labels"].items() if k != "severity"))
+                for one in expected["exp_alerts"]
+            }
+            found = {
+                tuple(sorted(key)) for key in firing(rule, series, int(expected["eval_time"].rstrip("m")))
+            }
+            assert found == wanted, name
+            assert all(
+                one["exp_labels"]["severity"] == rule["labels"]["severity"] for one in expected["exp_alerts"]
+            )
+            (loud if wanted else quiet).add(name)
+
+    assert loud == quiet == set(known), "each fires in one case and not in another"
 
 
 def test_promtool_says_the_same(kit: dict[str, str], tmp_path: Path) -> None:
