@@ -15,8 +15,9 @@ suite, of which there is one:
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
-from cryptography.exceptions import InvalidTag
+from cryptography.exceptions import InvalidTag, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey, MLKEM768PublicKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.hpke import (
@@ -28,6 +29,7 @@ from cryptography.hazmat.primitives.hpke import (
     Suite,
 )
 
+from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 
 _X25519_BYTES = 32
@@ -38,17 +40,33 @@ _PREFIX = len(_MAGIC) + 1
 _INFO = b"fedboard reply 2\0"
 
 _SUITE = b"\2"
-_HPKE = Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 KEY_BYTES = len(_SUITE) + _MLKEM_BYTES + _X25519_BYTES
 """Of a public key."""
+
+
+@cache
+def _hpke() -> Suite:
+    """HPKE's suite; made when it is first needed, since not every build of ``cryptography`` has ML-KEM."""
+    return Suite(KEM.MLKEM768_X25519, KDF.HKDF_SHA256, AEAD.CHACHA20_POLY1305)
 
 
 class ReplyKey:
     """The secret half, in the memory of whoever asks; it is never stored."""
 
     def __init__(self) -> None:
-        """Make a fresh one."""
-        self._private, self._lattice = X25519PrivateKey.generate(), MLKEM768PrivateKey.generate()
+        """Make a fresh one.
+
+        Raises:
+            InputError: this machine's ``cryptography`` has no ML-KEM.
+        """
+        try:
+            _hpke()
+            self._private, self._lattice = X25519PrivateKey.generate(), MLKEM768PrivateKey.generate()
+        except UnsupportedAlgorithm:
+            raise InputError(
+                "answers are sealed with ML-KEM, and this build of the package cryptography has none; install its "
+                "wheel: pip install --force-reinstall --only-binary :all: cryptography"
+            ) from None
         self._opens = MLKEM768X25519PrivateKey(self._lattice, self._private)
         halves = (half.public_key().public_bytes_raw() for half in (self._lattice, self._private))
         self._public = _SUITE + b"".join(halves)
@@ -74,7 +92,7 @@ class ReplyKey:
         if not sealed.startswith(_MAGIC + _SUITE):
             raise RefusedError(Refusal.MALFORMED)
         try:
-            return _HPKE.decrypt(memoryview(sealed)[_PREFIX:], self._opens, info=_INFO + about)
+            return _hpke().decrypt(memoryview(sealed)[_PREFIX:], self._opens, info=_INFO + about)
         except (InvalidTag, ValueError):
             raise RefusedError(Refusal.MALFORMED) from None
 
@@ -95,7 +113,7 @@ class Envelope:
             about: what is answered; the reply cannot be passed off as one to anything else.
 
         Raises:
-            RefusedError: no such key; ``wrong-version`` where it is of another suite.
+            RefusedError: no such key; ``wrong-version`` where it is of another suite, or ML-KEM is missing here.
         """
         if key[:1] != _SUITE:
             raise RefusedError(Refusal.WRONG_VERSION if key[:1] > _SUITE else Refusal.MALFORMED)
@@ -105,7 +123,7 @@ class Envelope:
 
     def seal(self, reply: bytes) -> bytes:
         """The reply, sealed."""
-        return _MAGIC + _SUITE + _HPKE.encrypt(reply, self._key, info=_INFO + self._about)
+        return _MAGIC + _SUITE + _hpke().encrypt(reply, self._key, info=_INFO + self._about)
 
 
 def is_sealed(content: bytes) -> bool:
@@ -116,8 +134,11 @@ def is_sealed(content: bytes) -> bool:
 def _public_key(content: bytes) -> MLKEM768X25519PublicKey:
     """The key of these bytes; no point of low order, with which every secret would be the same."""
     try:
+        _hpke()
         point = X25519PublicKey.from_public_bytes(content[-_X25519_BYTES:])
         X25519PrivateKey.generate().exchange(point)
         return MLKEM768X25519PublicKey(MLKEM768PublicKey.from_public_bytes(content[:_MLKEM_BYTES]), point)
     except ValueError:
         raise RefusedError(Refusal.MALFORMED) from None
+    except UnsupportedAlgorithm:
+        raise RefusedError(Refusal.WRONG_VERSION) from None

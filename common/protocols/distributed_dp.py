@@ -277,7 +277,6 @@ def _left(protocol: DistributedDp) -> SumsLeft:
     return SumsLeft(
         packing=protocol.packing,
         fewest=rules.fewest,
-        gives_at_once=False,
         shares=NoiseShares(least=rules.honest),
         noise_shares=rules.honest_among,
         noise_ratio=rules.noise_ratio,

@@ -191,9 +191,7 @@ def _left(protocol: Local) -> SumsLeft:
     return SumsLeft(
         packing=protocol.packing,
         fewest=1,
-        gives_at_once=True,
         shares=NoiseShares(least=1),
-        shares_per_user=True,
         noise_shares=lambda clients: clients,
         noise_ratio=math.sqrt(protocol.most_users),
     )

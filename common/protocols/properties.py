@@ -139,12 +139,8 @@ class SumsLeft:
     packing: Callable[[Sequence[Request]], Packing]
     fewest: int
     """Clients whose contributions make a sum."""
-    gives_at_once: bool
-    """Whether the first step asks for contributions."""
     shares: NoiseShares | None = None
     """How clients draw their noise; None where they draw none."""
-    shares_per_user: bool = False
-    """Whether a client adds a share for each of its users, or one in all."""
     noise_shares: Callable[[int], int] = lambda clients: 0
     """What the sums state, from the number of clients that gave."""
     noise_ratio: float = 1.0

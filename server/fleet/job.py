@@ -18,7 +18,7 @@ from fedboard.common.protocols.properties import (
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.task import ClientTask
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace, Section
+from fedboard.server.run_spec import Promise, ProtocolChoice, RoundPace, Section, require_rows
 
 MOST_USERS = 1 << 24
 """So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
@@ -55,6 +55,7 @@ class Job(Section, frozen=True, kw_only=True):
         Raises:
             SettingError: somebody would be.
         """
+        require_rows(self.privacy, self.protocol)
         if self.enrolled is not None and self.privacy.participation.kind != "full":
             raise SettingError(
                 f"participation {self.privacy.participation.kind!r} draws from users whose number is fixed, and "

@@ -157,7 +157,6 @@ def played(task: RatingTask, users: Cohort) -> list[PlayedRound]:
 
 
 _READ_OF_EVERY_BOARD = ("item_counts", "item_weights", "learnt")
-_USUAL_EPSILON = 5.0
 
 
 def budget_is_spent(algorithm: Algorithm) -> None:

@@ -47,9 +47,6 @@ from fedboard.simulations.streams.problem import StreamedProblem
 _KEPT = 2
 """Counts of so many streams and parts are kept: rounds are judged on one part, the last board on another."""
 _CENSUSES: OrderedDict[Hashable, Census] = OrderedDict()
-_BINS = 40
-_MOST_USERS = 5000
-"""Whose weights are looked at."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from time import process_time
 
 import numpy as np
 
@@ -60,8 +59,6 @@ class Answered:
     reply: bytes | None
     """None where the client refused."""
     state: bytes
-    seconds: float
-    """CPU time."""
 
 
 def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
@@ -70,7 +67,6 @@ def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
     found = []
     for turn in turns:
         protocol, given = as_simulated(made, turn.client), None
-        began = process_time()
         if turn.asks:
             given = Given(contribution=rows.of(turn.users), requests=work.requests)
         if turn.state is None:
@@ -81,8 +77,7 @@ def answered(work: SessionWork, turns: Sequence[Turn]) -> list[Answered]:
             reply: bytes | None = session.answer(turn.message, given)
         except RefusedError:
             reply = None
-        state, seconds = session.to_bytes(), process_time() - began
-        found.append(Answered(client=turn.client, reply=reply, state=state, seconds=seconds))
+        found.append(Answered(client=turn.client, reply=reply, state=session.to_bytes()))
     return found
 
 
@@ -123,8 +118,6 @@ class StepCost:
     """Of all replies."""
     bytes_down: int
     """Of the messages to those that reply; without the board."""
-    client_seconds: float
-    """CPU time of all clients."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,12 +144,11 @@ class ToWorkers:
     def carry(self, step: OpenStep) -> None:
         """One step: a turn for each client that is asked and not lost."""
         reached = self._reached(step)
-        before, down, seconds = int(self.bytes_up.sum()), 0, 0.0
+        before, down = int(self.bytes_up.sum()), 0
         for slab in self._slabs(reached):
             turns = [self._turn(number, step) for number in slab]
             down += sum(len(turn.message) for turn in turns)
             for answer in self._answers(turns):
-                seconds += answer.seconds
                 self._take(answer, step)
             self.on_progress(f"step {step.number + 1}", slab[-1] + 1, self.clients.n_clients)
         self.steps.append(
@@ -166,7 +158,6 @@ class ToWorkers:
                 replied=len(reached),
                 bytes_up=int(self.bytes_up.sum()) - before,
                 bytes_down=down,
-                client_seconds=seconds,
             )
         )
 

@@ -251,7 +251,7 @@ def neighbours(parameters: Parameters, clients: int) -> int:
 
 
 def _left(protocol: SecureSum) -> SumsLeft:
-    return SumsLeft(packing=protocol.packing, fewest=protocol.rules.fewest, gives_at_once=False)
+    return SumsLeft(packing=protocol.packing, fewest=protocol.rules.fewest)
 
 
 CARD = Card(

@@ -214,7 +214,6 @@ def _left(protocol: TwoServer) -> SumsLeft:
     return SumsLeft(
         packing=protocol.packing,
         fewest=protocol.rules.survivors,
-        gives_at_once=True,
         noise_ratio=NOISE_RATIO,
         cut=cut,
         second_noise=helper_noise,

@@ -53,6 +53,12 @@ def test_every_number_has_a_range(kind: type[Any]) -> None:
     )
 
     assert numbers_of(kind) - ranged - ANY - LATER - builds_on == set()
+    bounds = {
+        allowed.rule
+        for name, allowed, _ in _ranges_of(kind)
+        if name.endswith(("_bound", "clip_norm", "_cap", "gradient_clip"))
+    }
+    assert bounds <= {"finite and > 0", "a whole number >= 1"}  # from a hostile server, too
     if "Shares" in kind.__name__:
         assert {allowed.rule for _, allowed, _ in _ranges_of(kind)} <= {"in (0, 1)"}
 

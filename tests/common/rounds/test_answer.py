@@ -5,6 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fedboard.common.messages.frame import pack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
@@ -80,6 +82,21 @@ def test_a_refusal_comes_as_its_code_alone(code: Refusal) -> None:
 def test_a_refusal_with_anything_else_in_it_says_nothing() -> None:
     for fields in ({"code": "because she rated item 7"}, {"code": "internal", "reason": "item 7"}, {}):
         assert code_of(pack_frame("refusal", fields, {})) is Refusal.MALFORMED
+
+
+@pytest.mark.slow
+@settings(max_examples=300, deadline=None)
+@given(flips=st.lists(st.tuples(st.integers(0, len(CONTENT) - 1), st.integers(1, 255)), max_size=4))
+def test_flipped_bytes_give_a_code_or_an_answer(flips: list[tuple[int, int]]) -> None:
+    content = bytearray(CONTENT)
+    for place, mask in flips:
+        content[place] ^= mask
+
+    try:
+        answer = Answer.from_bytes(bytes(content), limit=LIMIT)
+    except RefusedError:
+        return
+    assert answer.rows.indptr.shape == (answer.n_users + 1,)
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,11 @@ def with_header(change: dict[str, Any], *, description: dict[str, Any] | None = 
     return len(encoded).to_bytes(8, "little") + encoded + stored[8 + length :]
 
 
+def test_a_board_in_another_shape_is_refused() -> None:
+    for values in (STORED.astype(np.int16), STORED[None, :]):
+        assert code_of(pack_frame("question", SAID, {"board": values})) is Refusal.MALFORMED
+
+
 @pytest.mark.parametrize("certificate", [None, {"claim": {"epsilon": 1.0}}])
 def test_a_question_comes_as_it_was_asked(certificate: dict[str, Any] | None) -> None:
     asked = replace(QUESTION, board=replace(BOARD, certificate=certificate))
