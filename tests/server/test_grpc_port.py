@@ -62,8 +62,9 @@ def send(server: OpenDevices, content: bytes) -> None:
     with (
         suppress(OSError),
         socket.create_connection(("127.0.0.1", server.port), timeout=SECONDS) as plain,
-        context().wrap_socket(plain) as link,
+        context().wrap_socket(plain, do_handshake_on_connect=False) as link,
     ):
+        link.do_handshake()  # here, so that a handshake that fails leaves no socket open
         link.sendall(content)
         link.unwrap()
 
