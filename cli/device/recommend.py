@@ -5,11 +5,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.columns import OWN_COLUMNS, own_columns
-from fedboard.cli.counts import SHOWN
-from fedboard.cli.device.board import fetch_first
-from fedboard.cli.device.board_options import mark, mark_record, witness_options
+from fedboard.cli.declaring import argument, command, option
+from fedboard.cli.device.board import fetch_first, mark, mark_record
 from fedboard.cli.documents import JSON, document
+from fedboard.cli.options import COSIGNATURES, OWN_COLUMNS, SHOWN, WITNESS, witnesses_of
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -19,20 +18,15 @@ if TYPE_CHECKING:
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
 
 
-@click.command(epilog="Example: fedboard recommend my-ratings.csv runs/demo -k 5")
-@click.argument("ratings", type=click.Path(path_type=Path))
-@click.argument("board", type=click.Path(path_type=Path), required=False)
-@click.option("-k", "k", type=SHOWN, default=10, show_default=True, help="How many items.")
-@OWN_COLUMNS
-@witness_options
-@JSON
+@command("fedboard recommend my-ratings.csv runs/demo -k 5")
 def recommend(
     ratings: Path,
-    board: Path | None,
-    k: int,
-    columns: str | None,
-    witnesses: "Witnesses | None",
-    as_json: bool,
+    board: Path | None = argument(),
+    k: int = option("How many items.", "-k", type=SHOWN, default=10),
+    columns: dict[str, str] | None = OWN_COLUMNS,
+    witness: tuple[str, ...] = WITNESS,
+    cosignatures: int | None = COSIGNATURES,
+    as_json: bool = JSON,
 ) -> None:
     """Recommend items to one person, on this machine.
 
@@ -46,7 +40,7 @@ def recommend(
 
     if board is None and ratings.suffix == ".toml":
         fetch_first(ratings)
-    view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
+    view = open_own(ratings, board, columns=columns or {}, witnesses=witnesses_of(witness, cosignatures))
     found = recommended(view, k=k)
     if not as_json:
         _print(found, view)
@@ -67,7 +61,7 @@ def _print(found: "list[Recommended]", view: "OwnView") -> None:
 
     rows = [
         (
-            f"{rank}",
+            rank,
             one.title or one.item_id,
             one.item_id,
             f"{one.score:.2f}",
@@ -81,33 +75,24 @@ def _print(found: "list[Recommended]", view: "OwnView") -> None:
     click.echo(
         f"From {view.own.n_ratings} of your ratings{unused} and version {view.board.version} of the board:\n"
     )
-    click.echo(aligned(("", "title", "id", value, "why"), rows, right=(0, 3)))
+    click.echo(aligned(("", "title", "id", value, "why"), rows))
     click.echo(f"\n{_STAYS}")
 
 
-@click.command(
-    epilog="\b\nExamples:\n  fedboard explain 'Toy Story' my-ratings.csv runs/demo -k 5\n"
-    "  fedboard explain 'Toy Story' runs/demo --neighbours"
+@command(
+    "fedboard explain 'Toy Story' my-ratings.csv runs/demo -k 5",
+    "fedboard explain 'Toy Story' runs/demo --neighbours",
 )
-@click.argument("item")
-@click.argument("ratings", type=click.Path(path_type=Path), default=Path("device.toml"))
-@click.argument("board", type=click.Path(path_type=Path), required=False)
-@click.option(
-    "-k", "k", type=SHOWN, default=10, show_default=True, help="How many of your ratings, or items."
-)
-@click.option("--neighbours", "alike", is_flag=True, help="The items nearest to ITEM; needs a board alone.")
-@OWN_COLUMNS
-@witness_options
-@JSON
 def explain(
     item: str,
-    ratings: Path,
-    board: Path | None,
-    k: int,
-    alike: bool,
-    columns: str | None,
-    witnesses: "Witnesses | None",
-    as_json: bool,
+    ratings: Path = argument(default=Path("device.toml")),
+    board: Path | None = argument(),
+    k: int = option("How many of your ratings, or items.", "-k", type=SHOWN, default=10),
+    alike: bool = option("The items nearest to ITEM; needs a board alone.", "--neighbours"),
+    columns: dict[str, str] | None = OWN_COLUMNS,
+    witness: tuple[str, ...] = WITNESS,
+    cosignatures: int | None = COSIGNATURES,
+    as_json: bool = JSON,
 ) -> None:
     """Show which of your ratings pulled ITEM up or down, exactly; or what the board holds to be like it.
 
@@ -119,9 +104,11 @@ def explain(
     from fedboard.client.participation.own_view import as_record, explained, open_own
 
     if alike:
-        _show_alike(item, board or ratings, k=k, witnesses=witnesses, as_json=as_json)
+        _show_alike(
+            item, board or ratings, k=k, witnesses=witnesses_of(witness, cosignatures), as_json=as_json
+        )
         return
-    view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
+    view = open_own(ratings, board, columns=columns or {}, witnesses=witnesses_of(witness, cosignatures))
     found = explained(item, view)
     if as_json:
         document({**as_record(found), **mark_record(view.board)})
@@ -138,7 +125,7 @@ def _print_explained(found: "Explained", *, k: int) -> None:
         rows.append((f"your {len(rest)} other ratings", "", f"{sum(part.added for part in rest):+.3f}"))
     rows.append(("together", "", f"{found.total:.3f}"))
     click.echo(f"Why {_called(found.item_id, found.title)}:\n")
-    click.echo(aligned(("", "you rated", "adds"), rows, right=(1, 2)))
+    click.echo(aligned(("", "you rated", "adds"), rows))
     click.echo(f"\nIn short: {found.reason.words(listed=False)}.")
     if abs(found.total - found.prediction) > 5e-4:
         click.echo(f"\nShown as {found.prediction:.2f}, the nearest rating on the scale.")
@@ -159,7 +146,7 @@ def _show_alike(item: str, board: Path, *, k: int, witnesses: "Witnesses | None"
     rows = [(one.title or one.item_id, one.item_id, f"{one.cosine:.3f}") for one in found]
     mark(opened)
     click.echo(f"Nearest to {describe(opened.catalogue, number)}:\n")
-    click.echo(aligned(("title", "id", "cosine"), rows, right=(2,)))
+    click.echo(aligned(("title", "id", "cosine"), rows))
 
 
 def _called(item_id: str, title: str | None) -> str:

@@ -6,60 +6,65 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.declaring import Commands, argument, command, option
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.fleet.server import PATH
-from fedboard.cli.groups import Commands
-from fedboard.cli.signing_options import DAYS, KEYS_FOLDER, ROOTS
+from fedboard.cli.options import DAYS, ROOTS
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.server.publishing.expiring import Expiry
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  fedboard keys rotate keys/roots --board-key new.pub --sign alice.key --sign bob.key
-  fedboard keys rotate keys/roots --holder a.pub --holder b.pub --threshold 2 --sign keys/holder.key
-"""
+PATH = click.Path(path_type=Path)
+_AT_LEAST_ONE = click.IntRange(min=1)
+
+
+def _public_keys(text: str, flag: str) -> Any:
+    return option(text, flag, type=PATH, multiple=True)
+
+
+_TERMS = {
+    "holders": _public_keys("Public key of a root holder.", "--holder"),
+    "threshold": option("How many holders must sign a root.", type=_AT_LEAST_ONE),
+    "boards": _public_keys("Public key that signs boards.", "--board-key"),
+    "board_threshold": option("How many must sign a board.", type=_AT_LEAST_ONE),
+    "questions": _public_keys("Public key that signs what devices are asked.", "--question-key"),
+    "witnesses": _public_keys("Public key of a witness of boards.", "--witness"),
+    "cosignatures": option("How many of them must cosign.", type=_AT_LEAST_ONE),
+}
+"""What a root says of who signs what."""
+
+
+@click.group(cls=Commands)
+def keys() -> None:
+    """Make keys, replace them, sign for others, and see what expires.
+
+    `fedboard fleet init` makes all that the machine of a fleet's operator needs. Private keys are readable by their
+    owner only, and none is overwritten.
+    """
+
+
+@command(
+    "fedboard keys rotate keys/roots --board-key new.pub --sign alice.key --sign bob.key",
+    "fedboard keys rotate keys/roots --holder a.pub --holder b.pub --threshold 2 --sign keys/holder.key",
+    group=keys,
+    also=_TERMS,
 )
-@click.argument("folder", metavar="ROOTS", type=PATH)
-@click.option("--holder", "holders", type=PATH, multiple=True, help="Public key of a root holder.")
-@click.option("--threshold", type=click.IntRange(min=1), help="How many holders must sign a root.")
-@click.option("--board-key", "boards", type=PATH, multiple=True, help="Public key that signs boards.")
-@click.option("--board-threshold", type=click.IntRange(min=1), help="How many must sign a board.")
-@click.option(
-    "--question-key",
-    "questions",
-    type=PATH,
-    multiple=True,
-    help="Public key that signs what devices are asked.",
-)
-@click.option("--witness", "witnesses", type=PATH, multiple=True, help="Public key of a witness of boards.")
-@click.option("--cosignatures", type=click.IntRange(min=1), help="How many of them must cosign.")
-@click.option(
-    "--days",
-    type=click.FloatRange(min=0.01, max=3660),
-    default=365.0,
-    show_default=True,
-    help="How long the root is good.",
-)
-@click.option(
-    "--sign",
-    "signers",
-    type=PATH,
-    multiple=True,
-    help="A holder's private key to sign with here; others sign with keys sign.",
-)
-@click.option(
-    "--instead-of",
-    "former",
-    metavar="KEY",
-    type=PATH,
-    help="Of a first root: the private key that readers have pinned so far, who follow from it.",
-)
-def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: float, **terms: Any) -> None:
+def rotate(
+    folder: Path = argument("ROOTS"),
+    days: float = option("How long the root is good.", type=DAYS.settings["type"], default=365.0),
+    signers: tuple[Path, ...] = option(
+        "A holder's private key to sign with here; others sign with keys sign.", "--sign"
+    ),
+    former: Path | None = option(
+        "Of a first root: the private key that readers have pinned so far, who follow from it.",
+        "--instead-of",
+        metavar="KEY",
+        rare=True,
+    ),
+    **terms: Any,
+) -> None:
     """Make the next root, or the first: with other keys, or with the same ones and a later expiry.
 
     What is not given stays; a key that is left out is revoked: it signs nothing any more that readers take. The
@@ -71,28 +76,20 @@ def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: f
     rotate_roots(folder, signers, former=former, days=days, terms=terms)
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  fedboard keys renew keys                             another certificate for the server's key
-  fedboard keys renew keys --name fleet.example.org    for another name
-  fedboard keys renew mirror --key keys/boards.key     a later expiry of the newest board
-"""
+@command(
+    "fedboard keys renew keys                             another certificate for the server's key",
+    "fedboard keys renew keys --name fleet.example.org    for another name",
+    "fedboard keys renew mirror --key keys/boards.key     a later expiry of the newest board",
+    group=keys,
 )
-@click.argument("place", type=PATH)
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    help="Of the server: names or addresses that devices use.  [default: as now]",
-)
-@click.option(
-    "--key", "keys", type=PATH, multiple=True, help="Of a mirror: the private keys that sign boards."
-)
-@ROOTS
-@DAYS
 def renew(
-    place: Path, names: tuple[str, ...], keys: tuple[Path, ...], roots: Path | None, days: float
+    place: Path,
+    names: tuple[str, ...] = option(
+        "Of the server: names or addresses that devices use.  [default: as now]", "--name"
+    ),
+    keys: tuple[Path, ...] = option("Of a mirror: the private keys that sign boards.", "--key"),
+    roots: Path | None = ROOTS,
+    days: float = DAYS,
 ) -> None:
     """Renew what expires by itself: the server's certificate, or the signature on a mirror's newest board.
 
@@ -131,10 +128,11 @@ def renew(
         click.echo(f"not shown yet: {waiting}")
 
 
-@click.command(epilog="Example: fedboard keys show keys mirror")
-@click.argument("places", metavar="PLACE...", nargs=-1, required=True, type=PATH)
-@JSON
-def show(places: tuple[Path, ...], as_json: bool) -> int:
+@command("fedboard keys show keys mirror", group=keys)
+def show(
+    places: tuple[Path, ...] = argument("PLACE...", required=True),
+    as_json: bool = JSON,
+) -> int:
     """Show who may sign, and what expires when: of keys folders, roots, mirrors, and TLS certificates (PEM).
 
     The exit code is 1 where something has expired, so that a timer can watch it.
@@ -211,27 +209,17 @@ def _of_roots(place: Path) -> list[str]:
 _KINDS = ("holder", "witness", "identity", "roster-authority", "boards", "questions", "authority")
 
 
-@click.group(cls=Commands)
-def keys() -> None:
-    """Make keys, replace them, sign for others, and see what expires.
-
-    `fedboard fleet init` makes all that the machine of a fleet's operator needs. Private keys are readable by their
-    owner only, and none is overwritten.
-    """
-
-
-@keys.command(
-    epilog="""\b
-Examples:
-  fedboard keys new holder --name alice      who signs the root, offline
-  fedboard keys new witness                  who cosigns boards, elsewhere
-  fedboard keys new boards --name boards-2   a further or the next signing key
-"""
+@command(
+    "fedboard keys new holder --name alice      who signs the root, offline",
+    "fedboard keys new witness                  who cosigns boards, elsewhere",
+    "fedboard keys new boards --name boards-2   a further or the next signing key",
+    group=keys,
 )
-@click.argument("kind", type=click.Choice(_KINDS))
-@KEYS_FOLDER
-@click.option("--name", help="Name of the files, or of the fleet for an authority.  [default: KIND]")
-def new(kind: str, folder: Path, name: str | None) -> None:
+def new(
+    kind: str = argument(type=click.Choice(_KINDS)),
+    folder: Path = option("Folder of the files.", "--out", default=Path("keys")),
+    name: str | None = option("Name of the files, or of the fleet for an authority.  [default: KIND]"),
+) -> None:
     """Make the key pair of a KIND of party, where that party is: NAME.key stays there, NAME.pub is for others.
 
     A holder signs roots, a witness cosigns boards, a roster authority signs lists of devices; identity is a
@@ -282,26 +270,19 @@ _GOES = {
 }
 
 
-@keys.command(
-    epilog="""\b
-Examples:
-  fedboard keys sign roots/2.root.json --key alice.key
-  fedboard keys sign keys/roster.json phones/*.pub --fleet films --key roster-authority.key
-"""
-)
-@click.argument("path", metavar="FILE", type=PATH)
-@click.argument("devices", metavar="[DEVICE]...", nargs=-1, type=PATH)
-@click.option("--key", "signers", type=PATH, multiple=True, required=True, help="Private key to sign with.")
-@click.option("--fleet", help="Of a list: name of the fleet whose devices these are.")
-@click.option(
-    "--days",
-    type=click.FloatRange(0, 3650, min_open=True),
-    default=90.0,
-    show_default=True,
-    help="Of a list: until it is over.",
+@command(
+    "fedboard keys sign roots/2.root.json --key alice.key",
+    "fedboard keys sign keys/roster.json phones/*.pub --fleet films --key roster-authority.key",
+    group=keys,
 )
 def sign(
-    path: Path, devices: tuple[Path, ...], signers: tuple[Path, ...], fleet: str | None, days: float
+    path: Path = argument("FILE"),
+    devices: tuple[Path, ...] = argument("[DEVICE]..."),
+    signers: tuple[Path, ...] = option("Private key to sign with.", "--key", required=True),
+    fleet: str | None = option("Of a list: name of the fleet whose devices these are."),
+    days: float = option(
+        "Of a list: until it is over.", type=click.FloatRange(0, 3650, min_open=True), default=90.0
+    ),
 ) -> None:
     """Sign a root as one of its holders, or a list of devices as their authority.
 
@@ -334,7 +315,3 @@ def _sign_list(path: Path, devices: tuple[Path, ...], signer: Path, *, fleet: st
     write_atomically(path, signed.content)
     click.echo(f"{path}: list {number} of {fleet}, {len(listed)} devices, for {days:g} days")
     click.echo(f'vouched_by = "{signing.public.hex()}"')
-
-
-for _command in (rotate, renew, show):
-    keys.add_command(_command)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.counts import PEOPLE
+from fedboard.cli.declaring import command, option
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.fleet.server import CONFIG, PATH, stays, told_to_stop
+from fedboard.cli.fleet.server import stays, told_to_stop
+from fedboard.cli.options import CONFIG, PEOPLE
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -21,20 +22,17 @@ if TYPE_CHECKING:
 _MOST_HOURS = 8760.0
 
 
-@click.command(epilog="Example: fedboard fleet invite ann --out ann.invite")
-@click.argument("name")
-@CONFIG
-@click.option("--users", type=PEOPLE, default=1, show_default=True, help="How many users it may host.")
-@click.option(
-    "--hours",
-    type=click.FloatRange(0, _MOST_HOURS, min_open=True),
-    default=24.0,
-    show_default=True,
-    help="How long it may be used.",
-)
-@click.option("--out", type=PATH, help="Write it to a new file, for its owner alone to read.")
-@JSON
-def invite(name: str, config: Path, users: int, hours: float, out: Path | None, as_json: bool) -> None:
+@command("fedboard fleet invite ann --out ann.invite")
+def invite(
+    name: str,
+    config: Path = CONFIG,
+    users: int = option("How many users it may host.", type=PEOPLE, default=1),
+    hours: float = option(
+        "How long it may be used.", type=click.FloatRange(0, _MOST_HOURS, min_open=True), default=24.0
+    ),
+    out: Path | None = option("Write it to a new file, for its owner alone to read."),
+    as_json: bool = JSON,
+) -> None:
     """Make an invitation for the device NAME, which joins with it, once.
 
     Give the line to the device's owner, over a way that others do not read: whoever has the token joins in the
@@ -109,15 +107,14 @@ def invited(
         raise
 
 
-@click.command(epilog="Example: fedboard fleet members --json")
-@CONFIG
-@click.option(
-    "--identities",
-    type=PATH,
-    help="Write the identity keys of those who joined to this folder, for `fedboard keys sign`.",
-)
-@JSON
-def members(config: Path, identities: Path | None, as_json: bool) -> None:
+@command("fedboard fleet members --json")
+def members(
+    config: Path = CONFIG,
+    identities: Path | None = option(
+        "Write the identity keys of those who joined to this folder, for `fedboard keys sign`."
+    ),
+    as_json: bool = JSON,
+) -> None:
     """List the devices of the fleet, those that were removed, and the invitations that are open."""
     with _opened(config)[1] as register:
         listed, waiting = register.members(), register.invitations()
@@ -145,7 +142,7 @@ def members(config: Path, identities: Path | None, as_json: bool) -> None:
         (str(one["name"]), str(one["users"]), _how(one), _day(float(one["joined"] or 0))) for one in shown
     ]
     rows += [(one.name, str(one.max_users), f"invited until {_day(one.expires)}", "") for one in waiting]
-    click.echo(aligned(("device", "users", "state", "since"), rows, right=(1,)) if rows else "no devices yet")
+    click.echo(aligned(("device", "users", "state", "since"), rows) if rows else "no devices yet")
     for name in again:
         click.echo(
             f"the invitation of {name} was presented again, by another key: somebody else has seen "
@@ -154,10 +151,11 @@ def members(config: Path, identities: Path | None, as_json: bool) -> None:
         )
 
 
-@click.command(epilog="Example: fedboard fleet remove ann")
-@click.argument("name")
-@CONFIG
-def remove(name: str, config: Path) -> None:
+@command("fedboard fleet remove ann")
+def remove(
+    name: str,
+    config: Path = CONFIG,
+) -> None:
     """Shut the device NAME out for good, at once, or withdraw its invitation.
 
     The door lets its next request through no more, and an answer that has come and is not yet in a sum is refused.
@@ -210,11 +208,12 @@ _IN_PLACE = "\x1b[H\x1b[J"
 """To the first line of the terminal, and nothing below it."""
 
 
-@click.command(epilog="Example: fedboard fleet status --watch")
-@CONFIG
-@click.option("--watch", is_flag=True, help="Show it in place, anew every 2 seconds, until Ctrl-C.")
-@JSON
-def status(config: Path, watch: bool, as_json: bool) -> None:
+@command("fedboard fleet status --watch")
+def status(
+    config: Path = CONFIG,
+    watch: bool = option("Show it in place, anew every 2 seconds, until Ctrl-C."),
+    as_json: bool = JSON,
+) -> None:
     """Say how a fleet stands: devices, answers of this round, budget, lost rounds, what expires, the disk.
 
     It reads the files of the state folder and the keys, whether the server runs or not. It is for the operator: how

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.counts import PEOPLE
+from fedboard.cli.declaring import Commands, argument, command, option
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
+from fedboard.cli.options import PEOPLE
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
@@ -25,21 +25,17 @@ Examples:
 
 @click.group(cls=Commands, epilog=_EXAMPLES)
 def protocols() -> None:
-    """Whom must you trust? The ways to add up what users give, side by side."""
+    """Whom must you trust? The ways to add up what users give."""
 
 
-@protocols.command()
-@click.argument("name", metavar="[NAME]", required=False)
-@click.option(
-    "--devices",
-    "clients",
-    type=PEOPLE,
-    default=_SAMPLE_FLEET,
-    show_default=True,
-    help="Of a sample fleet, one user each.",
-)
-@JSON
-def show(name: str | None, clients: int, as_json: bool) -> None:
+@command(group=protocols)
+def show(
+    name: str | None = argument("[NAME]"),
+    clients: int = option(
+        "Of a sample fleet, one user each.", "--devices", type=PEOPLE, default=_SAMPLE_FLEET
+    ),
+    as_json: bool = JSON,
+) -> None:
     """State in full who sees what under NAME, and its parameters for a fleet of that size.
 
     Without NAME, say in a line of each protocol who is trusted and what its bytes grow with.

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedboard.cli.colours import bad, good
-from fedboard.cli.text import aligned, folded
+from fedboard.cli.text import aligned, bad, folded, good
 
 if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
@@ -181,7 +180,6 @@ def _parts(headers: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
         aligned(
             (*headers[:2], *headers[start : start + size]),
             [(*row[:2], *row[start : start + size]) for row in rows],
-            right=range(2, 2 + size),
         )
         for start in range(2, len(headers), size)
     ]

@@ -104,7 +104,7 @@ def test_a_model_without_privacy_says_so_and_keeps_no_ledger(
 def test_implicit_feedback_is_judged_by_lists(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, algorithm: str
 ) -> None:
-    small = tuple(flag for flag in tiny if flag not in ("--rank", "--rounds", "3", "2"))
+    small = tuple(flag for flag in tiny if flag not in ("--rounds", "2", "settings.rank=3"))
     flags = ("--feedback", "implicit", "--algorithm", algorithm, "--no-baselines", "--json")
 
     result = fedboard("simulate", *small, *flags, "--out", tmp_path / "run")

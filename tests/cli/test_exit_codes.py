@@ -88,8 +88,11 @@ ENDLESS = (
     ),
     (("simulate", "--workers", "10000"), "run.workers must be a whole number in [1, 256]"),
     (("simulate", "--set", "run.nodes=1000000"), "run.nodes must be a whole number in [1, 10000]"),
-    (("simulate", "--clients", HUGE, "--protocol", "secure-sum"), "run.clients must be a whole number in"),
-    (("simulate", "--rank", "1000000000", *FEW), "rank must be a whole number from 1 to 512"),
+    (
+        ("simulate", "--set", f"run.clients={HUGE}", "--protocol", "secure-sum"),
+        "run.clients must be a whole number in",
+    ),
+    (("simulate", "--set", "settings.rank=1000000000", *FEW), "rank must be a whole number from 1 to 512"),
     (("simulate", "--set", f"data.synthetic.n_users={HUGE}"), "n_users must be in [1, 1e8]"),
     (("simulate", "--set", f"data.synthetic.n_items={HUGE}"), "n_items must be in [20, 1e7]"),
     (("sweep", "--jobs", "10000"), "<=256"),

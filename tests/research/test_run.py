@@ -143,7 +143,6 @@ def test_what_makes_no_sense_of_a_population_is_refused(
     [
         (("nobody",), "there are krichene, liu, epasto, jain"),
         (("jain", "7"), "there are 2"),
-        (("jain", "2", "--json", "no/such/folder.json"), "a directory that exists"),
         (("jain", "2", "--data", "."), "leave out --data"),
         (("krichene", "1", *2 * ("--data", "synthetic")), "krichene 1 takes one --data, got 2"),
         (("krichene", "7", "--data", "synthetic", "--data", "nowhere.csv"), "nowhere.csv does not exist"),

@@ -22,7 +22,7 @@ from tests.simulations.audit.broken.mutants import mutant_named
 pytestmark = pytest.mark.slow
 
 KERNELS = ("--set", "run.kernels=compiled", "--workers", "1")
-SMALL = ("--canaries", "400", "--rank", "3", "--rounds", "2", *KERNELS)
+SMALL = ("--canaries", "400", "--set", "settings.rank=3", "--rounds", "2", *KERNELS)
 USERS = ("--set", "data.synthetic.n_users=80")
 FEW_ITEMS = ("--data", "synthetic", "--set", "data.synthetic.n_items=250", *USERS)
 
