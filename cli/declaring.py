@@ -1,27 +1,23 @@
 """How commands are declared: each parameter of a function says its type, default and help once.
 
 Help fits a screen: ``--help`` shows the first paragraph, the first example and the options that most people need,
-``--help-all`` everything. Names and sentences are shown whole, however narrow the terminal.
+``--help-all`` everything.
 """
 
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import click
 
-from fedboard.cli.text import strong
 from fedboard.common.checks import did_you_mean
 
 everything: ContextVar[bool] = ContextVar("everything", default=False)
 """Whether help shows all that there is."""
-_HYPHEN = "\ue000"
-"""Stands for a hyphen within a word while lines are broken: names are copied from here, so none is torn apart."""
-_WITHIN = re.compile(r"(?<=\S)-|-(?=\S)")
 _CLAUSE = re.compile(r"[:;] |\.$")
 _WHOLE = 10_000
 """Characters of a summary: as many as its sentence has."""
@@ -161,40 +157,8 @@ class HouseOption(click.Option):
         return extra
 
 
-class WholeWords(click.HelpFormatter):
-    """Breaks lines between words alone."""
-
-    def write_heading(self, heading: str) -> None:
-        """Of a section."""
-        super().write_heading(strong(heading))
-
-    def write_text(self, text: str) -> None:
-        """A paragraph."""
-        super().write_text(_held(text))
-
-    def write_dl(self, rows: Iterable[tuple[str, str]], col_max: int = 30, col_spacing: int = 2) -> None:
-        """Names and what they are."""
-        super().write_dl([(name, _held(what)) for name, what in rows], col_max, col_spacing)
-
-    def getvalue(self) -> str:
-        """The text."""
-        return super().getvalue().replace(_HYPHEN, "-")
-
-
-def _held(text: str) -> str:
-    return _WITHIN.sub(_HYPHEN, text)
-
-
-class HouseContext(click.Context):
-    """The context of every command."""
-
-    formatter_class = WholeWords
-
-
 class HouseCommand(click.Command):
     """A command whose help fits a screen."""
-
-    context_class = HouseContext
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """The first paragraph, or all."""

@@ -33,10 +33,15 @@ def document(record: object) -> None:
     click.echo(json.dumps(_plain(record), ensure_ascii=False))
 
 
+def answer(record: object, text: str, *, as_json: bool) -> None:
+    """Print what a command found, as its document or in words."""
+    document(record) if as_json else click.echo(text)
+
+
 def error_document(sentence: str, exit_code: int) -> None:
     """Print the document of a command that failed, where one is asked for and none is printed yet."""
     if _wanted.get():
-        kind = ExitCode(exit_code).name if exit_code in list(ExitCode) else ExitCode.FAILED.name
+        kind = {code.value: code.name for code in ExitCode}.get(exit_code, ExitCode.FAILED.name)
         record = {"exit_code": int(exit_code), "kind": kind.lower().replace("_", "-"), "sentence": sentence}
         document({"error": record})
 

@@ -19,8 +19,6 @@ bad: Callable[[str], str] = partial(click.style, fg="red")
 """Of what does not."""
 warned: Callable[[str], str] = partial(click.style, fg="yellow")
 """Of what must not be overlooked."""
-strong: Callable[[str], str] = partial(click.style, bold=True)
-"""Of headings, and of what is looked for first."""
 _NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?|nan|inf|-?")
 
 

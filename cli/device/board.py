@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.declaring import Commands, argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.options import AUTHORITY, COSIGNATURES, DAYS, DEVICE, ROOTS, WITNESS, witnesses_of
 from fedboard.cli.text import warned
 from fedboard.common.errors import InputError, PrivacyError
@@ -24,35 +24,29 @@ def _tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
     """Print what was fetched; ``seconds`` is how long it took, where that is known."""
     manifest = fetched.manifest
     private = manifest.protection.value == "private"
-    if as_json:
-        document(
-            {
-                "run": manifest.run,
-                "version": manifest.version,
-                "board_digest": manifest.board_digest,
-                "private": private,
-                "noise": manifest.protection.value,
-                "published": manifest.published,
-                "received_bytes": fetched.received,
-                "seconds": seconds,
-                "path": str(fetched.path),
-            }
-        )
-        return
+    record = {
+        "run": manifest.run,
+        "version": manifest.version,
+        "board_digest": manifest.board_digest,
+        "private": private,
+        "noise": manifest.protection.value,
+        "published": manifest.published,
+        "received_bytes": fetched.received,
+        "seconds": seconds,
+        "path": str(fetched.path),
+    }
     how = f"{fetched.received} bytes" if fetched.received else "here already"
-    click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}")
-    if not private:
-        click.echo(f"  {manifest.protection.verdict}")
-    click.echo(f"  {fetched.path}")
+    lines = [f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}"]
+    lines += [] if private else [f"  {manifest.protection.verdict}"]
+    answer(record, "\n".join([*lines, f"  {fetched.path}"]), as_json=as_json)
 
 
-def mark(board: "Board") -> None:
-    """Print the verdict on a board where it is not private; nothing on one that is."""
+def mark(board: "Board") -> str:
+    """The verdict on a board where it is not private, as the beginning of a text; empty for one that is."""
     from fedboard.common.protection import Protection, protection_of_board
 
     protection = protection_of_board(board)
-    if protection is not Protection.PRIVATE:
-        click.echo(f"{warned(protection.verdict)}.\n")
+    return "" if protection is Protection.PRIVATE else f"{warned(protection.verdict)}.\n\n"
 
 
 def mark_record(board: "Board") -> dict[str, Any]:
@@ -100,9 +94,8 @@ def page(
     pinned = None if key is None else PinnedKey.read(key, witnesses=witnesses)
     held = held_board(source, key=pinned, authority=authority, fetch=fetch)
     size = write_page(out, held, key=pinned)
-    mark(held.board)
     where = "on its mirror" if fetch else "inside"
-    click.echo(f"{out}: {size / 1000:.0f} kB, the board {where}; open it in a browser")
+    click.echo(f"{mark(held.board)}{out}: {size / 1000:.0f} kB, the board {where}; open it in a browser")
 
 
 @command("fedboard board fetch grpcs://boards.example.org:8445 --key boards.pub --to boards", group=board)

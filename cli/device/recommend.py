@@ -3,17 +3,14 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from fedboard.cli.declaring import argument, command, option
 from fedboard.cli.device.board import fetch_first, mark, mark_record
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.options import COSIGNATURES, OWN_COLUMNS, SHOWN, WITNESS, witnesses_of
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.client.participation.own_view import Explained, OwnView, Recommended
-    from fedboard.common.boards.witnesses import Witnesses
+    from fedboard.client.participation.own_view import Explained
 
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
 
@@ -37,46 +34,35 @@ def recommend(
     device it may be left out, and its first one is fetched. No rating leaves this machine.
     """
     from fedboard.client.participation.own_view import as_record, open_own, recommended
+    from fedboard.client.recommending.recommend import rating_range_of
 
     if board is None and ratings.suffix == ".toml":
         fetch_first(ratings)
     view = open_own(ratings, board, columns=columns or {}, witnesses=witnesses_of(witness, cosignatures))
     found = recommended(view, k=k)
-    if not as_json:
-        _print(found, view)
-        return
-    document(
-        {
-            "board_version": view.board.version,
-            "board_digest": view.board.digest,
-            **mark_record(view.board),
-            "ratings_left_out": view.left_out,
-            "recommendations": [{"rank": rank, **as_record(one)} for rank, one in enumerate(found, start=1)],
-        }
-    )
-
-
-def _print(found: "list[Recommended]", view: "OwnView") -> None:
-    from fedboard.client.recommending.recommend import rating_range_of
-
+    record = {
+        "board_version": view.board.version,
+        "board_digest": view.board.digest,
+        **mark_record(view.board),
+        "ratings_left_out": view.left_out,
+        "recommendations": [{"rank": rank, **as_record(one)} for rank, one in enumerate(found, start=1)],
+    }
     rows = [
         (
             rank,
             one.title or one.item_id,
             one.item_id,
             f"{one.score:.2f}",
-            "" if one.reason is None else one.reason.words(),
+            one.reason.words() if one.reason else "",
         )
         for rank, one in enumerate(found, start=1)
     ]
     value = "score" if rating_range_of(view.board) is None else "predicted rating"
     unused = f" ({view.left_out} more are not on it)" if view.left_out else ""
-    mark(view.board)
-    click.echo(
-        f"From {view.own.n_ratings} of your ratings{unused} and version {view.board.version} of the board:\n"
-    )
-    click.echo(aligned(("", "title", "id", value, "why"), rows))
-    click.echo(f"\n{_STAYS}")
+    said = f"From {view.own.n_ratings} of your ratings{unused} and version {view.board.version} of the board"
+    table = aligned(("", "title", "id", value, "why"), rows)
+    text = f"{mark(view.board)}{said}:\n\n{table}\n\n{_STAYS}"
+    answer(record, text, as_json=as_json)
 
 
 @command(
@@ -101,53 +87,45 @@ def explain(
     a run directory is enough, in the place of RATINGS: items are near by the cosine of their factors. Nothing
     leaves this machine.
     """
-    from fedboard.client.participation.own_view import as_record, explained, open_own
+    from fedboard.client.boards.cache import open_board
+    from fedboard.client.participation.own_view import as_record, explained, neighbours, open_own
+    from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
 
+    witnesses = witnesses_of(witness, cosignatures)
     if alike:
-        _show_alike(
-            item, board or ratings, k=k, witnesses=witnesses_of(witness, cosignatures), as_json=as_json
+        opened = open_board(board or ratings, witnesses=witnesses)
+        near = neighbours(item, opened, k=k)
+        number = ItemIndex(opened.catalogue).find_part(item)
+        about = {"item_id": opened.catalogue.item_ids[number], "title": title_of(opened.catalogue, number)}
+        rows = [(one.title or one.item_id, one.item_id, f"{one.cosine:.3f}") for one in near]
+        answer(
+            {**about, **mark_record(opened), "neighbours": as_record(near)},
+            f"{mark(opened)}Nearest to {describe(opened.catalogue, number)}:\n\n"
+            + aligned(("title", "id", "cosine"), rows),
+            as_json=as_json,
         )
         return
-    view = open_own(ratings, board, columns=columns or {}, witnesses=witnesses_of(witness, cosignatures))
+    view = open_own(ratings, board, columns=columns or {}, witnesses=witnesses)
     found = explained(item, view)
-    if as_json:
-        document({**as_record(found), **mark_record(view.board)})
-    else:
-        mark(view.board)
-        _print_explained(found, k=k)
+    text = mark(view.board) + _explanation(found, k=k)
+    answer({**as_record(found), **mark_record(view.board)}, text, as_json=as_json)
 
 
-def _print_explained(found: "Explained", *, k: int) -> None:
+def _explanation(found: "Explained", *, k: int) -> str:
+    def called(item_id: str, title: str | None) -> str:
+        return item_id if title is None else f"{title} [{item_id}]"
+
     shown, rest = found.influences[:k], found.influences[k:]
     rows = [("what the board says without you", "", f"{found.base:.3f}")]
-    rows += [(_called(p.item_id, p.title), f"{p.rating:g}", f"{p.added:+.3f}") for p in shown]
+    rows += [(called(p.item_id, p.title), f"{p.rating:g}", f"{p.added:+.3f}") for p in shown]
     if rest:
         rows.append((f"your {len(rest)} other ratings", "", f"{sum(part.added for part in rest):+.3f}"))
     rows.append(("together", "", f"{found.total:.3f}"))
-    click.echo(f"Why {_called(found.item_id, found.title)}:\n")
-    click.echo(aligned(("", "you rated", "adds"), rows))
-    click.echo(f"\nIn short: {found.reason.words(listed=False)}.")
+    parts = [
+        f"Why {called(found.item_id, found.title)}:",
+        aligned(("", "you rated", "adds"), rows),
+        f"In short: {found.reason.words(listed=False)}.",
+    ]
     if abs(found.total - found.prediction) > 5e-4:
-        click.echo(f"\nShown as {found.prediction:.2f}, the nearest rating on the scale.")
-
-
-def _show_alike(item: str, board: Path, *, k: int, witnesses: "Witnesses | None", as_json: bool) -> None:
-    from fedboard.client.boards.cache import open_board
-    from fedboard.client.participation.own_view import as_record, neighbours
-    from fedboard.client.recommending.catalogue_search import ItemIndex, describe, title_of
-
-    opened = open_board(board, witnesses=witnesses)
-    found = neighbours(item, opened, k=k)
-    number = ItemIndex(opened.catalogue).find_part(item)
-    if as_json:
-        about = {"item_id": opened.catalogue.item_ids[number], "title": title_of(opened.catalogue, number)}
-        document({**about, **mark_record(opened), "neighbours": as_record(found)})
-        return
-    rows = [(one.title or one.item_id, one.item_id, f"{one.cosine:.3f}") for one in found]
-    mark(opened)
-    click.echo(f"Nearest to {describe(opened.catalogue, number)}:\n")
-    click.echo(aligned(("title", "id", "cosine"), rows))
-
-
-def _called(item_id: str, title: str | None) -> str:
-    return item_id if title is None else f"{title} [{item_id}]"
+        parts.append(f"Shown as {found.prediction:.2f}, the nearest rating on the scale.")
+    return "\n\n".join(parts)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.declaring import Commands, argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.options import DAYS, ROOTS
 from fedboard.common.errors import InputError
@@ -137,26 +137,19 @@ def show(
 
     The exit code is 1 where something has expired, so that a timer can watch it.
     """
-    now, every = time.time(), [part for place in places for part in _parts(place)]
-    found = [(place, *_looked_at(place)) for place in every]
-    if as_json:
-        shown = [
-            {
-                "place": str(place),
-                "says": lines,
-                "expiries": [
-                    {"what": one.what, "at": one.at, "days": one.days(now), "soon": one.is_soon(now)}
-                    for one in expiries
-                ],
-            }
-            for place, lines, expiries in found
+    now = time.time()
+    records: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for place in [part for named in places for part in _parts(named)]:
+        says, expiries = _looked_at(place)
+        told = [
+            {"what": one.what, "at": one.at, "days": one.days(now), "soon": one.is_soon(now)}
+            for one in expiries
         ]
-        document({"places": shown})
-    else:
-        for _, lines, expiries in found:
-            for line in (*lines, *(one.sentence(now) for one in expiries)):
-                click.echo(line)
-    expired = any(one.days(now) < 0 for _, _, expiries in found for one in expiries)
+        records.append({"place": str(place), "says": says, "expiries": told})
+        lines += [*says, *(one.sentence(now) for one in expiries)]
+    answer({"places": records}, "\n".join(lines), as_json=as_json)
+    expired = any(one["days"] < 0 for record in records for one in record["expiries"])
     return ExitCode.FAILED if expired else ExitCode.DONE
 
 
@@ -169,44 +162,52 @@ def _parts(place: Path) -> list[Path]:
 
 def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
     from fedboard.common.boards.layout import LATEST, ROOTS
-    from fedboard.server.publishing.expiring import (
-        certificate_expiry,
-        mirror_expiries,
-        root_expiry,
-    )
+    from fedboard.server.publishing.expiring import certificate_expiry, mirror_expiries, root_expiry
 
     if place.is_file():
         found = certificate_expiry(place, remedy="make a new one: fedboard keys renew")
         if found is None:
             raise InputError(f"{place}: no certificate in PEM form can be read there")
         return [], [found]
+    from fedboard.cli.fleet.root_keys import roots_said
+
     if (place / LATEST).is_file():
-        return _of_roots(place / ROOTS), mirror_expiries(place)
-    lines, root = _of_roots(place), root_expiry(place)
+        return roots_said(place / ROOTS), mirror_expiries(place)
+    lines, root = roots_said(place), root_expiry(place)
     if not lines:
         raise InputError(f"{place}: neither a folder of roots, nor a mirror, nor a certificate")
     return lines, [] if root is None else [root]
 
 
-def _of_roots(place: Path) -> list[str]:
-    from fedboard.cli.fleet.root_keys import said_of
-    from fedboard.common.boards.roots import RootError, RootFolder
-    from fedboard.server.operating.drafting import standing
-
-    folder = RootFolder(place)
-    chain, draft = folder.chain(), folder.draft
-    lines = said_of(chain[-1].content or b"") if chain else []
-    if draft is not None:
-        try:
-            content = folder.content(draft)
-            missing = standing(content, before=folder.before(draft))
-            lines += ["draft, which does not count yet:", *said_of(content), f"  {'; '.join(missing)}"]
-        except RootError as error:
-            raise InputError(f"{folder.path(draft)}: {error}") from error
-    return lines
-
-
-_KINDS = ("holder", "witness", "identity", "roster-authority", "boards", "questions", "authority")
+_KINDS = {
+    "holder": ("keep it offline", "for fedboard keys rotate --holder"),
+    "witness": (
+        "for fedboard witness --key; it stays here",
+        "for witnesses of fleet.toml, and of every device.toml: {}",
+    ),
+    "identity": (
+        "for [server] in device.toml; it stays on this device",
+        "for whoever keeps the list of devices, fedboard keys sign",
+    ),
+    "roster-authority": (
+        "keep it off the server; it signs lists with: fedboard keys sign",
+        'vouched_by = "{}", for [policy] of every device.toml and [protocol] settings',
+    ),
+    "boards": (
+        "for the server's keys folder, where boards-*.key sign beside boards.key",
+        "for fedboard keys rotate --board-key",
+    ),
+    "questions": (
+        "for the server's keys folder, as questions.key",
+        "for fedboard keys rotate --question-key",
+    ),
+    "authority": (
+        "keep it off the server; it signs the server's certificate with: fedboard keys renew",
+        "for the server's keys folder, from where every device gets it",
+    ),
+}
+"""Where the private half of a key pair stays, and where the public half goes."""
+_KIND = click.Choice(list(_KINDS))
 
 
 @command(
@@ -216,7 +217,7 @@ _KINDS = ("holder", "witness", "identity", "roster-authority", "boards", "questi
     group=keys,
 )
 def new(
-    kind: str = argument(type=click.Choice(_KINDS)),
+    kind: str = argument(type=_KIND),
     folder: Path = option("Folder of the files.", "--out", default=Path("keys")),
     name: str | None = option("Name of the files, or of the fleet for an authority.  [default: KIND]"),
 ) -> None:
@@ -230,44 +231,23 @@ def new(
     name = kind if name is None else name
     if not is_name(name):
         raise InputError(f"--name must be {NAME_RULE}, got {name!r}; files elsewhere: --out FOLDER")
+    stays, goes = _KINDS[kind]
     if kind == "authority":
         from fedboard.server.tls import make_authority
 
-        certificate, secret = folder / "authority.pem", folder / "authority.key"
-        make_authority(certificate, secret, name=name)
-        click.echo(f"{certificate}: for the server's keys folder, from where every device gets it")
-        click.echo(
-            f"{secret}: keep it off the server; it signs the server's certificate with: fedboard keys renew"
-        )
-        return
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        public, private = folder / "authority.pem", folder / "authority.key"
+        make_authority(public, private, name=name)
+    else:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from fedboard.common.boards.ed25519_keys import write_pair
+        from fedboard.common.boards.ed25519_keys import write_pair
 
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / f"{name}.key", folder / f"{name}.pub"
-    write_pair(key, private=private, public=public)
-    digits = key.public_key().public_bytes_raw().hex()
-    click.echo(f"{private}: {_STAYS[kind]}")
-    click.echo(f"{public}: {_GOES[kind].format(digits)}")
-
-
-_STAYS = {
-    "holder": "keep it offline",
-    "witness": "for fedboard witness --key; it stays here",
-    "identity": "for [server] in device.toml; it stays on this device",
-    "roster-authority": "keep it off the server; it signs lists with: fedboard keys sign",
-    "boards": "for the server's keys folder, where boards-*.key sign beside boards.key",
-    "questions": "for the server's keys folder, as questions.key",
-}
-_GOES = {
-    "holder": "for fedboard keys rotate --holder",
-    "witness": "for witnesses of fleet.toml, and of every device.toml: {}",
-    "identity": "for whoever keeps the list of devices, fedboard keys sign",
-    "roster-authority": 'vouched_by = "{}", for [policy] of every device.toml and [protocol] settings',
-    "boards": "for fedboard keys rotate --board-key",
-    "questions": "for fedboard keys rotate --question-key",
-}
+        key = Ed25519PrivateKey.generate()
+        private, public = folder / f"{name}.key", folder / f"{name}.pub"
+        write_pair(key, private=private, public=public)
+        goes = goes.format(key.public_key().public_bytes_raw().hex())
+    click.echo(f"{private}: {stays}")
+    click.echo(f"{public}: {goes}")
 
 
 @command(

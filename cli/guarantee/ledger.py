@@ -6,7 +6,7 @@ from typing import Any, Literal
 import click
 
 from fedboard.cli.declaring import Commands, argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.text import aligned
 
 _SHORT = 8
@@ -40,10 +40,8 @@ def show(
     kind = kind_of(peek(path))
     record, table = (_of_population if kind == POPULATION else _of_run)(path)
     left = left_answer(ledger_account(path), noise_multiplier=noise_multiplier)
-    if as_json:
-        document({"kind": kind, **left, **record})
-    else:
-        click.echo(f"{table}\n\n{_left_text(left)}\nHead {record['head']}")
+    text = f"{table}\n\n{_left_text(left)}\nHead {record['head']}"
+    answer({"kind": kind, **left, **record}, text, as_json=as_json)
 
 
 @command(
@@ -121,13 +119,7 @@ def _of_run(path: Path) -> tuple[dict[str, Any], str]:
     table = aligned(
         ("", "time", "release", "what it covers", "noise multiplier"),
         [
-            (
-                str(row.seq),
-                row.time,
-                row.name,
-                str(row.record["covers"]),
-                f"{row.record['noise_multiplier']:.4g}",
-            )
+            (row.seq, row.time, row.name, row.record["covers"], f"{row.record['noise_multiplier']:.4g}")
             for row in rows
         ],
     )
@@ -173,24 +165,24 @@ def _of_population(path: Path) -> tuple[dict[str, Any], str]:
     return record, "\n".join([table, "", *lines] if members else ["No run has joined."])
 
 
-def _left_text(answer: dict[str, Any]) -> str:
-    room = answer["left"]
-    why = "the whole plan, made or not" if answer["claimed_by"] == "plan" else "the budget: there is no plan"
+def _left_text(found: dict[str, Any]) -> str:
+    room = found["left"]
+    why = "the whole plan, made or not" if found["claimed_by"] == "plan" else "the budget: there is no plan"
     rows = [
-        ("budget", _number(answer["budget"]), ""),
-        ("promised", _number(answer["claimed"]), why),
-        ("spent", _number(answer["spent"]), f"{answer['releases']} releases"),
+        ("budget", _number(found["budget"]), ""),
+        ("promised", _number(found["claimed"]), why),
+        ("spent", _number(found["spent"]), f"{found['releases']} releases"),
     ]
-    if answer["reserved_releases"]:
+    if found["reserved_releases"]:
         rows.append(
             (
                 "with what is reserved",
-                _number(answer["committed"]),
-                f"{answer['reserved_releases']} more planned",
+                _number(found["committed"]),
+                f"{found['reserved_releases']} more planned",
             )
         )
     lines = [
-        f"{answer['what'][:1].upper()}{answer['what'][1:]}: {answer['adjacency']}, delta {answer['delta']:g}",
+        f"{found['what'][:1].upper()}{found['what'][1:]}: {found['adjacency']}, delta {found['delta']:g}",
         "",
         aligned(("", "epsilon", ""), rows),
         "",

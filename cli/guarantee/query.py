@@ -117,9 +117,9 @@ def query(
 ) -> None:
     """Ask users, of a data set or a fleet, one private question.
 
-    It is booked before the answer is drawn. A mean or a quantile: of the ratings, of the users' numbers of ratings,
-    of their norms. Means of ratings weigh no user more than H ratings. Numbers of ratings are private, so H must not
-    be read off them. The quantile of counts is a bound on contributions, that of norms a clipping norm.
+    It is booked before the answer is drawn. A mean or a quantile: of the ratings, of the users' numbers of
+    ratings, of their norms. Means of ratings weigh no user more than H ratings. Numbers of ratings are private, so
+    H must not be read off them. The quantile of counts is a bound on contributions, that of norms a clipping norm.
 
     `query results` lists what a fleet was asked, and how each question stands; with a name it tells the answer.
     """

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.declaring import command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.options import REPETITIONS, WORKERS
 from fedboard.cli.research.configuration import configure, flags
 from fedboard.cli.text import aligned
@@ -175,7 +175,7 @@ def audit(
     }
     with stepping(plan.repeat) as on_step:
         record, text = _audit(config, plan, about, on_step, out)
-    document(record) if as_json else click.echo(text)
+    answer(record, text, as_json=as_json)
     return 1 if record["violated"] else 0
 
 

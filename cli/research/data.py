@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from fedboard.cli.declaring import Commands, argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer, document
 from fedboard.cli.options import column_mapping
 from fedboard.cli.research.configuration import configure, flags
 from fedboard.cli.text import aligned
@@ -23,14 +23,14 @@ _EVERY = 10.0
 """Seconds between two lines."""
 _FILE = flags("data_format", "columns", "rating_range", "titles")
 """How a file is to be read."""
-_OUT = option("A new folder, for its owner alone.", "--out", more="Whole or not at all.", required=True)
+_OUT = option("A new folder, for its owner alone.", "--out", required=True)
 
 
 @contextmanager
 def telling() -> Iterator[Callable[[str, int, int | None], None]]:
     """What to call with what is being done, how many rows of it are done, and of how many.
 
-    On a terminal it moves a bar; elsewhere it prints a line for each thing that is begun, and then one now and then.
+    On a terminal it moves a bar; elsewhere it prints a line for each thing that is begun, and one now and then.
     """
     from fedboard.simulations.runs.progress import is_live, live_bars
 
@@ -132,7 +132,7 @@ def shard(
     if kind == "cohort":
         told = _write_cohort(source, folder, users or ":", how)
         text = "{users:,} users with {ratings:,} ratings in {folder}".format(**told)
-        document(told) if as_json else click.echo(text)
+        answer(told, text, as_json=as_json)
         return
     if users is not None:
         raise InputError("--users goes with --as cohort")
@@ -161,7 +161,7 @@ def shard(
     }
     sizes = "{name}: {users:,} users, {items:,} items, {ratings:,} ratings"
     text = f"{sizes} in {{shards:,}} files of {{folder}} ({{bytes:,}} bytes)"
-    document(told) if as_json else click.echo(text.format(**told))
+    answer(told, text.format(**told), as_json=as_json)
 
 
 @command(
@@ -191,29 +191,26 @@ def split(
     tables = load_problem(config).tables
     told = {"data": config.data, "split": config.split, "feedback": config.feedback}
     written = write_split(tables, folder, told)
-    if as_json:
-        document({"rows": {name: table.num_rows for name, table in tables}, "files": list(map(str, written))})
-        return
     rows = [(name, f"{table.num_rows:,}") for name, table in tables]
-    click.echo(f"{aligned(('part', 'rows'), rows)}\n\nWritten to {folder}/")
+    record = {"rows": {name: table.num_rows for name, table in tables}, "files": list(map(str, written))}
+    answer(record, f"{aligned(('part', 'rows'), rows)}\n\nWritten to {folder}/", as_json=as_json)
 
 
 def _tell_formats(*, as_json: bool) -> None:
     from fedboard.simulations.data.readers import READERS
 
-    if as_json:
-        known = [
-            {"name": reader.name, "what": reader.what, "rating_range": reader.rating_range}
-            for reader in READERS
-        ]
-        document({"formats": known})
-        return
-    rows = [(reader.name, reader.what.replace("`", ""), _scale(reader.rating_range)) for reader in READERS]
-    click.echo(aligned(("format", "what", "ratings"), rows))
-
-
-def _scale(rating_range: tuple[float, float] | None) -> str:
-    return "--rating-range" if rating_range is None else "{:g} to {:g}".format(*rating_range)
+    known = [
+        {"name": reader.name, "what": reader.what, "rating_range": reader.rating_range} for reader in READERS
+    ]
+    rows = [
+        (
+            reader.name,
+            reader.what.replace("`", ""),
+            "{:g} to {:g}".format(*reader.rating_range) if reader.rating_range else "--rating-range",
+        )
+        for reader in READERS
+    ]
+    answer({"formats": known}, aligned(("format", "what", "ratings"), rows), as_json=as_json)
 
 
 def _write_cohort(source: str, folder: Path, users: str, how: Mapping[str, Any]) -> dict[str, Any]:
@@ -278,15 +275,13 @@ def _text(facts: dict[str, Any]) -> str:
         ("ratings per item", _spread(per_item)),
         ("most rated 10 % of items", f"{facts['share_of_top_items']:.1%} of the ratings"),
     ]
-    rows += [("given by", _dates(facts["times"]))] if "times" in facts else []
+    if "times" in facts:
+        from fedboard.simulations.data.splits.times import date_of
+
+        when = ", ".join(f"{date_of(time)} ({share})" for share, time in facts["times"].items())
+        rows.append(("given by", when))
     bars = aligned(("rating", "count"), [(f"{value:g}", f"{count:,}") for value, count in facts["values"]])
     return f"{facts['name']}\n{aligned(('', ''), rows)}\n\n{bars}\n\nNote: {facts['note']}."
-
-
-def _dates(times: dict[str, int]) -> str:
-    from fedboard.simulations.data.splits.times import date_of
-
-    return ", ".join(f"{date_of(when)} ({share})" for share, when in times.items())
 
 
 def _spread(spread: dict[str, float]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.declaring import argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.failures import resumable
 from fedboard.cli.options import FOLDS, WORKERS, default_algorithm, listed
 from fedboard.cli.research.configuration import configure, flags
@@ -78,8 +78,8 @@ def sweep(
 ) -> None:
     """Run algorithms at several epsilons, and draw the frontier.
 
-    Every combination of algorithm, epsilon and seed is a cell. Each cell is a run of its own in DIR/cells; algorithms without privacy run once. A cell that fails does not
-    stop the others: it is named at the end, and the exit code is 1.
+    Every combination of algorithm, epsilon and seed is a cell: a run of its own in DIR/cells; algorithms without
+    privacy run once. A cell that fails does not stop the others: it is named at the end, and the exit code is 1.
     """
     import msgspec
 
@@ -106,7 +106,7 @@ def sweep(
     )
     require_data(record.config.data, times=record.config.split.by_time)
     result = _run(record, place, jobs=jobs, resume=resume)
-    document(_summary(result)) if as_json else click.echo(_text(result, place))
+    answer(_summary(result), _text(result, place), as_json=as_json)
     if result.failed:
         raise click.exceptions.Exit(1)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fedboard.cli.declaring import argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.failures import resumable
 from fedboard.cli.options import REPETITIONS, WORKERS, listed
 from fedboard.cli.research.configuration import assigned, configure, flags
@@ -58,9 +58,7 @@ def tune(
         more="Required for all but `synthetic`, and kept in every certificate.",
         metavar="SENTENCE",
     ),
-    trials: int | None = option(
-        "Settings, the shipped among them.  [default: 40]", type=click.IntRange(2, REPETITIONS.max)
-    ),
+    trials: int | None = option("Settings to try.  [default: 40]", type=click.IntRange(2, REPETITIONS.max)),
     seeds: tuple[int, ...] | None = option(
         "Noise seeds; only the best trials use all of them.  [default: 0,1,2]", type=_whole_numbers, rare=True
     ),
@@ -142,7 +140,7 @@ def tune(
             )
         result = _run(record, place, jobs=jobs or 1, resume=resume)
         summary, text = _summary(result), _text(result)
-    document(summary) if as_json else click.echo(text)
+    answer(summary, text, as_json=as_json)
 
 
 def _run(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> "TuneResult":
