@@ -12,11 +12,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Generator, Iterator
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol, cast, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
@@ -107,34 +106,43 @@ def _require_web_address(place: str) -> None:
         )
 
 
-class _MirrorSource:
+class MirrorSource:
     """A mirror's files, wherever they lie."""
 
-    def _opened(self, name: str, size: int = 0, offset: int = 0) -> AbstractContextManager[IO[bytes]]:
-        """A file of the mirror, of which so many bytes may come, from an offset on."""
+    def pieces(self, name: str, size: int = 0, offset: int = 0) -> Generator[bytes, None, None]:
+        """A file of the mirror, of which so many bytes may come, from an offset on, in pieces of at most
+        ``CHUNK_BYTES``.
+        """
         raise NotImplementedError
 
     def manifest(self, digest: str | None = None) -> SignedManifest:
         """``latest.json``, or another one."""
-        with self._opened(LATEST if digest is None else manifest_name(digest)) as stream:
-            return SignedManifest.from_bytes(stream.read(2 * MAX_MANIFEST_BYTES + 1))
+        name = LATEST if digest is None else manifest_name(digest)
+        return SignedManifest.from_bytes(self._small(name, 2 * MAX_MANIFEST_BYTES))
 
     def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
         """From its file."""
-        with self._opened(file_name(manifest.file.sha256), manifest.file.size - offset, offset) as stream:
-            while piece := stream.read(CHUNK_BYTES):
-                yield piece
+        return self.pieces(file_name(manifest.file.sha256), manifest.file.size - offset, offset)
 
     def root(self, version: int) -> bytes:
         """From its file."""
-        with self._opened(root_name(version)) as stream:
-            return bytes(stream.read(MAX_ROOT_BYTES + 1))
+        return self._small(root_name(version), MAX_ROOT_BYTES)
 
     def close(self) -> None:
         """Nothing is held."""
 
+    def _small(self, name: str, most: int) -> bytes:
+        """A whole file, or one byte more than it may have."""
+        found = b""
+        with contextlib.closing(self.pieces(name)) as pieces:
+            for piece in pieces:
+                found += piece
+                if len(found) > most:
+                    break
+        return found[: most + 1]
 
-class HttpSource(_MirrorSource):
+
+class HttpSource(MirrorSource):
     """A mirror on a web server, with or without support for ranges."""
 
     def __init__(self, place: str, *, authority: Path | None = None, seconds: float = 30.0) -> None:
@@ -142,8 +150,7 @@ class HttpSource(_MirrorSource):
         context = ssl.create_default_context(cadata=None if authority is None else read_authority(authority))
         self._opener = urllib.request.build_opener(_InTime(context=context), _NoRedirectDown())
 
-    @contextlib.contextmanager
-    def _opened(self, name: str, size: int = 0, offset: int = 0) -> Iterator[IO[bytes]]:
+    def pieces(self, name: str, size: int = 0, offset: int = 0) -> Generator[bytes, None, None]:
         """By a request for a range; where the server sends the whole file, what is known is skipped."""
         request = _Request(f"{self._place}/{name}", headers={"Range": f"bytes={offset}-"} if offset else {})
         request.allowed = allowed_seconds(size, self._seconds)
@@ -151,7 +158,8 @@ class HttpSource(_MirrorSource):
             skip = offset if answer.status != http.client.PARTIAL_CONTENT else 0
             while skip > 0 and (skipped := len(answer.read(min(skip, CHUNK_BYTES)))):
                 skip -= skipped
-            yield answer
+            while piece := answer.read(CHUNK_BYTES):
+                yield piece
 
 
 class _Request(urllib.request.Request):
@@ -195,18 +203,19 @@ class _InTime(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
         return super().do_open(timed, req, **more)
 
 
-class FolderSource(_MirrorSource):
+class FolderSource(MirrorSource):
     """A mirror's folder, on this machine or mounted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @contextlib.contextmanager
-    def _opened(self, name: str, size: int = 0, offset: int = 0) -> Iterator[IO[bytes]]:
+    def pieces(self, name: str, size: int = 0, offset: int = 0) -> Generator[bytes, None, None]:
+        """From the disk."""
         try:
             with (self._folder / name).open("rb") as stream:
                 stream.seek(offset)
-                yield stream
+                while piece := stream.read(CHUNK_BYTES):
+                    yield piece
         except OSError as error:
             raise FeedRefusedError(FeedCode.NOT_FOUND) from error
 
