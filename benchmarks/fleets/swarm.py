@@ -154,7 +154,7 @@ def told_of(nodes: list[node.Node]) -> dict[str, Any]:
         "given": sum(tally.given for tally in tallies),
         "refused": sum(tally.refused for tally in tallies),
         "undelivered": sum(tally.undelivered for tally in tallies),
-        "bytes": [sum(t.traffic.sent for t in tallies), sum(t.traffic.received for t in tallies)],
+        "bytes": [sum(t.sent for t in tallies), sum(t.received for t in tallies)],
         "codes": sorted({str(code) for tally in tallies for code in tally.codes}),
     }
 

@@ -54,8 +54,8 @@ def take_part(config: Path, *, once: bool) -> None:
         node.run(Event(), messages=1 if once else None)
     click.echo(
         f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused; "
-        f"{tally.undelivered} replies were not taken by the server; {tally.traffic.sent:,} bytes sent, "
-        f"{tally.traffic.received:,} received"
+        f"{tally.undelivered} replies were not taken by the server; {tally.sent:,} bytes sent, "
+        f"{tally.received:,} received"
     )
 
 

@@ -144,7 +144,7 @@ class Node:
             authority=read_authority(server.authority),
             key=DeviceKey.load(server.key),
             largest=server.max_question_megabytes << 20,
-            traffic=self.tally.traffic,
+            tally=self.tally,
         )
         self._vault = MemoryVault()
         self._unsent: tuple[str, bytes] | None = None
