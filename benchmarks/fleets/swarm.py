@@ -27,8 +27,9 @@ import numpy as np
 from process_tree import own_peak_mib
 
 from fedboard.client.participation import node
-from fedboard.client.participation.config import load_device, open_device
+from fedboard.client.participation.config import load_device
 from fedboard.client.participation.connection import CallError, Received, ServerConnection
+from fedboard.client.participation.opening import open_device
 from fedboard.common.cohort import Cohort
 from fedboard.server.fleet.settings import read_settings
 from fedboard.simulations.data import SyntheticConfig, synthetic_ratings

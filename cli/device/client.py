@@ -22,7 +22,8 @@ from fedboard.common.errors import InputError
 def take_part(config: Path, *, once: bool) -> None:
     """Be the device until Ctrl-C, or for one answer."""
     start_quickly(unused=OF_SERVERS)
-    from fedboard.client.participation.config import load_device, open_device
+    from fedboard.client.participation.config import load_device
+    from fedboard.client.participation.opening import open_device
 
     device = load_device(config)
     server = device.server

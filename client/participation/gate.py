@@ -17,6 +17,7 @@ import numpy as np
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.seen import CosignedBoards, run_stem
 from fedboard.client.boards.soundness import has_sound_arrays
+from fedboard.client.participation.contributing import Scale
 from fedboard.client.participation.ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import (
@@ -31,7 +32,7 @@ from fedboard.client.participation.promises import (
     terms_of,
 )
 from fedboard.client.participation.records import AskedQuestions, BookedRounds, KeptAnswers, RefusalCounts
-from fedboard.client.participation.rounds import Asker, Gate, Scale
+from fedboard.client.participation.rounds import Asker, Gate
 from fedboard.common.algorithms.rebuilding import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request

@@ -9,18 +9,20 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from fedboard.client.private_files import make_private_folder, write_private
-from fedboard.common.board import Board
-from fedboard.common.boards.roster import Roster
 from fedboard.common.boards.validity import Clock
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.queries.statement import QuestionStatement
-from fedboard.common.rounds.question import BookedRound, Question
+
+if TYPE_CHECKING:  # a reader looks at what is kept here, and has neither questions nor cryptography
+    from fedboard.common.board import Board
+    from fedboard.common.boards.roster import Roster
+    from fedboard.common.queries.statement import QuestionStatement
+    from fedboard.common.rounds.question import BookedRound, Question
 
 _Held = TypeVar("_Held")
 _MOST_RUNS: Final = 64
@@ -68,7 +70,7 @@ class BookedRounds(_SmallFile[dict[str, tuple[int, bytes]]]):
         """The last round of a run that is noted; -1: none."""
         return self._held.get(run, _NOTHING)[0]
 
-    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+    def hold(self, booked: "BookedRound", signed: bytes) -> bytes:
         """Note a round, unless a later one is; durable on return.
 
         Args:
@@ -140,7 +142,9 @@ class AskedQuestions(_SmallFile[dict[str, AskedQuestion]]):
         super().__init__(path)
         self._clock = clock
 
-    def note(self, run: str, statement: QuestionStatement, board: Board, *, answered: bool = False) -> None:
+    def note(
+        self, run: str, statement: "QuestionStatement", board: "Board", *, answered: bool = False
+    ) -> None:
         """Take note that this was asked, or answered; durable on return.
 
         Args:
@@ -184,7 +188,7 @@ class NewestRoster(_SmallFile[dict[str, _Seen]]):
         "list is the newest one"
     )
 
-    def admit(self, roster: Roster) -> None:
+    def admit(self, roster: "Roster") -> None:
         """Take note of a list; durable on return.
 
         Raises:
@@ -233,7 +237,7 @@ class KeptAnswers:
         """
         self._folder, self._server, self._seconds, self._clock = folder, server, seconds, clock
 
-    def keep(self, question: Question, answer: bytes) -> None:
+    def keep(self, question: "Question", answer: bytes) -> None:
         """Keep it beside the answers to earlier rounds of this run; durable on return."""
         made = int(self._clock()).to_bytes(_TIME, "little")
         content = made + self._identity(question) + hashlib.sha256(answer).digest() + answer
@@ -241,11 +245,11 @@ class KeptAnswers:
         self.drop(question)  # one that was never booked
         write_private(self._place(question), content)
 
-    def has(self, question: Question) -> bool:
+    def has(self, question: "Question") -> bool:
         """Whether an answer to this round may be here."""
         return self._place(question).exists()
 
-    def recall(self, question: Question) -> bytes | None:
+    def recall(self, question: "Question") -> bytes | None:
         """The answer to this very question; None where there is none, its time is over or it is damaged."""
         try:
             content = self._place(question).read_bytes()
@@ -256,11 +260,11 @@ class KeptAnswers:
         whole = identity == self._identity(question) and digest == hashlib.sha256(answer).digest()
         return answer if whole and self._lasts(content) else None
 
-    def drop(self, question: Question | BookedRound) -> None:
+    def drop(self, question: "Question | BookedRound") -> None:
         """Overwrite and delete what is kept of this round, if anything is."""
         _erase([self._place(question)])
 
-    def drop_earlier(self, question: Question) -> None:
+    def drop_earlier(self, question: "Question") -> None:
         """Overwrite and delete what is kept of this run's other rounds."""
         own = self._place(question)
         _erase(place for place in self._folder.glob(f"{_name(question.run)}*") if place != own)
@@ -280,10 +284,10 @@ class KeptAnswers:
         made = int.from_bytes(content[:_TIME], "little")
         return len(content) >= _TIME and 0 <= self._clock() - made <= self._seconds
 
-    def _place(self, question: Question | BookedRound) -> Path:
+    def _place(self, question: "Question | BookedRound") -> Path:
         return self._folder / f"{_name(question.run)}-{question.round}{_SUFFIX}"
 
-    def _identity(self, question: Question) -> bytes:
+    def _identity(self, question: "Question") -> bytes:
         asked = [self._server, question.run, question.round, question.protocol, question.form]
         return hashlib.sha256(json.dumps([*asked, question.board.digest]).encode()).digest()
 

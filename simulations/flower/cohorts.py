@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedboard.client.participation.contributing import Scale
 from fedboard.client.participation.promises import stated_protocol
-from fedboard.client.participation.rounds import Asker, Gate, Scale
+from fedboard.client.participation.rounds import Asker, Gate
 from fedboard.client.participation.steps import Client, MemoryVault, NoiseOf, secure_noise
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.participation.config import open_device
+from fedboard.client.participation.opening import open_device
 from fedboard.client.participation.rounds import Asker, respond
 from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from fedboard.client.participation.config import load_device, open_device
+from fedboard.client.participation.config import load_device
+from fedboard.client.participation.opening import open_device
 from fedboard.client.participation.records import MOST, AskedQuestions
 from fedboard.client.participation.status import given_so_far
 from fedboard.client.ratings.cohort_file import CohortFile
@@ -452,7 +453,7 @@ def test_the_list_of_a_device_keeps_the_newest_and_survives_its_process(tmp_path
     assert len(again) == MOST
     assert again[-1].run == f"run-{MOST + 4}"
     assert [one.run for one in again if one.answered] == [f"run-{MOST}"]
-    (tmp_path / "questions.json").write_text("{}")
+    (tmp_path / "questions.json").write_text("[]")
     with pytest.raises(InputError, match="list of questions is damaged"):
         AskedQuestions(tmp_path / "questions.json")
 
