@@ -6,7 +6,7 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.client.boards.retrying import allowed_seconds
+from fedboard.client.boards.sources import allowed_seconds
 from fedboard.common.boards.board_signature import Cosignature, SignedManifest
 from fedboard.common.boards.boards_pb2 import (
     GetRequest,
