@@ -121,9 +121,7 @@ def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Pat
             )[0]
             for number, out in enumerate((None, *files), start=1)
         ]
-        enrolment = Enrolment(
-            introduction=content, open_register=lambda: Register(place), capacity=settings.capacity
-        )
+        enrolment = Enrolment(introduction=content, register=place, capacity=settings.capacity)
         opened = Introduction.open(content, digest=first.introduction)
         joined = become_member(
             first,
