@@ -21,7 +21,7 @@ from fedboard.common.errors import FedboardError
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
 from fedboard.common.rounds.question import ROUND, STEP, refusal
-from fedboard.server.fleet.rounds.asking import Reply
+from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
 from fedboard.simulations.ray.cluster import Cluster

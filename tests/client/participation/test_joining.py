@@ -349,7 +349,7 @@ def test_a_stranger_who_sends_nothing_or_never_ends_is_not_waited_for(fleet: Ope
 
 def test_a_register_that_fails_admits_nobody(fleet: OpenDevices, monkeypatch: pytest.MonkeyPatch) -> None:
     invitation = invited(fleet, "ann")
-    monkeypatch.setattr(fleet.enrolment, "open_register", lambda: Register(Path("/nowhere/members")))
+    monkeypatch.setattr(fleet.enrolment, "register", Path("/nowhere/members"))
     named: dict[str, Any] = {"secret": invitation.secret, "introduction": invitation.introduction}
     request = ask_to_join(DeviceKey(), IdentityKey(), version="1", **named)
 

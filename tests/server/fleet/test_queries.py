@@ -34,7 +34,7 @@ from fedboard.common.queries.collection import ROW_BOUND, Subject
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion
 from fedboard.common.queries.wording import Wording
 from fedboard.common.rounds.question import Answer, Question
-from fedboard.server.fleet.backup import back_up
+from fedboard.server.fleet.backup import back_up, restore
 from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import (
     PutQuery,
@@ -45,7 +45,6 @@ from fedboard.server.fleet.queries import (
     queries_of,
     told,
 )
-from fedboard.server.fleet.restoring import restore
 from fedboard.server.fleet.settings import read_settings
 from fedboard.server.fleet.state_folder import StateFolder
 from fedboard.server.helper.service import RunningHelper
