@@ -10,11 +10,12 @@ from pathlib import Path
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.seen import Seen, Trust, continues_ledger, has_ledger
-from fedboard.client.boards.sources import PASSING, BoardSource, Patience, TellingSource, allowed_seconds
+from fedboard.client.boards.sources import PASSING, BoardSource, Patience, TellingSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.layout import SEEN, unpack
 from fedboard.common.boards.manifest import BoardFile, Link, Manifest
+from fedboard.common.boards.methods import allowed_seconds
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.validity import Clock, utc_seconds
 from fedboard.common.errors import InputError

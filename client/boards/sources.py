@@ -24,7 +24,7 @@ from typing import IO, Any, Final, Protocol, TypeVar, cast, runtime_checkable
 from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
 from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
 from fedboard.common.boards.manifest import Manifest
-from fedboard.common.boards.methods import CHUNK_BYTES
+from fedboard.common.boards.methods import CHUNK_BYTES, allowed_seconds
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.roots import MAX_ROOT_BYTES
 from fedboard.common.errors import InputError
@@ -35,11 +35,6 @@ _Got = TypeVar("_Got")
 
 PASSING: Final = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
 """Refusals after which it is worth while to ask again."""
-
-
-def allowed_seconds(n_bytes: int, seconds: float) -> float:
-    """For so many bytes of a file in all, with so many seconds for each ``CHUNK_BYTES``."""
-    return seconds * (1 + n_bytes / CHUNK_BYTES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
