@@ -6,11 +6,10 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.client.boards.sources import MirrorSource
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import Chunk, FetchRequest, WatchRequest
-from fedboard.common.boards.methods import FETCH, MAX_MESSAGE_BYTES, WATCH, method
+from fedboard.common.boards.methods import FETCH, MAX_MESSAGE_BYTES, WATCH, allowed_seconds, method
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.messages.certificate_dates import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 
