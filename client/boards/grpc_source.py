@@ -6,7 +6,7 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.client.boards.sources import MirrorSource
+from fedboard.client.boards.mirror_source import MirrorSource
 from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.boards_pb2 import Chunk, FetchRequest, WatchRequest
 from fedboard.common.boards.methods import FETCH, MAX_MESSAGE_BYTES, WATCH, allowed_seconds, method
