@@ -267,7 +267,7 @@ def emitted(gives: Any = None) -> Callable[[Callable[..., Any]], Callable[..., A
                 found = function(builder, *map(given, kinds, literal, arguments))
                 return context.get_dummy_value() if gives is None else found
 
-            returned = {None: types.void, ELEMENT: element}.get(gives, gives)
+            returned: Any = {None: types.void, ELEMENT: element}.get(gives, gives)
             return returned(*map(taken, kinds, literal)), emit
 
         define.__name__, define.__doc__ = function.__name__, function.__doc__
