@@ -67,9 +67,6 @@ def page(
     source: str = argument("RUN|MIRROR"),
     out: Path = option("The HTML file to write.", required=True),
     key: Path | None = option("The public key that signs the boards of a mirror (boards.pub)."),
-    fetch: bool = option(
-        "Leave the boards on their web server: the page loads them from there, and from nowhere else."
-    ),
     authority: Path | None = AUTHORITY,
     witness: tuple[str, ...] = WITNESS,
     cosignatures: int | None = COSIGNATURES,
@@ -92,10 +89,9 @@ def page(
     if key is None and witnesses is not None:
         raise InputError("--witness goes with --key, the public key that signs the boards of a mirror")
     pinned = None if key is None else PinnedKey.read(key, witnesses=witnesses)
-    held = held_board(source, key=pinned, authority=authority, fetch=fetch)
+    held = held_board(source, key=pinned, authority=authority)
     size = write_page(out, held, key=pinned)
-    where = "on its mirror" if fetch else "inside"
-    click.echo(f"{mark(held.board)}{out}: {size / 1000:.0f} kB, the board {where}; open it in a browser")
+    click.echo(f"{mark(held.board)}{out}: {size / 1000:.0f} kB, the board inside; open it in a browser")
 
 
 @command("fedboard board fetch grpcs://boards.example.org:8445 --key boards.pub --to boards", group=board)

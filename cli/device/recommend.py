@@ -10,7 +10,7 @@ from fedboard.cli.options import COSIGNATURES, OWN_COLUMNS, SHOWN, WITNESS, witn
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.client.participation.own_view import Explained
+    from fedboard.client.recommending.recommend import Explained
 
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
 
@@ -33,13 +33,14 @@ def recommend(
     device.toml will do too. BOARD is a board file or a run directory, of which the newest board is taken; for a
     device it may be left out, and its first one is fetched. No rating leaves this machine.
     """
-    from fedboard.client.participation.own_view import as_record, open_own, recommended
+    from fedboard.client.participation.own_view import as_record, open_own
     from fedboard.client.recommending.recommend import rating_range_of
+    from fedboard.client.recommending.recommend import recommend as best_of
 
     if board is None and ratings.suffix == ".toml":
         fetch_first(ratings)
     view = open_own(ratings, board, columns=columns or {}, witnesses=witnesses_of(witness, cosignatures))
-    found = recommended(view, k=k)
+    found = best_of(view.own, view.board, k=k)
     record = {
         "board_version": view.board.version,
         "board_digest": view.board.digest,
