@@ -100,7 +100,6 @@ ENDLESS = (
     (("audit", "--repeat", HUGE), "<=10000"),
     (("audit", "--canaries", HUGE), "<=1000000"),
     (("audit", "--workers", "10000"), "<=256"),
-    (("query", "mean", "--data", "synthetic", "--epsilon", "1", "--workers", "10000"), "<=256"),
     (("protocols", "show", "secure-sum", "--devices", HUGE), "<=1000000000"),
     (("recommend", "mine.csv", "boards", "-k", HUGE), "<=100000"),
     (("explain", "--neighbours", "1", "boards", "-k", HUGE), "<=100000"),
