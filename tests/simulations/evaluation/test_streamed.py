@@ -18,7 +18,7 @@ from fedboard.simulations.evaluation import evaluation, split_blocks
 from fedboard.simulations.evaluation.evaluation import judge
 from fedboard.simulations.evaluation.metrics.metric import popularity_buckets
 from fedboard.simulations.evaluation.metrics.ranking import SLICE_POSITIONS, SlicedRecalls, head_buckets
-from fedboard.simulations.evaluation.references import fit_reference
+from fedboard.simulations.evaluation.references import Fitting, fit_reference
 from fedboard.simulations.evaluation.split_blocks import drawn
 from fedboard.simulations.problem import Problem, problem_of
 from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
@@ -50,7 +50,7 @@ def config_of(feedback: Feedback) -> SimulationConfig:
 def model_of(ratings: Ratings, feedback: Feedback) -> tuple[Problem, Predictor]:
     problem = problem_of(ratings, config_of(feedback))
     settings = {"rank": 3, "rounds": 2}
-    return problem, fit_reference("als", problem, feedback=feedback, backend="numpy", settings=settings)
+    return problem, fit_reference("als", Fitting.of(problem, feedback), settings)
 
 
 def stream_of(ratings: Ratings, feedback: Feedback) -> StreamedProblem:
