@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedboard.common.algorithms.rebuilding import AnyTask
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution_bounding.mixing import mix64
@@ -224,7 +223,7 @@ class Simulated:
     config: SimulationConfig
     run: RunDirectory
     problem: Problem | StreamedProblem | ExampleProblem
-    task: AnyTask
+    task: ClientTask
     backend: str
     listener: Listener
     part: Part | None = None
