@@ -1,5 +1,7 @@
 """A rating data set as every reader returns it: numbered, sorted, checked."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
@@ -9,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
 from fedboard.simulations.data.id_keys import Kind, id_keys
 
 _IDS_AT_ONCE = 1 << 17
@@ -175,3 +178,45 @@ def sorted_cohort(
     indptr = np.zeros(user_keys.size + 1, dtype=np.int64)
     np.cumsum(np.bincount(users, minlength=user_keys.size), out=indptr[1:])
     return Cohort(indptr=indptr, items=items, ratings=values, n_items=n_items, user_keys=user_keys)
+
+
+def check_range(rating_range: Any, label: str) -> tuple[float, float]:
+    """The public rating range as two numbers.
+
+    Raises:
+        InputError: it is not two finite numbers, the lower first.
+    """
+    try:
+        low, high = (float(bound) for bound in rating_range)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError(
+            f"{label}: the rating range must be two numbers, the lower first, got {rating_range!r}; "
+            "give for example (1, 5)."
+        )
+    return low, high
+
+
+def check_values(
+    values: Float32Array, rating_range: tuple[float, float], locate: Callable[[int], str]
+) -> None:
+    """Check every rating against the public range.
+
+    Raises:
+        InputError: a rating is outside, or not a number.
+    """
+    low, high = np.float32(rating_range[0]), np.float32(rating_range[1])
+    if not values.size or (values.min() >= low and values.max() <= high):  # NaN is neither
+        return
+    within = (values >= low) & (values <= high)
+    row = int(np.argmin(within))
+    allowed = f"{rating_range[0]:g} to {rating_range[1]:g}"
+    if np.isnan(values[row]):
+        raise InputError(
+            f"{locate(row)}: the rating is NaN; ratings must be {allowed}, correct or remove the line."
+        )
+    raise InputError(
+        f"{locate(row)}: rating {values[row]:g} is outside the public rating range {allowed}; "
+        "correct the rating or declare the true range."
+    )
