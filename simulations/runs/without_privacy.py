@@ -35,10 +35,9 @@ from fedboard.simulations.evaluation.references import (
     reference_names,
 )
 from fedboard.simulations.own_code import is_own
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.calibrated import AnyProblem, any_algorithm, backend_of, label_of, load_any
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.streams.problem import StreamedProblem
 
 
 def require_runnable(config: SimulationConfig) -> None:

@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 from fedboard.simulations.data import load_ratings, sharding
 from fedboard.simulations.data.ratings import Ratings
 from fedboard.simulations.data.shards import ShardedRatings
-from tests.simulations.data.shards.conftest import Shard, in_memory
-from tests.simulations.data.shards.sources import SOURCES, some_rows
+from tests.simulations.data.conftest import Shard, in_memory
+from tests.simulations.data.sources import SOURCES, some_rows
 
 
 def assert_same(shards: ShardedRatings, ratings: Ratings) -> None:
