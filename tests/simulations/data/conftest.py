@@ -11,7 +11,6 @@ from pyarrow import parquet
 
 from fedboard.simulations.data import ColumnMapping, Ratings, load_ratings, workbench
 from fedboard.simulations.data.formats import netflix
-from fedboard.simulations.data.ratings import Ratings
 from fedboard.simulations.data.sharding import ShardOptions, shard_ratings
 from fedboard.simulations.data.shards import ShardedRatings, open_shards
 
