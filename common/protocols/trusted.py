@@ -18,7 +18,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, Trust
 from fedboard.common.protocols.properties import Card
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import RunningSums
@@ -81,23 +81,13 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
+class Trusted(AggregationProtocol):
     """The protocol; ``backend`` picks the kernels, never the result."""
 
     NAME: ClassVar[str] = "trusted"
     shows_rows: ClassVar[bool] = True
     fits_any_fleet: ClassVar[bool] = True
     backend: str = "numpy"
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def noise_at(self) -> NoiseAt:
-        """The aggregator draws the noise."""
-        return NoiseAt.SERVER
 
     @property
     def trust(self) -> Trust:
@@ -143,10 +133,6 @@ class Trusted:
                 f"the trusted protocol has no settings but form = {FORM!r}, got {dict(parameters)}"
             )
         return cls(backend=backend)
-
-    def noise(self, drawn: NoiseSource) -> NoiseSource:
-        """The aggregator's own."""
-        return drawn
 
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int

@@ -15,7 +15,6 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, ServerSession
 from fedboard.common.protocols.properties import Card, SumsLeft, with_second_server
-from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.protocols.sums.residues import Packing
@@ -78,7 +77,7 @@ class WatchedSession:
     def take(self, client: str, reply: bytes) -> None:
         """The session's; what it adds to its masked total is one client's masked numbers."""
         session = self.session
-        if isinstance(session, SecureSumServer) and session._step is MaskingStep.MASKED:
+        if isinstance(session, SecureSumServer) and session.asks_contributions:
             before = session._total.copy()
             session.take(client, reply)
             self.held.packing = session.packing

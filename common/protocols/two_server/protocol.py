@@ -19,7 +19,7 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import FedboardError, InputError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
-from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, Given, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
 from fedboard.common.protocols.sums.residues import Packing
 from fedboard.common.protocols.two_server.helper import (
@@ -36,8 +36,11 @@ _USUAL_ITEMS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoServer:
-    """The protocol. What is not public about it, who the helper is, is set on each side."""
+class TwoServer(AggregationProtocol):
+    """The protocol. What is not public about it, who the helper is, is set on each side.
+
+    The leader draws the noise that is booked; what the helper adds comes on top and is not counted.
+    """
 
     NAME: ClassVar[str] = "two-server"
     second_server: ClassVar[bool] = True
@@ -56,16 +59,6 @@ class TwoServer:
         """
         if self.identity is not None and len(self.identity) != 32:
             raise InputError("the identity of a helper is an Ed25519 key of 32 bytes")
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def noise_at(self) -> NoiseAt:
-        """The leader draws the noise that is booked; the helper's comes on top."""
-        return NoiseAt.SERVER
 
     @property
     def trust(self) -> Trust:
@@ -137,10 +130,6 @@ class TwoServer:
     def helped_here(self, noise: NoiseSource) -> Self:
         """The same protocol with a fresh helper in this process: for simulations only."""
         return self.helped_by(LocalHelper(noise))
-
-    def noise(self, drawn: NoiseSource) -> NoiseSource:
-        """The leader's own; what the helper adds is not counted."""
-        return drawn
 
     def packing(self, requests: Sequence[Request]) -> Packing:
         """The round's numbers modulo 2^32, with room for the noise of both servers.
