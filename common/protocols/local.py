@@ -24,8 +24,7 @@ from fedboard.common.protocol import AggregationProtocol, Given, NoiseAt, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.sums.residues import Packing, own_stddevs
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums, own_stddevs
 
 _KIND = "local"
 _MOST_USERS = 1 << 31

@@ -17,9 +17,8 @@ from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, Serv
 from fedboard.common.protocols.properties import Card, SumsLeft, with_second_server
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from fedboard.common.protocols.sums.row_bounds import joined, row_range
-from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.simulations.sessions.choice import chosen_card, sums_left

@@ -27,8 +27,7 @@ from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.rules import MOST_CLIENTS, Carried, SumRules, neighbourhood
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sessions import Voucher
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 
 _log = logging.getLogger(__name__)
 

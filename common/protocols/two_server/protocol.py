@@ -22,6 +22,7 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import AggregationProtocol, Given, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
 from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.row_bounds import only_entries
 from fedboard.common.protocols.two_server.helper import (
     NOISE_RATIO,
     Helper,
@@ -215,15 +216,7 @@ def _of_largest_weight(contribution: Contribution, layout: Layout) -> Contributi
     for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         places, _ = kept_entries(contribution, slice(start, stop), layout)
         kept[start + places] = True
-    weights, responses = contribution.weights, contribution.responses
-    before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept, dtype=np.int64)])
-    return replace(
-        contribution,
-        indptr=before[bounds],
-        items=contribution.items[kept],
-        weights=None if weights is None else weights[kept],
-        responses=None if responses is None else responses[kept],
-    )
+    return only_entries(contribution, kept)
 
 
 CARD = Card(

@@ -18,8 +18,7 @@ from fedboard.common.messages.sealing import is_sealed
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from fedboard.common.rounds.question import ROUND, STEP, refusal
 from fedboard.common.rounds.step import StepMessage
 from tests.client.asking import asking, reply_to, signed
