@@ -18,9 +18,9 @@ from fedboard.common.board import Board
 from fedboard.common.boards.roster import Roster
 from fedboard.common.boards.validity import Clock
 from fedboard.common.errors import InputError
+from fedboard.common.messages.question import BookedRound, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.queries.statement import QuestionStatement
-from fedboard.common.rounds.question import BookedRound, Question
 
 _Read = TypeVar("_Read")
 _MOST_RUNS: Final = 64
