@@ -6,7 +6,6 @@ from pathlib import Path
 
 import grpc
 
-from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import Cosignature, SignedManifest
 from fedboard.common.boards.boards_pb2 import (
     GetRequest,
@@ -24,6 +23,7 @@ from fedboard.common.boards.methods import (
     MAX_MESSAGE_BYTES,
     ROOT,
     WATCH,
+    allowed_seconds,
     method,
 )
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError

@@ -1,4 +1,5 @@
-"""Where boards come from: a board service (``grpc_source``), a web server with a mirror on it, or a folder.
+"""Where boards come from: a board service (``grpc_source``), a web server with a mirror on it, or a folder; and how
+a reader waits for one that is busy or away.
 
 A source is never trusted: what it says is verified by whoever asks it.
 """
@@ -6,28 +7,74 @@ A source is never trusted: what it says is verified by whoever asks it.
 import contextlib
 import http.client
 import io
+import random
 import socket
 import ssl
 import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Protocol, cast, runtime_checkable
+from typing import IO, Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
-from fedboard.client.boards.retrying import allowed_seconds
 from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
 from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
 from fedboard.common.boards.manifest import Manifest
-from fedboard.common.boards.methods import CHUNK_BYTES
+from fedboard.common.boards.methods import CHUNK_BYTES, allowed_seconds
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.roots import MAX_ROOT_BYTES
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import is_address, parse_address
 from fedboard.common.messages.certificate_dates import OUT_OF_DATE, read_authority
+
+_Got = TypeVar("_Got")
+
+PASSING: Final = frozenset({FeedCode.UNREACHABLE, FeedCode.RATE_LIMITED})
+"""Refusals after which it is worth while to ask again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How often and how soon a reader asks again. Waits are drawn anew, so that readers do not come all at once."""
+
+    attempts: int = 6
+    """Failures in a row, without a single byte between them, after which she gives up."""
+    first_seconds: float = 0.5
+    """The first wait is drawn evenly from zero to this; each further bound is twice as long."""
+    longest_seconds: float = 60.0
+    poll_seconds: float = 60.0
+    """Between two looks at a source that cannot tell of new boards by itself."""
+    piece_seconds: float = 30.0
+    """For each ``CHUNK_BYTES`` of a file, over all attempts, however often a byte comes."""
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, failures: int) -> None:
+        """Sleep after so many failures in a row (>= 1)."""
+        bound = min(self.longest_seconds, self.first_seconds * 2 ** (failures - 1))
+        self.sleep(random.uniform(0.0, bound))
+
+    def ask(self, ask: Callable[[], _Got]) -> _Got:
+        """Ask, and again while the source is busy or away.
+
+        Args:
+            ask: one question.
+
+        Raises:
+            FeedRefusedError: of another kind, or the last of so many.
+        """
+        failures = 0
+        while True:
+            try:
+                return ask()
+            except FeedRefusedError as error:
+                failures += 1
+                if error.code not in PASSING or failures >= self.attempts:
+                    raise
+                self.wait(failures)
 
 
 class BoardSource(Protocol):

@@ -20,3 +20,8 @@ MAX_REQUEST_BYTES = 4096
 def method(name: str) -> str:
     """The path of a method."""
     return f"/{SERVICE}/{name}"
+
+
+def allowed_seconds(n_bytes: int, seconds: float) -> float:
+    """For so many bytes of a file in all, with so many seconds for each ``CHUNK_BYTES``."""
+    return seconds * (1 + n_bytes / CHUNK_BYTES)

@@ -11,9 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedboard.client.participation.contributing import Scale
 from fedboard.client.participation.promises import stated_protocol
-from fedboard.client.participation.rounds import Asker, OpenGate, Scale
-from fedboard.client.participation.steps import Client, NoiseOf, Vault, secure_noise
+from fedboard.client.participation.rounds import Asker, Gate
+from fedboard.client.participation.steps import Client, MemoryVault, NoiseOf, secure_noise
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
@@ -75,7 +76,7 @@ def _place(folder: Path, number: int) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCohort(OpenGate):
+class StoredCohort(Gate):
     """One cohort as ``write_cohorts`` left it; a simulated user answers everything that they are asked."""
 
     place: Path
@@ -138,7 +139,7 @@ class CohortNodes:
             seed=seed if seeded else None,
         )
 
-    def client(self, number: int, vault: Vault) -> Client:
+    def client(self, number: int, vault: MemoryVault) -> Client:
         """What answers as the node of this number, from 0."""
         stored = StoredCohort(_place(self.folder, number), self.asker)
         return Client(

@@ -51,7 +51,7 @@ for arguments in (
 from pathlib import Path
 
 from fedboard.client.participation.rounds import respond
-from fedboard.client.participation.config import open_device
+from fedboard.client.participation.opening import open_device
 from fedboard.common.board import Board
 from fedboard.common.messages.question import Answer
 from fedboard.common.messages.question import Question

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fedboard.client.participation.config import open_device
+from fedboard.client.participation.opening import open_device
 from fedboard.client.participation.rounds import Asker, respond
 from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
@@ -25,8 +25,8 @@ from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
 from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.fleet.rounds.asking import Reply
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace

@@ -161,8 +161,8 @@ def test_recommendations_and_explanations_use_them(cohort: Cohort) -> None:
 
     assert with_content.prediction != pytest.approx(explain(own, plain, 7).prediction, abs=1e-3)
     assert with_content.total == pytest.approx(with_content.prediction, abs=1e-4)
-    scores = {one.item: one.score for one in recommend(own, board, k=N_ITEMS)}
-    assert scores[7] == pytest.approx(with_content.prediction, abs=1e-5)
+    scores = {one.item_id: one.score for one in recommend(own, board, k=N_ITEMS)}
+    assert scores[board.catalogue.item_ids[7]] == pytest.approx(with_content.prediction, abs=1e-5)
     assert list(scores.values()) == sorted(scores.values(), reverse=True)
 
 
