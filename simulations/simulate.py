@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fedboard.common.algorithms.rebuilding import AnyTask
+from fedboard.common.algorithms.registry import AnyTask
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError, InputError

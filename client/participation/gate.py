@@ -33,7 +33,7 @@ from fedboard.client.participation.promises import (
 )
 from fedboard.client.participation.records import AskedQuestions, BookedRounds, KeptAnswers, RefusalCounts
 from fedboard.client.participation.rounds import Asker, Gate
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, InputError, PrivacyError

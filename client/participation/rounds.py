@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedboard.client.participation.contributing import RatingSource, Scale, Work, made_from_rows
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.boards.validity import Clock
 from fedboard.common.contribution import Request, numbers_of

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from fedboard.common import kernels
-from fedboard.common.algorithms.rebuilding import AnyTask
-from fedboard.common.algorithms.registry import algorithm_names, variant_of
-from fedboard.common.algorithms.shared.algorithm import Algorithm, Variant
-from fedboard.common.algorithms.shared.tuned import preset
-from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm
-from fedboard.common.algorithms.supervised.registry import (
+from fedboard.common.algorithms.registry import (
+    AnyTask,
+    algorithm_names,
     example_algorithm_names,
     example_algorithm_of,
     learns_from_examples,
+    variant_of,
 )
+from fedboard.common.algorithms.shared.algorithm import Algorithm, Variant
+from fedboard.common.algorithms.shared.tuned import preset
+from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import FOR_FEATURES, KERNELS, has_compiler, implementation

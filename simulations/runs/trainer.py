@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedboard.common.algorithms.rebuilding import AnyTask
+from fedboard.common.algorithms.registry import AnyTask
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution_bounding.mixing import mix64

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.algorithms.rebuilding import AnyTask
-from fedboard.common.algorithms.registry import algorithm_names
+from fedboard.common.algorithms.registry import (
+    AnyTask,
+    algorithm_names,
+    example_algorithm_names,
+    learns_from_examples,
+)
 from fedboard.common.algorithms.supervised.examples import CohortTask
-from fedboard.common.algorithms.supervised.registry import example_algorithm_names, learns_from_examples
 from fedboard.common.board import Board
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError

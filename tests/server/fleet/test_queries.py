@@ -18,7 +18,7 @@ from fedboard.client.participation.opening import open_device
 from fedboard.client.participation.records import MOST, AskedQuestions
 from fedboard.client.participation.status import given_so_far
 from fedboard.client.ratings.cohort_file import CohortFile
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Contribution
