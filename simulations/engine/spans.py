@@ -15,8 +15,8 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.contribution_bounding.participation import PresentRows
 from fedboard.common.contribution_bounding.personal import require_personal_bounds, scale_contribution
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
-from fedboard.common.protocols.sums.row_bounds import asked_rows
+from fedboard.common.protocols.sums.exact import FactoredSums
+from fedboard.common.protocols.sums.row_bounds import asked_rows, kept_rows
 from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
