@@ -166,7 +166,7 @@ def _admit(settings: FleetSettings, invitation: Invitation, folder: Path) -> Non
     introduction = introduction_of(settings)
     enrolment = Enrolment(
         introduction=introduction,
-        open_register=lambda: Register(StateFolder.of(settings).members),
+        register=StateFolder.of(settings).members,
         capacity=settings.capacity,
     )
 

@@ -121,9 +121,7 @@ def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Pat
             )[0]
             for number, out in enumerate((None, *files), start=1)
         ]
-        enrolment = Enrolment(
-            introduction=content, open_register=lambda: Register(place), capacity=settings.capacity
-        )
+        enrolment = Enrolment(introduction=content, register=place, capacity=settings.capacity)
         opened = Introduction.open(content, digest=first.introduction)
         joined = become_member(
             first,
@@ -149,7 +147,7 @@ def backup(config: Path, place: Path) -> None:
 
     written, contents = back_up(read_settings(config), config, place)
     board = "no board yet" if contents.board < 0 else f"boards up to {contents.board}"
-    click.echo(f"{written}: {len(contents.digests)} files, {board}")
+    click.echo(f"{written}: {board}")
     for path in contents.outside:
         click.echo(f"not in it, since it is elsewhere than {config.name}: {path}")
 
@@ -174,14 +172,14 @@ def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed
     have to show that there is nothing: by the newest board that anybody has, which must be the backup's. The round
     that may have been under way is then booked as lost. Where later boards were published, the training is over.
     """
-    from fedboard.server.fleet.restoring import restore as restored
+    from fedboard.server.fleet.backup import restore as restored
 
     found = restored(file, folder, newest=newest, stopped=stopped, closed=closed)
     made = f"{datetime.fromtimestamp(found.contents.made, UTC):%Y-%m-%d %H:%M} UTC"
     click.echo(f"{found.config}: restored as of {made}, board {found.contents.board}")
     if found.lost_round is not None:
         click.echo(f"round {found.lost_round} is booked as lost: it may have been under way")
-    if found.closed:
+    if closed:
         click.echo("the training is closed: its boards are published, and nothing more is released")
     if found.witnessed and not stopped:
         click.echo(

@@ -5,17 +5,16 @@ is small, and admits it in one transaction of the register.
 """
 
 import asyncio
-import ipaddress
-import re
 import time
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from urllib.parse import unquote
+from pathlib import Path
 
 from fedboard.common.messages.devices_pb2 import JoinReply
 from fedboard.common.messages.enrolment import Candidate, JoinError, JoinRefusal, digest_of_introduction
 from fedboard.server.fleet.register import Capacity, Register
+from fedboard.server.publishing.limits import network_of
 
 _MOST_SENDERS = 20_000
 """Before those who have everything back are forgotten; strangers are without number."""
@@ -50,7 +49,6 @@ class Allowance:
 
 
 _ALL = "all"
-_PEER = re.compile(r"ipv[46]:(?P<host>.+):[0-9]+")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -59,9 +57,11 @@ class Enrolment:
 
     introduction: bytes
     """What is handed over; an invitation holds for this and no other."""
-    open_register: Callable[[], Register]
-    """For one request, in a thread of its own."""
+    register: Path
+    """File of the register, which each request opens in a thread of its own."""
     capacity: Capacity
+    joined: Callable[[str], None] = lambda _: None
+    """Is told the name of each new member."""
     of_all: Allowance = field(default_factory=lambda: Allowance(per_minute=300))
     """How many requests of strangers are looked at."""
     of_one: Allowance = field(default_factory=lambda: Allowance(per_minute=10))
@@ -93,6 +93,7 @@ class Enrolment:
             self.counts[error.code] += 1
             return JoinReply(refused=error.code.value)
         self.counts["joined"] += 1
+        self.joined(joined.name)
         return joined
 
     def admit(self, content: bytes) -> JoinReply:
@@ -103,7 +104,7 @@ class Enrolment:
             StorageError: the register cannot be used.
         """
         candidate = Candidate.read(content, introduction=digest_of_introduction(self.introduction))
-        with self.open_register() as register:
+        with Register(self.register) as register:
             member = register.join(
                 candidate.secret,
                 candidate.key,
@@ -112,22 +113,3 @@ class Enrolment:
                 identity=candidate.identity,
             )
         return JoinReply(name=member.name, max_users=member.max_users)
-
-
-def network_of(peer: str) -> str:
-    """Where a call comes from: an IPv4 address, or the first 64 bits of an IPv6 one, which one household or machine
-    has to itself; ``other`` for what is neither.
-
-    Args:
-        peer: as gRPC writes it, such as ``ipv4:192.0.2.1:40000`` or ``ipv6:%5B2001:db8::1%5D:40000``.
-    """
-    match = _PEER.fullmatch(unquote(peer))
-    try:
-        parsed = ipaddress.ip_address((match["host"] if match else "").strip("[]").partition("%")[0])
-    except ValueError:
-        return "other"
-    if parsed.version == 6 and parsed.ipv4_mapped is not None:
-        parsed = parsed.ipv4_mapped
-    if parsed.version == 4:
-        return str(parsed)
-    return str(ipaddress.ip_network((parsed, 64), strict=False).network_address)

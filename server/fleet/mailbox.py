@@ -11,10 +11,12 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from fedboard.common.files import write_atomically
+from fedboard.common.messages.refusals import Refusal
 
 _DEVICES_A_SECOND = 200.0
 """The file is written as often as this allows, so that ten thousand devices cost what one does."""
@@ -27,25 +29,16 @@ _TIMES_A_PAUSE = 4.0
 """Whoever was away for longer has been away."""
 
 
-@dataclass(slots=True, kw_only=True)
-class SeenDevice:
+class SeenDevice(NamedTuple):
     """Of one device since this process began."""
 
-    last: float = 0.0
+    last: float
     """When it was there last, seconds since 1970 UTC."""
-    version: str = ""
-    """Of fedboard there, as it says."""
-    pause: float = 0.0
-    """Seconds after which it is to come again."""
-    between: float = 0.0
-    """Seconds between its last two requests."""
-
-    @property
-    def may_be_silent_seconds(self) -> float:
-        """After which it is no longer there: where devices or server are too busy for the pace that was told, they
-        come as late again as they did last.
-        """
-        return 2.0 * max(self.pause, min(self.between, _TIMES_A_PAUSE * self.pause)) + _LATE_SECONDS
+    version: str
+    """Of fedboard there, as it says; empty where that is none."""
+    may_be_silent_seconds: float
+    """After which it is no longer there: where devices or server are too busy for the pace that was told, they come
+    as late again as they did last."""
 
 
 @dataclass(slots=True)
@@ -67,21 +60,20 @@ class Seen:
             pause: seconds after which it is to come again.
         """
         now = self.clock()
+        fits = len(version) <= _LONGEST_VERSION and _VERSION_LETTERS.issuperset(version)
         with self._lock:
-            device = self._devices.get(key)
-            if device is None:
-                device = self._devices[key] = SeenDevice()
+            before = self._devices.get(key)
+            if before is None:
                 self._count = (self._count[0], self._count[1] + 1)
-            device.between = now - device.last if device.last else 0.0
-            device.last, device.pause = now, pause
-            fits = len(version) <= _LONGEST_VERSION and _VERSION_LETTERS.issuperset(version)
-            device.version = version if fits else ""
+            between = 0.0 if before is None else min(now - before.last, _TIMES_A_PAUSE * pause)
+            silent = 2.0 * max(pause, between) + _LATE_SECONDS
+            self._devices[key] = SeenDevice(now, version if fits else "", silent)
 
     def answers(self, key: str) -> None:
         """It has begun to hand in an answer; only who was asked does, and was here."""
         with self._lock:
             if (device := self._devices.get(key)) is not None:
-                device.last = self.clock()
+                self._devices[key] = device._replace(last=self.clock())
 
     def here(self) -> list[str]:
         """Devices that are not overdue; where the clock was put back, those that have come since."""
@@ -120,15 +112,11 @@ class Seen:
 
         Args:
             path: of the file.
-            under_way: what ``Mailbox.under_way`` says of the question that devices are answering.
+            under_way: what ``Mailbox.under_way`` says of the round.
         """
-        devices = {
-            key: {**asdict(device), "may_be_silent_seconds": device.may_be_silent_seconds}
-            for key, device in self.devices()
-        }
-        write_atomically(
-            path, json.dumps({"written": self.clock(), "devices": devices, "under_way": under_way}).encode()
-        )
+        devices = {key: device._asdict() for key, device in self.devices()}
+        told = {"written": self.clock(), "devices": devices, "under_way": under_way}
+        write_atomically(path, json.dumps(told).encode())
         path.chmod(0o600)
 
 
@@ -167,12 +155,13 @@ class Work:
     """When it is worthless, by the mailbox's clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a device has sent."""
+class Reply(NamedTuple):
+    """What came back from a node: its bytes, or why there are none."""
 
-    key: str
-    content: bytes
+    node: str
+    """Its identity: on a fleet of devices its public key, as 64 hex digits."""
+    content: bytes | None
+    failure: Refusal | None = None
 
 
 class NoRoomError(Exception):
@@ -195,7 +184,8 @@ class Mailbox:
     _work: dict[str, Work] = field(default_factory=dict)
     _asked: set[str] = field(default_factory=set)
     """Who was asked the question that is under way."""
-    _answers: list[Answer] = field(default_factory=list)
+    _in_round: bool = False
+    _answers: list[Reply] = field(default_factory=list)
     _arriving: dict[str, GiveUp] = field(default_factory=dict)
     """By device: what ends the answer that is on its way."""
     _held: int = 0
@@ -214,8 +204,9 @@ class Mailbox:
             seconds: how long an answer is worth anything.
         """
         with self._changed:
-            until, coming = self.clock() + seconds, {answer.key for answer in self._answers}
+            until, coming = self.clock() + seconds, {answer.node for answer in self._answers}
             self._asked.update(messages)
+            self._in_round = True
             for key, message in messages.items():
                 if key in coming:
                     continue
@@ -223,7 +214,7 @@ class Mailbox:
                 name = secrets.token_hex(16) if known is None else known.name
                 self._work[key] = Work(name=name, message=message, largest=largest, until=until)
 
-    def answers(self, *, wait: float) -> list[Answer]:
+    def answers(self, *, wait: float) -> list[Reply]:
         """What came since the last call, the oldest first; its room is free again.
 
         Args:
@@ -234,9 +225,9 @@ class Mailbox:
             self._changed.wait_for(lambda: self._answers or self._ended != ended, timeout=wait)
             return self._taken()
 
-    def _taken(self) -> list[Answer]:
+    def _taken(self) -> list[Reply]:
         found, self._answers = self._answers, []
-        self._held -= sum(len(answer.content) for answer in found)
+        self._held -= sum(len(answer.content or b"") for answer in found)
         return found
 
     def end(self) -> None:
@@ -251,16 +242,16 @@ class Mailbox:
         for give_up in arriving.values():
             give_up()
 
-    def present(self) -> list[str]:
-        """Devices that are not overdue: each was here, and is to come again."""
-        return self.seen.here()
+    def end_round(self) -> None:
+        """The round is over: its board is published, or it was lost or interrupted."""
+        self._in_round = False
 
     def under_way(self) -> dict[str, object] | None:
-        """How the question that is under way stands: how many were asked, who has not answered, and until when, in
-        seconds since 1970 UTC; None between questions.
+        """How the round that is under way stands: how many are asked just now, who of them has not answered, and
+        until when, in seconds since 1970 UTC; None between rounds.
         """
         with self._changed:
-            if not self._asked:
+            if not self._in_round:
                 return None
             last = max((work.until for work in self._work.values()), default=self.clock())
             until = self.seen.clock() + last - self.clock()
@@ -328,6 +319,6 @@ class Mailbox:
                 return False
             del self._work[key]
             self._held += len(content)
-            self._answers.append(Answer(key, content))
+            self._answers.append(Reply(key, content))
             self._changed.notify_all()
             return True

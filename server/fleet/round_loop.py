@@ -6,6 +6,7 @@ asked again.
 """
 
 import logging
+import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.common.board import Board
-from fedboard.common.errors import FedboardError, PrivacyError, TooFewAnswersError
+from fedboard.common.errors import FedboardError, PrivacyError, StorageError, TooFewAnswersError
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.preparing import job_of
@@ -34,6 +35,8 @@ _LOOK_SECONDS = 0.5
 """How often it is looked for a new query."""
 _SHOWN_SECONDS = 0.05
 """How often it is looked whether readers have a board."""
+_LEAST_FREE = 1 << 24
+"""Bytes of the disk with the state folder: with fewer left nobody is asked, and no round goes on."""
 _MOST_FAILURES = 3
 """Runs of one query that end without a board, before it is given up."""
 
@@ -61,7 +64,7 @@ class Tries:
 
 
 class RoundLoop:
-    """The thread. Other threads start, hold and stop it, and read how it fares."""
+    """The thread. Other threads start and stop it, and read how it fares."""
 
     def __init__(
         self,
@@ -87,11 +90,9 @@ class RoundLoop:
         self._mailbox, self._say, self._unshown = mailbox, say, unshown
         self.training, self._log = Tries(), RoundLog(self._state.rounds)
         """How often in a row the training was interrupted without a new board, and why the last time."""
-        self.round_under_way = 0
-        """Its number, where one is: as many are in the log."""
-        self._left_out = set[int]()
-        self._halt, self._held, self._stopped = threading.Event(), False, False
-        self._changed = threading.Condition()
+        self._n_told, self._left_out = 0, set[int]()
+        """How many rounds of the log were told, and queries that are over."""
+        self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rounds", daemon=True)
 
     @property
@@ -101,7 +102,7 @@ class RoundLoop:
 
     def start(self) -> None:
         """Begin, or go on, with what is on the disk."""
-        self.round_under_way = len(self._log.lines())
+        self._n_told = len(self._log.lines())
         if self._settings.alone:
             self.complete = True
             self._say("there is no training here: the server waits for queries")
@@ -110,53 +111,44 @@ class RoundLoop:
             self._say(f"this training is closed: {reason}; its boards are published as before")
         self._thread.start()
 
-    def hold(self) -> None:
-        """Ask nobody until ``go_on``; the round under way is asked again then."""
-        self._set(held=True)
-
-    def go_on(self) -> None:
-        """After ``hold``."""
-        self._set(held=False)
-
     def stop(self, *, seconds: float) -> None:
         """End the loop; what computes for longer than this is left to end with the process."""
-        self._stopped = True
-        self._set(held=self._held)
+        self._stopped.set()
+        self._mailbox.end()  # whoever waits for answers is woken
         if self._thread.is_alive():
             self._thread.join(seconds)
 
-    def _set(self, *, held: bool) -> None:
-        with self._changed:
-            self._held = held
-            if held or self._stopped:
-                self._halt.set()
-            else:
-                self._halt.clear()
-            self._changed.notify_all()
-        if self._halt.is_set():
-            self._mailbox.end()  # whoever waits for answers is woken
+    def _go_on(self) -> None:
+        """See that the round under way may go on: of a full disk it is known before the round is lost.
+
+        Raises:
+            HaltedError: the loop is stopped.
+            StorageError: the disk is full.
+        """
+        if self._stopped.is_set():
+            raise HaltedError
+        if (free := shutil.disk_usage(self._state.path).free) < _LEAST_FREE:
+            raise StorageError(
+                f"disk full: {self._state.path} has {free / 1e6:.0f} MB left; no round goes on before it has "
+                f"{_LEAST_FREE / 1e6:.0f} MB"
+            )
 
     def _run(self) -> None:
         try:
-            while self._wait(0.0):
-                try:
-                    if self.complete:
-                        self._answer_next()
-                    else:
-                        self._train()
-                except HaltedError:
-                    self._mailbox.end()
+            while not self._stopped.is_set():
+                if self.complete:
+                    self._answer_next()
+                else:
+                    self._train()
+        except HaltedError:
+            pass
         except BaseException as error:
             self.fatal = error
             if not isinstance(error, FedboardError):
                 _log.exception("the round loop has ended")
 
-    def _wait(self, seconds: float) -> bool:
-        """For so long, and while the loop is held; False once it is stopped."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopped or self._held, seconds)
-            self._changed.wait_for(lambda: self._stopped or not self._held)
-            return not self._stopped
+    def _wait(self, seconds: float) -> None:
+        self._stopped.wait(seconds)
 
     def _train(self) -> None:
         what = partial(job_of, self._settings)
@@ -173,8 +165,8 @@ class RoundLoop:
         """
         until = time.monotonic() + self._settings.rounds.pace.longest_seconds
         while (why := self._unshown(board.version)) is not None:
-            if self._halt.wait(_SHOWN_SECONDS):
-                raise HaltedError
+            self._stopped.wait(_SHOWN_SECONDS)
+            self._go_on()
             if time.monotonic() > until:
                 raise TooFewAnswersError(f"{why}; nobody was asked, and nothing was spent", asked=False)
 
@@ -195,7 +187,7 @@ class RoundLoop:
         before = _published(run)
         try:
             job, register = job_now(), self._state.members
-            members = MemberNodes(self._mailbox, register, most_users=job.n_users, halt=self._halt)
+            members = MemberNodes(self._mailbox, register, most_users=job.n_users, go_on=self._go_on)
             with closing(members) as nodes:
                 run_job(nodes, job, on_round=lambda _: self._tell_rounds(), shown=shown)
             self._tell_rounds()
@@ -213,11 +205,12 @@ class RoundLoop:
             return False
 
     def _tell_rounds(self) -> None:
-        """What the log of the training has gained."""
+        """A round is over, or was interrupted: what the log of the training has gained."""
+        self._mailbox.end_round()
         lines = self._log.lines()
-        for line in lines[self.round_under_way :]:
+        for line in lines[self._n_told :]:
             self._say(_told(line))
-        self.round_under_way = len(lines)
+        self._n_told = len(lines)
 
     def _answer_next(self) -> None:
         """Ask the next query that waits, or wait for one."""
@@ -229,7 +222,7 @@ class RoundLoop:
         self._say(f"{put.name}: {statement.sentence}")
         what = partial(job_of_query, self._settings, put, statement)
         while not self._tried(what, put.state.run, tries, put.name):
-            if self._stopped:
+            if self._stopped.is_set():
                 return
             if tries.failures >= _MOST_FAILURES:
                 self._give_up(put, tries.problem or "its runs ended")

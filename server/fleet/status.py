@@ -57,9 +57,10 @@ class Devices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnderWay:
-    """The question that devices are answering."""
+    """The round that is under way."""
 
     asked: int
+    """Devices that are asked just now; 0 while the server computes."""
     answered: int
     waiting_for: tuple[str, ...]
     """Names of those who have not answered."""
@@ -100,14 +101,22 @@ class FleetStatus:
         """Whether a round can begin; None where that is not known."""
         return None if self.devices.online is None else self.devices.online >= self.quorum
 
+    @property
+    def sentence(self) -> str:
+        """How many devices are there, and whether that makes a round. Who is busy with an answer may be silent."""
+        going = self.under_way is not None or self.has_quorum
+        goes_on = f"round {self.fares.made + self.fares.lost} is under way" if going else "no round begins"
+        return (
+            f"{self.devices.online or 0} of {self.devices.admitted} devices are online and the quorum is "
+            f"{self.quorum}: {goes_on}"
+        )
+
     def problems(self) -> list[str]:
         """What the operator should look at, in sentences."""
         found = [] if self.running else ["no server is running on this state folder"]
         devices = self.devices
-        if self.has_quorum is False and self.under_way is None:  # who is busy with an answer may be silent
-            found.append(
-                f"{devices.online} devices are online and the quorum is {self.quorum}: no round begins"
-            )
+        if self.has_quorum is False and self.under_way is None:
+            found.append(self.sentence)
         if devices.admitted < self.quorum:
             found.append(
                 f"{devices.admitted} devices are members and the quorum is {self.quorum}; invite more"
@@ -157,7 +166,10 @@ class FleetStatus:
         ]
         if asked is not None:
             left = max(asked.until - self.now, 0.0)
-            rows.append(("answers", f"{asked.answered} of {asked.asked} asked, {left:.0f} s left"))
+            answers = f"{asked.answered} of {asked.asked} asked, {left:.0f} s left"
+            rows.append(
+                ("answers", answers if asked.asked else "nobody is asked just now: the round goes on")
+            )
             if asked.waiting_for:
                 more = len(asked.waiting_for) - _SHOWN
                 named = ", ".join(asked.waiting_for[:_SHOWN])
@@ -232,7 +244,7 @@ def _told(door: Path, names: Mapping[str, str], now: float) -> tuple[list[str], 
             for key, one in devices.items()
             if key in names and written - float(one["last"]) <= float(one["may_be_silent_seconds"])
         ]
-        if not asked or asked["until"] < now - _LATE_SECONDS:
+        if not asked:
             return versions, None
         waiting = sorted(names[key] for key in asked["waiting"] if key in names)
         answered = asked["asked"] - len(asked["waiting"])

@@ -23,7 +23,7 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.privacy.accounting.exact import compose_events, epsilon_of, epsilon_of_events
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import Event, event_mu
-from fedboard.common.protocols.sums.exact import kept_rows
+from fedboard.common.protocols.sums.row_bounds import kept_rows
 from fedboard.simulations.audit.canaries import (
     booked_deviations,
     canary_rows,

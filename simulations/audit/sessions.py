@@ -15,12 +15,10 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, ServerSession
 from fedboard.common.protocols.properties import Card, SumsLeft, with_second_server
-from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from fedboard.common.protocols.sums.row_bounds import joined, row_range
-from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.simulations.sessions.choice import chosen_card, sums_left
@@ -65,7 +63,7 @@ class WatchedSession:
     def take(self, client: str, reply: bytes) -> None:
         """The session's; what it adds to its masked total is one client's masked numbers."""
         session = self.session
-        if isinstance(session, SecureSumServer) and session._step is MaskingStep.MASKED:
+        if isinstance(session, SecureSumServer) and session.asks_contributions:
             before = session._total.copy()
             session.take(client, reply)
             self.held.packing = session.packing

@@ -11,7 +11,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import event_mu
-from fedboard.common.protocols.sums.exact import kept_rows
+from fedboard.common.protocols.sums.row_bounds import kept_rows
 from fedboard.simulations.audit.canaries import booked_deviations, canary_rows, shifts, unit_noise
 from fedboard.simulations.audit.course import within
 from fedboard.simulations.audit.pipeline import PlayedRound, play

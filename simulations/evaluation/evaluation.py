@@ -35,8 +35,7 @@ from fedboard.simulations.evaluation.tallies import (
     Tallies,
     tallies_of_span,
 )
-from fedboard.simulations.problem import Problem
-from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.problem import Problem, StreamedProblem
 
 _KEPT = 2
 """Counts of so many streams and parts are kept: rounds are judged on one part, the last board on another."""

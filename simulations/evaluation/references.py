@@ -40,8 +40,7 @@ from fedboard.simulations.evaluation.metrics.metric import Better
 from fedboard.simulations.evaluation.metrics.registry import main_metric, metric_of
 from fedboard.simulations.evaluation.split_blocks import people_of, span_bounds
 from fedboard.simulations.own_code import is_own, own_object
-from fedboard.simulations.problem import Problem
-from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.problem import Problem, StreamedProblem
 
 NO_PRIVACY = "no privacy"
 """The label of everything that is made here."""

@@ -13,7 +13,7 @@ from fedboard.client.participation.steps import MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal
-from fedboard.server.fleet.rounds.asking import Reply
+from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.training import plan_of

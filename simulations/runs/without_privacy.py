@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.algorithms.rebuilding import AnyTask
-from fedboard.common.algorithms.registry import algorithm_names
+from fedboard.common.algorithms.registry import (
+    AnyTask,
+    algorithm_names,
+    example_algorithm_names,
+    learns_from_examples,
+)
 from fedboard.common.algorithms.supervised.examples import CohortTask
-from fedboard.common.algorithms.supervised.registry import example_algorithm_names, learns_from_examples
 from fedboard.common.board import Board
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
@@ -36,10 +39,9 @@ from fedboard.simulations.evaluation.references import (
     reference_names,
 )
 from fedboard.simulations.own_code import is_own
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.calibrated import AnyProblem, any_algorithm, backend_of, label_of, load_any
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.streams.problem import StreamedProblem
 
 
 def require_runnable(config: SimulationConfig) -> None:

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from fedboard.common.algorithms.shared.algorithm import RatingTask
-from fedboard.common.algorithms.shared.preparation import real_stddev
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.arrays import BitArray, BoolArray, Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort

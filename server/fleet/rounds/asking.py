@@ -10,14 +10,13 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.mailbox import Mailbox, Message
+from fedboard.server.fleet.mailbox import Mailbox, Message, Reply
 from fedboard.server.fleet.register import Register
 from fedboard.server.run_spec import LONGER
 
@@ -35,14 +34,6 @@ _SIGNED_SLACK_SECONDS = 2.0
 
 class HaltedError(BaseException):
     """Whoever asks is to stop at once, wherever they wait; what is begun is gone on with later."""
-
-
-class Reply(NamedTuple):
-    """What came back from a node: its bytes, or why there are none."""
-
-    node: str
-    content: bytes | None
-    failure: Refusal | None = None
 
 
 class Nodes(Protocol):
@@ -94,19 +85,26 @@ class MemberNodes:
     later than that is left out. A device that was removed is not among them from then on.
     """
 
-    def __init__(self, mailbox: Mailbox, register: Path, *, most_users: int, halt: Event) -> None:
+    def __init__(
+        self,
+        mailbox: Mailbox,
+        register: Path,
+        *,
+        most_users: int,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> None:
         """Open the register, which is read anew each time that it has changed.
 
         Args:
             mailbox: where devices fetch what they are asked, and lay down what they answer.
             register: its file.
             most_users: that may be admitted together.
-            halt: while it is set, whatever is asked of the nodes raises ``HaltedError``.
+            go_on: is called whenever something is asked of the nodes; raises where no round may go on.
 
         Raises:
             StorageError: the register cannot be used, so nobody would be known to be admitted.
         """
-        self._mailbox, self._most_users, self._halt = mailbox, most_users, halt
+        self._mailbox, self._most_users, self._go_on = mailbox, most_users, go_on
         self._files = ExitStack()
         self._register = self._files.enter_context(Register(register))
         self._state: tuple[int, int] | None = None
@@ -115,11 +113,11 @@ class MemberNodes:
     def present(self) -> Mapping[str, int]:
         """Those who come to the port and are not overdue."""
         admitted = self.admitted()
-        return {key: admitted[key] for key in self._mailbox.present() if key in admitted}
+        return {key: admitted[key] for key in self._mailbox.seen.here() if key in admitted}
 
     def admitted(self) -> Mapping[str, int]:
         """Of all members, in the order of their coming."""
-        self.go_on()
+        self._go_on()
         if (state := self._register.state()) != self._state:
             self._now, self._state = self._read(), state
         return self._now
@@ -128,24 +126,19 @@ class MemberNodes:
         self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
     ) -> None:
         """Lay each message ready for its device; it takes the place of the one before."""
-        self.go_on()
+        self._go_on()
         messages = {key: Message(kind, frame, beside or b"") for key, frame in frames.items()}
         self._mailbox.ask(messages, largest=largest, seconds=seconds)
 
     def replies(self, *, wait: float) -> list[Reply]:
         """What devices have laid down."""
-        found = [Reply(answer.key, answer.content) for answer in self._mailbox.answers(wait=wait)]
-        self.go_on()  # what came is gone; it is asked for again
+        found = self._mailbox.answers(wait=wait)
+        self._go_on()  # what came is gone; it is asked for again
         return found
 
     def end(self) -> None:
         """Nothing is to be answered any more."""
         self._mailbox.end()
-
-    def go_on(self) -> None:
-        """Raise HaltedError if halted."""
-        if self._halt.is_set():
-            raise HaltedError
 
     def close(self) -> None:
         """Nobody is asked any more, and the register is closed."""

@@ -73,7 +73,7 @@ class OpenDevices:
         )
         self.enrolment = Enrolment(
             introduction=introduction,
-            open_register=lambda: Register(self.members_file),
+            register=self.members_file,
             capacity=self.capacity,
             of_all=Allowance(per_minute=strangers),
             of_one=Allowance(per_minute=of_one),

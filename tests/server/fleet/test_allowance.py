@@ -1,8 +1,6 @@
-"""So many bytes a minute, of each sender by themselves; strangers are known by where they come from."""
+"""So many bytes a minute, of each sender by themselves."""
 
-import pytest
-
-from fedboard.server.fleet.enrolment import Allowance, network_of
+from fedboard.server.fleet.enrolment import Allowance
 
 
 class Clock:
@@ -51,20 +49,3 @@ def test_senders_without_number_are_forgotten_once_they_have_everything_back() -
 
     assert allowance.take("ann", 1)
     assert list(allowance._used) == ["ann"]
-
-
-@pytest.mark.parametrize(
-    ("peer", "network"),
-    [
-        ("ipv4:192.0.2.1:40000", "192.0.2.1"),
-        ("ipv6:%5B2001:db8:1:2:3::4%5D:40000", "2001:db8:1:2::"),
-        ("ipv6:[2001:db8:1:2::9]:1", "2001:db8:1:2::"),
-        ("ipv6:%5B::ffff:192.0.2.1%5D:40000", "192.0.2.1"),
-        ("ipv6:%5Bfe80::1%25eth0%5D:40000", "fe80::"),
-        ("unix:/run/x", "other"),
-        ("ipv4:nobody:1", "other"),
-        ("", "other"),
-    ],
-)
-def test_a_stranger_is_known_by_address_or_by_network(peer: str, network: str) -> None:
-    assert network_of(peer) == network

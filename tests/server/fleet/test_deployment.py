@@ -5,7 +5,7 @@ import os
 import re
 import signal
 import socket
-import tarfile
+import zipfile
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from importlib.metadata import version
@@ -85,8 +85,8 @@ def test_each_file_of_the_state_folder_is_in_a_backup_or_on_a_list(fleet: Fleet,
         if path.is_file()
     }
     fedboard("fleet", "backup", "--config", fleet.folder / "fleet.toml", "--to", tmp_path / "one.fedboard")
-    with tarfile.open(tmp_path / "one.fedboard") as tar:
-        held = {name.removeprefix("state/") for name in tar.getnames()}
+    with zipfile.ZipFile(tmp_path / "one.fedboard") as archive:
+        held = {name.removeprefix("state/") for name in archive.namelist()}
 
     missing = present - held
     unlisted = [name for name in missing if not any(fnmatch(name, one) for one in NOT_IN_A_BACKUP)]
@@ -203,7 +203,6 @@ def test_a_device_joins_a_server_that_runs_and_is_out_as_soon_as_it_is_removed(
     with pytest.raises(CallError) as refused:
         node.receive()
     assert refused.value.trouble is Trouble.NOT_ADMITTED
-    fleet.wait(lambda: "ann is no member any more" in fleet.log("server"), "word of the removal", 30)
 
 
 def ports_of(pid: int) -> set[int]:

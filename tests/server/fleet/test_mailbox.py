@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from fedboard.server.fleet.mailbox import Answer, Mailbox, Message, NoRoomError, Seen
+from fedboard.server.fleet.mailbox import Mailbox, Message, NoRoomError, Reply, Seen
 
 ANN, BOB = "aa" * 32, "bb" * 32
 MESSAGE = Message("query.round", b"what?")
@@ -38,7 +38,7 @@ def test_an_answer_comes_to_whoever_asked_once() -> None:
     assert mailbox.put(ANN, names[ANN], b"mine")
     assert not mailbox.put(ANN, names[ANN], b"another")
 
-    assert mailbox.answers(wait=0.0) == [Answer(ANN, b"mine")]
+    assert mailbox.answers(wait=0.0) == [Reply(ANN, b"mine")]
     assert mailbox.answers(wait=0.0) == []
     assert (mailbox.work_of(ANN), mailbox.expects(BOB, names[BOB])) == (None, mailbox.work_of(BOB))
 
@@ -144,7 +144,7 @@ def test_whoever_waits_is_woken_by_the_first_answer_and_by_the_end() -> None:
 
         began = threading.Event()
 
-        def wait() -> list[Answer]:
+        def wait() -> list[Reply]:
             began.set()
             return mailbox.answers(wait=60.0)
 
@@ -171,7 +171,7 @@ def test_threads_that_put_and_take_lose_no_answer_and_no_room() -> None:
     with ThreadPoolExecutor() as threads:
         work = [threads.submit(put, keys[start::4]) for start in range(4)]
         while len(found) < len(keys):
-            found += [answer.key for answer in mailbox.answers(wait=10.0)]
+            found += [answer.node for answer in mailbox.answers(wait=10.0)]
         for one in work:
             one.result()
 

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,13 +120,10 @@ def test_a_training_that_is_closed_asks_nobody(fleet: Fleet, monkeypatch: pytest
 
 
 @pytest.mark.parametrize("how", ["no device is there", "an answer is waited for"])
-def test_it_is_held_and_stopped_wherever_it_waits(
-    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    begun, entered = list[str](), threading.Semaphore(0)
+def test_it_is_stopped_wherever_it_waits(fleet: Fleet, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    entered = threading.Semaphore(0)
 
     def run(nodes: Any, _: Job) -> None:
-        begun.append("run")
         entered.release()
         while True:
             if how == "no device is there":
@@ -137,18 +135,38 @@ def test_it_is_held_and_stopped_wherever_it_waits(
     jobs_by(monkeypatch, run)
     with looping(fleet, told := list[str]()) as loop:
         assert entered.acquire(timeout=SECONDS)
-        loop.hold()
         time.sleep(0.1)
-        assert begun == ["run"]
-        loop.go_on()
-        assert entered.acquire(timeout=SECONDS)
         began = time.monotonic()
     assert time.monotonic() - began < 5.0
     assert not loop._thread.is_alive()
-    assert (begun, told, loop.training.failures) == (["run", "run"], [], 0), (
-        "nothing was interrupted by itself"
-    )
+    assert (told, loop.training.failures, loop.fatal) == ([], 0, None), "nothing was interrupted by itself"
     assert not loop.complete
+
+
+def test_on_a_full_disk_no_round_goes_on_until_there_is_room(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the middle of a round too: it is asked again, and not lost for want of a place for its board."""
+    free, answers = [1 << 30], list[int]()
+
+    def run(nodes: Any, _: Job) -> None:
+        nodes.send({}, beside=None, kind="round", largest=9, seconds=60.0)
+        free[0] = 1 << 20 if not answers else 1 << 30
+        answers.append(len(answers))
+        nodes.replies(wait=0.0)
+
+    monkeypatch.setattr(round_loop.shutil, "disk_usage", lambda _: SimpleNamespace(free=free[0]))
+    jobs_by(monkeypatch, run)
+    with looping(fleet, told := list[str]()) as loop:
+        until(lambda: "disk full" in "".join(told))
+        time.sleep(0.1)
+        assert answers == [0]
+        free[0] = 1 << 30
+        until(lambda: loop.complete)
+
+    assert answers == [0, 1]
+    assert all(line.startswith("the training was interrupted: disk full: ") for line in told[:-1])
+    assert " has 1 MB left; no round goes on before it has 17 MB; it is tried again in 1 s" in told[0]
 
 
 def test_a_loop_that_is_killed_goes_on_with_the_query_and_then_with_the_next(
@@ -161,8 +179,8 @@ def test_a_loop_that_is_killed_goes_on_with_the_query_and_then_with_the_next(
         raise HaltedError
 
     jobs_by(monkeypatch, killed)
-    with looping(asked.fleet, told):
-        until(lambda: len(told) >= 2)
+    with looping(asked.fleet, told) as loop:
+        until(lambda: not loop._thread.is_alive())
     assert told[0] == "there is no training here: the server waits for queries"
     assert {one.partition(":")[0] for one in told[1:]} == {"question-1"}, "one at a time"
     assert first.standing() is second.standing() is Standing.WAITING

@@ -63,8 +63,8 @@ def test_who_has_nothing_to_do_is_told_when_to_come_again_and_counts_as_there(se
     assert ann.receive() is None
 
     assert ann.pause == server.least_pause
-    assert server.id("ann") in server.mailbox.present()
-    assert server.id("dan") not in server.mailbox.present()
+    assert server.id("ann") in server.mailbox.seen.here()
+    assert server.id("dan") not in server.mailbox.seen.here()
     (seen,) = [one for key, one in server.mailbox.seen.devices() if key == server.id("ann")]
     assert seen.version
 
@@ -343,7 +343,7 @@ def test_one_who_was_removed_is_refused_at_once(server: OpenDevices) -> None:
     assert trouble(lambda: gone.send(received.work, b"still here")) is Trouble.NOT_ADMITTED
 
     assert server.answers() == []
-    assert server.id("gone") not in server.mailbox.present()
+    assert server.id("gone") not in server.mailbox.seen.here()
     assert server.id("gone") not in server.service._last, "nothing is kept of it"
 
 

@@ -95,7 +95,7 @@ def test_who_is_online_and_of_which_version(fleet: FleetSettings) -> None:
         assert status.devices.versions == {"": 1, "0.1.0": 2}
         assert status.problems() == []
         heard(fleet, {a: "0.1.0"})
-        assert "1 devices are online and the quorum is 3: no round begins" in problems(fleet)
+        assert "1 of 4 devices are online and the quorum is 3: no round begins" in problems(fleet)
         heard(fleet, dict.fromkeys(KEYS.values(), "0.1.0"), seconds_ago=60)
         assert status_of(fleet).devices.online == 0
     status = status_of(fleet)
@@ -125,6 +125,8 @@ def test_for_whom_a_round_waits_and_how_long(fleet: FleetSettings) -> None:
     assert found.devices.online == 0, "they are busy with their answers"
     assert "no round begins" not in "; ".join(found.problems())
     mailbox.end()
+    assert (told().under_way.asked, told().under_way.waiting_for) == (0, ())
+    mailbox.end_round()
     assert told().under_way is None
 
 

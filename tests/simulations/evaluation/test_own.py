@@ -23,9 +23,9 @@ from fedboard.simulations.evaluation.references import (
     fit_reference,
     is_reference,
 )
+from fedboard.simulations.problem import streamed_problem
 from fedboard.simulations.runs.calibrated import load_any
-from fedboard.simulations.streams.problem import streamed_problem
-from tests.simulations.streams.conftest import some_ratings
+from tests.simulations.engine.conftest import some_ratings
 
 METRIC = """
 from functools import partial
@@ -73,7 +73,7 @@ def test_a_metric_in_a_file_has_one_value_in_memory_streamed_and_by_two_workers(
     (tmp_path / "mine.py").write_text(METRIC)
     choice = f"{tmp_path}/mine.py:QUARTIC"
     config, ratings = parse_config({"run": {"metrics": [choice]}}), some_ratings()
-    streamed = streamed_problem(HeldStream.of_ratings(ratings), config, catalogue_origin="made up")
+    streamed = streamed_problem(HeldStream.of_ratings(ratings), config)
     model = fit_reference("item-mean", Fitting.of(streamed, Feedback.EXPLICIT))
 
     with WorkerPool(1) as one, WorkerPool(2) as two:

@@ -12,11 +12,11 @@ import pytest
 
 from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
-from fedboard.common.rounds.question import ROUND
-from fedboard.common.rounds.step import StepMessage
-from fedboard.server.fleet.mailbox import Mailbox
+from fedboard.common.messages.question import ROUND
+from fedboard.common.messages.step import StepMessage
+from fedboard.server.fleet.mailbox import Mailbox, Reply
 from fedboard.server.fleet.register import Capacity, Register
-from fedboard.server.fleet.rounds.asking import MemberNodes, Reply, Roster
+from fedboard.server.fleet.rounds.asking import MemberNodes, Roster
 from fedboard.server.fleet.running import RoundLog, run_job
 from tests.server.fleet.local_fleet import N_NODES, Fleet, Outcome, Weather, digests, job_with, phone
 from tests.server.fleet.rounds.test_session_rounds import MASKED, SECURE, UNMASK, Nodes, run
@@ -42,7 +42,7 @@ def members_of(fleet: Fleet, *numbers: int, most_users: int = 800) -> Register:
     register = Register(place)
     for number in numbers:
         admit(register, number)
-    fleet.members = MemberNodes(Mailbox(), place, most_users=most_users, halt=Event()).admitted
+    fleet.members = MemberNodes(Mailbox(), place, most_users=most_users).admitted
     return register
 
 
@@ -191,7 +191,7 @@ def test_more_users_than_the_sums_are_sized_for_are_never_in_a_round(tmp_path: P
     for number, users in enumerate((500, 300, 1)):
         admit(register, number, users=users)
 
-    nodes = MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=800, halt=Event())
+    nodes = MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=800)
 
     assert nodes.admitted() == {"key-0": 500, "key-1": 300}
 
@@ -200,7 +200,7 @@ def test_a_register_that_is_none_stops_the_training(tmp_path: Path) -> None:
     (tmp_path / "members.sqlite").write_text("no database\n" * 100)
 
     with pytest.raises(StorageError, match="register of devices cannot be used"):
-        MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=1, halt=Event())
+        MemberNodes(Mailbox(), tmp_path / "members.sqlite", most_users=1)
 
 
 @pytest.mark.parametrize("drawn", [{"probability": 0.5}, {"size": 3}, {"cohorts": 2}])
@@ -226,7 +226,7 @@ def register(tmp_path: Path) -> Register:
 
 
 def members(tmp_path: Path, mailbox: Mailbox) -> MemberNodes:
-    return MemberNodes(mailbox, tmp_path / "members.sqlite", most_users=400, halt=Event())
+    return MemberNodes(mailbox, tmp_path / "members.sqlite", most_users=400)
 
 
 @contextmanager
