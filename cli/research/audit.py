@@ -18,8 +18,8 @@ from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, PrivacyError
 
 if TYPE_CHECKING:
-    from fedboard.simulations.audit.audit import AuditResult, Plan
-    from fedboard.simulations.audit.subject import AuditFinding
+    from fedboard.simulations.audit.audit import AuditResult
+    from fedboard.simulations.audit.subject import AuditFinding, Plan
     from fedboard.simulations.config import SimulationConfig
 
 
@@ -71,7 +71,7 @@ def _left(seconds: float, phase: str, done: int, total: int, games: int) -> str:
     return f", about {timedelta(seconds=round(seconds / share * (1.0 - share)))} left" if share else ""
 
 
-def audit_text(result: "AuditResult", plan: "Plan") -> str:
+def audit_text(result: "AuditResult") -> str:
     """Releases, board-only games, checks and the verdict."""
     noise = {line.name: f"{line.ratio:.4f}" for line in result.noise.lines}
     releases = aligned(
@@ -80,7 +80,7 @@ def audit_text(result: "AuditResult", plan: "Plan") -> str:
             (
                 line.name,
                 noise.get(line.name, "-"),
-                *map(_fixed, (line.mu, line.bound.sharp, line.bound.split)),
+                *map(_fixed, (line.mu, line.sharp, line.split)),
             )
             for line in (*result.releases, *result.game.parties, result.game.whole)
         ],
@@ -98,7 +98,7 @@ def audit_text(result: "AuditResult", plan: "Plan") -> str:
             for game in result.board
         ],
     )
-    return "\n\n".join((releases, games, checks_text(result.findings), _verdict(result, plan)))
+    return "\n\n".join((releases, games, checks_text(result.findings), _verdict(result)))
 
 
 def _fixed(number: float) -> str:
@@ -111,15 +111,17 @@ def checks_text(findings: Sequence["AuditFinding"]) -> str:
     return aligned(("", "", "", ""), rows)
 
 
-def _verdict(result: "AuditResult", plan: "Plan") -> str:
+def _verdict(result: "AuditResult") -> str:
+    from fedboard.simulations.audit.statistics import CONFIDENCE
+
     game = result.game
     told = (
         f"Claimed: epsilon {game.claimed:.4g} at delta {game.delta:g} (proof). Audited: at least "
-        f"{game.epsilon_lower_bound:.4g} ({plan.confidence:.0%}, {game.n_canaries:,} canaries)."
+        f"{game.epsilon_lower_bound:.4g} ({CONFIDENCE:.0%}, {game.n_canaries:,} canaries)."
     )
     if result.violated:
         return (
-            f"{told}\nThe claim does not hold, or this is one of the {1 - plan.confidence:.0%} of games in which "
+            f"{told}\nThe claim does not hold, or this is one of the {1 - CONFIDENCE:.0%} of games in which "
             "chance goes beyond it: see the checks that failed, and decide with --repeat 60."
         )
     return f"{told}\nNothing exceeds what is claimed. An audit can refute a guarantee, not prove one."
@@ -159,7 +161,7 @@ def audit(
 
     Nothing that is printed is private: audits are for test data and simulations.
     """
-    from fedboard.simulations.audit.audit import Plan
+    from fedboard.simulations.audit.subject import Plan
 
     base = {} if flags.get("data") is not None else {"data": {"source": "synthetic", "synthetic": _SYNTHETIC}}
     config = configure(base, {**flags, "workers": workers}, assignments)
@@ -201,7 +203,7 @@ def _audit(
         about |= {"users": int(entrance.honest.ids.size), "items": subject.catalogue.n_items}
         try:
             result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
-            record, text = audit_record(result, plan, about), audit_text(result, plan)
+            record, text = audit_record(result, about), audit_text(result)
             text += f"\n\nNumbers: {place / 'audit.json'}"
         except (InputError, PrivacyError) as error:
             if subject.sessions is not None and not isinstance(error, PrivacyError):
