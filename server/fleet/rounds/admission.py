@@ -1,6 +1,6 @@
-"""Which answers count: of a known node, to this question, once, no larger than agreed, and of sane shape.
+"""The answers of a round: of a known node, to this question, once, no larger than agreed, and of sane shape.
 
-What those hold: summed as it comes, or held until it is drawn who takes part.
+Those that count are summed as they come, or held until it is drawn who takes part.
 """
 
 from dataclasses import dataclass, field, replace
@@ -44,17 +44,30 @@ def fresh_question(
 
 @dataclass(slots=True, kw_only=True)
 class Admission:
-    """Which answers of one round were taken, by node."""
+    """The answers of one round that were taken, by node, and their sums. Private."""
 
     question: Question
     requests: tuple[Request, ...]
     key: ReplyKey
     """That the question asks to seal replies to."""
+    attendance: Attendance | None = None
+    backend: str = "numpy"
+    """Kernels."""
     users: dict[str, int] = field(default_factory=dict)
-    """Rows behind the answer of each node that was taken. Private."""
+    """Rows behind the answer of each node that was taken."""
+    bytes_up: int = 0
+    """Of all these answers."""
+    _running: RunningSums = field(init=False)
+    _held: list[tuple[int, str, Answer]] = field(default_factory=list)
+    """Answers to be summed once it is drawn who takes part."""
+    _sizes: list[IntArray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Begin the sums."""
+        self._running = RunningSums(requests=self.requests, backend=self.backend)
 
     def take(self, node: str, content: bytes, *, max_users: int) -> Answer:
-        """Take the answer of a node.
+        """Take the answer of a node, and add it to the sums.
 
         Args:
             node: its authenticated identity.
@@ -80,7 +93,30 @@ class Admission:
             raise RefusedError(Refusal.TOO_MANY_USERS)
         answer = self._fitting(answer)
         self.users[node] = answer.n_users
+        self.bytes_up += len(content)
+        self._sizes.append(factored_bytes(answer.rows))
+        drawn = self.attendance  # who is left out is known to the aggregator alone, once all have answered
+        if drawn is None or drawn.participation.event_field(drawn.name) is None:
+            self._running.add_rows(answer.rows)
+        else:
+            self._held.append((answer.first_row, node, answer))
         return answer
+
+    def sums(self) -> ExactSums:
+        """The sums of everybody who takes part."""
+        if self._held and self.attendance is not None:
+            present, first = self.attendance.draw(sum(self.users.values())), 0
+            for _, _, answer in sorted(self._held, key=lambda held: held[:2]):
+                keep = slice(first, first + answer.n_users)
+                rows = answer.rows if present is None else only_rows(answer.rows, present[keep])
+                self._running.add_rows(rows)
+                first += answer.n_users
+            self._held.clear()
+        return self._running.sums()
+
+    def traffic(self, bytes_down: int) -> Traffic | None:
+        """What users sent and got."""
+        return Traffic.of(np.concatenate([np.zeros(0, dtype=np.int64), *self._sizes]), bytes_down)
 
     def _opened(self, content: bytes, *, limit: int) -> Answer:
         """The answer; only a refusal, which says nothing of anybody, may come as it is."""
@@ -109,53 +145,3 @@ class Admission:
             16 * n_items + 8 * sum(r.release.width for r in self.requests if not r.source.per_item) + 2048
         )
         return max_users * per_row + _SLACK_BYTES
-
-
-@dataclass(slots=True, kw_only=True)
-class Intake:
-    """The contents of one round's answers. Private."""
-
-    running: RunningSums
-    attendance: Attendance | None
-    n_users: int = 0
-    """Rows so far."""
-    bytes_up: int = 0
-    """Of all answers so far."""
-    _held: list[tuple[int, str, Answer]] = field(default_factory=list)
-    _sizes: list[IntArray] = field(default_factory=list)
-
-    def add(self, node: str, answer: Answer, n_bytes: int) -> None:
-        """Take an answer that was admitted.
-
-        Args:
-            node: who gave it.
-            answer: private.
-            n_bytes: what it took on the wire.
-        """
-        self.n_users += answer.n_users
-        self.bytes_up += n_bytes
-        self._sizes.append(factored_bytes(answer.rows))
-        drawn = self.attendance  # who is left out is known to the aggregator alone, once all have answered
-        if drawn is None or drawn.participation.event_field(drawn.name) is None:
-            self.running.add_rows(answer.rows)
-        else:
-            self._held.append((answer.first_row, node, answer))
-
-    def sums(self) -> ExactSums:
-        """The sums of everybody who takes part."""
-        if self._held and self.attendance is not None:
-            ordered = [answer for _, _, answer in sorted(self._held, key=lambda held: held[:2])]
-            present = self.attendance.draw(self.n_users)
-            first = 0
-            for answer in ordered:
-                keep = slice(first, first + answer.n_users)
-                self.running.add_rows(
-                    answer.rows if present is None else only_rows(answer.rows, present[keep])
-                )
-                first += answer.n_users
-            self._held.clear()
-        return self.running.sums()
-
-    def traffic(self, bytes_down: int) -> Traffic | None:
-        """What users sent and got."""
-        return Traffic.of(np.concatenate([np.zeros(0, dtype=np.int64), *self._sizes]), bytes_down)

@@ -21,13 +21,12 @@ from fedboard.common.messages.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums
-from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.rounds.question import ROUND, BookedRound, Question
 from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums
 from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
+from fedboard.server.fleet.rounds.admission import Admission, fresh_question
 from fedboard.server.fleet.rounds.asking import Asking, Nodes, Roster, SignedMessage
 from fedboard.server.runtime import Gathered, NoisedSums
 
@@ -256,11 +255,15 @@ class FleetRuntime(OverNodes):
         require_drawn_by_answers(requests, attendance)
         is_private = self.job.privacy.noise == "secure"
         question, key = fresh_question(board, run=self.run, protocol=self.protocol, private_noise=is_private)
-        admission = Admission(question=question, requests=tuple(requests), key=key)
-        running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
-        intake = Intake(running=running, attendance=attendance)
-        refusing = self._collect(question, admission, intake)
-        self.n_answers, self.bytes_up = len(admission.users), intake.bytes_up
+        admission = Admission(
+            question=question,
+            requests=tuple(requests),
+            key=key,
+            attendance=attendance,
+            backend=self.protocol.backend,
+        )
+        refusing = self._collect(question, admission)
+        self.n_answers, self.bytes_up = len(admission.users), admission.bytes_up
         if refusing:
             raise TooFewAnswersError(
                 f"round {board.version}: {all_refuse(refusing)} (not taken: {told_refusals(self.refused)})",
@@ -275,12 +278,12 @@ class FleetRuntime(OverNodes):
                 f"{told_refusals(self.refused)})"
             )
         try:
-            sums = intake.sums()
+            sums = admission.sums()
         except InputError as error:  # fewer users than the cohort that is to be drawn
             raise TooFewAnswersError(f"round {board.version}: {error}; nothing was released") from error
-        return Gathered(sums=sums, traffic=intake.traffic(self.bytes_down))
+        return Gathered(sums=sums, traffic=admission.traffic(self.bytes_down))
 
-    def _collect(self, question: Question, admission: Admission, intake: Intake) -> int:
+    def _collect(self, question: Question, admission: Admission) -> int:
         """Ask until the round is complete, or its time is over and asking again would not help.
 
         Returns:
@@ -289,7 +292,7 @@ class FleetRuntime(OverNodes):
         nodes = self.roster.when_enough()
 
         def take(node: str, max_users: int, content: bytes) -> None:
-            intake.add(node, admission.take(node, content, max_users=max_users), len(content))
+            admission.take(node, content, max_users=max_users)
 
         def may_help() -> bool:  # the quorum is missing and can still come; no look at what is in the answers
             most = self.roster.can_answer(admission.users.keys(), declined.keys())
