@@ -33,8 +33,8 @@ from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
 from fedboard.server.calibrating import Training as Trained
 from fedboard.server.calibrating import calibrated_task
-from fedboard.server.fleet.rounds.admission import Admission, fresh_question
-from fedboard.server.fleet.rounds.over_nodes import require_drawn_by_answers, told_refusals
+from fedboard.server.fleet.rounds.over_nodes import told_refusals
+from fedboard.server.fleet.rounds.trusted_rounds import Admission, fresh_question, require_drawn_by_answers
 from fedboard.server.fleet.running import training_in, write_certificate
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Gathered, NoisedSums

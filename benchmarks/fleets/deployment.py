@@ -34,9 +34,8 @@ from fedboard.common.messages.enrolment import (
 from fedboard.server.fleet.credentials import introduction_of, make_keys
 from fedboard.server.fleet.enrolment import Enrolment
 from fedboard.server.fleet.register import Register
-from fedboard.server.fleet.running import RoundLog
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.server.fleet.state_folder import StateFolder
+from fedboard.server.fleet.state_folder import RoundLog, StateFolder
 
 FEDBOARD = (sys.executable, "-c", "from fedboard.cli.main import main; main()")
 _BELOW_EPHEMERAL = range(12_000, 32_000)

@@ -55,8 +55,8 @@ def be_server() -> None:
     from fedboard.common.privacy.ledger.ledger import Ledger
     from fedboard.common.privacy.releases.gaussian import BookedRelease
     from fedboard.server.fleet.mailbox import Mailbox
-    from fedboard.server.fleet.rounds.admission import Admission
-    from fedboard.server.fleet.running import RoundLog
+    from fedboard.server.fleet.rounds.trusted_rounds import Admission
+    from fedboard.server.fleet.state_folder import RoundLog
     from fedboard.server.publication import BoardStore
 
     watch_draws(BookedRelease, lambda *what: note("draw", **dict(zip(_DRAW, what, strict=True))))
@@ -125,8 +125,8 @@ def be_measured() -> None:
     """How late the event loop is, and when rounds are closed: their answers are here, their boards are not."""
     from fedboard.server.fleet.enrolment import Enrolment
     from fedboard.server.fleet.rounds.asking import Asking
-    from fedboard.server.fleet.running import RoundLog
     from fedboard.server.fleet.server import FleetServer
+    from fedboard.server.fleet.state_folder import RoundLog
 
     Enrolment.hears = lambda *_: True  # type: ignore[method-assign]
     watch({"asking": (Asking, "run"), "logged": (RoundLog, "append")}, _note_time)

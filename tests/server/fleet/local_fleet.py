@@ -27,7 +27,8 @@ from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
 from fedboard.simulations.flower.training import Answer as Answering

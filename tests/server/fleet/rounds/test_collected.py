@@ -22,7 +22,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
 from fedboard.common.rounds.question import Answer
-from fedboard.server.fleet.rounds.admission import Admission
+from fedboard.server.fleet.rounds.trusted_rounds import Admission
 from tests.client.asking import KEY, asking, reply_to, sealed
 from tests.common.algorithms.conftest import N_USERS, a_residual_task, population, residual_boards
 from tests.server.fleet.local_fleet import FIRST_BOARD, TASK, Phone, phone

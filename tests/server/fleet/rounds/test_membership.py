@@ -17,7 +17,8 @@ from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.mailbox import Mailbox, Reply
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.rounds.asking import MemberNodes, Roster
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from tests.server.fleet.local_fleet import N_NODES, Fleet, Outcome, Weather, digests, job_with, phone
 from tests.server.fleet.rounds.test_session_rounds import MASKED, SECURE, UNMASK, Nodes, run
 from tests.server.fleet.rounds.test_session_rounds import run as calm
