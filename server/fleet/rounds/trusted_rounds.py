@@ -1,7 +1,7 @@
 """Rounds under ``trusted``: which answers count, and what they add up to.
 
-An answer is taken of a known node, to this question, once, no larger than agreed, and of sane shape. It is summed as
-it comes, or held until it is drawn who takes part.
+An answer is taken of a known node, to this question, once, no larger than agreed, and of sane shape. It is summed
+as it comes, or held until it is drawn who takes part.
 """
 
 from collections.abc import Sequence
