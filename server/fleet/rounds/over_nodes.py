@@ -108,6 +108,7 @@ class OverNodes:
             "bytes_up": self.bytes_up,
             "bytes_down": self.bytes_down,
             "attempts": self.attempts,
+            "protocol": self.protocol.name,
         }
 
     def require_newest(self, number: int, head: str) -> None:

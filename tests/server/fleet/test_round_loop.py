@@ -151,7 +151,7 @@ def test_on_a_full_disk_no_round_goes_on_until_there_is_room(
     free, answers = [1 << 30], list[int]()
 
     def run(nodes: Any, _: Job) -> None:
-        nodes.send({}, beside=None, kind="round", largest=9, seconds=60.0)
+        nodes.ask({}, largest=9, seconds=60.0)
         free[0] = 1 << 20 if not answers else 1 << 30
         answers.append(len(answers))
         nodes.replies(wait=0.0)
