@@ -129,8 +129,15 @@ class RoundLoop:
             while not self._stopped.is_set():
                 if self.complete:
                     self._answer_next()
-                else:
-                    self._train()
+                elif self._tried(
+                    partial(job_of, self._settings),
+                    self._state.run,
+                    self.training,
+                    "the training",
+                    shown=self._until_shown,
+                ):
+                    fares, self.training.problem, self.complete = self.fares, None, True
+                    self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
         except HaltedError:
             pass
         except BaseException as error:
@@ -140,13 +147,6 @@ class RoundLoop:
 
     def _wait(self, seconds: float) -> None:
         self._stopped.wait(seconds)
-
-    def _train(self) -> None:
-        what = partial(job_of, self._settings)
-        if self._tried(what, self._state.run, self.training, "the training", shown=self._until_shown):
-            fares = self.fares
-            self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
-            self.training.problem, self.complete = None, True
 
     def _until_shown(self, board: Board) -> None:
         """Wait until readers have the board that is to be asked about, as long as for devices to come.
@@ -216,7 +216,12 @@ class RoundLoop:
             if self._stopped.is_set():
                 return
             if tries.failures >= _MOST_FAILURES:
-                self._give_up(put, tries.problem or "its runs ended")
+                try:
+                    give_up(put, self._state, str(tries.problem))
+                except FedboardError as error:
+                    self._say(f"{put.name}: what is reserved for it stays so ({error})")
+                self._left_out.add(put.number)
+                self._say(f"{put.name} is given up: {tries.problem}")
                 return
         self._left_out.add(put.number)
         self._say(f"{put.name} is answered: fedboard query results")
@@ -232,14 +237,6 @@ class RoundLoop:
                 self._say(f"{put.name} is left out: {error}")
             self._left_out.add(put.number)
         return None
-
-    def _give_up(self, put: PutQuery, problem: str) -> None:
-        self._left_out.add(put.number)
-        try:
-            give_up(put, self._state, problem)
-        except FedboardError as error:
-            self._say(f"{put.name}: what is reserved for it stays so ({error})")
-        self._say(f"{put.name} is given up: {problem}")
 
 
 def _published(run: Path) -> int:

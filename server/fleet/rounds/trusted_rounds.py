@@ -97,7 +97,12 @@ class Admission:
             raise RefusedError(Refusal.WRONG_BOARD)
         if answer.n_users > max_users:
             raise RefusedError(Refusal.TOO_MANY_USERS)
-        answer = self._fitting(answer)
+        if answer.rows.n_items != self.question.board.catalogue.n_items:
+            raise RefusedError(Refusal.WRONG_BOARD)
+        try:  # what was asked for and nothing else, in the shapes that were asked for
+            answer = replace(answer, rows=asked_rows(answer.rows, self.requests))
+        except InputError:
+            raise RefusedError(Refusal.MALFORMED) from None
         self.users[node] = answer.n_users
         self.bytes_up += len(content)
         self._sizes.append(factored_bytes(answer.rows))
@@ -134,15 +139,6 @@ class Admission:
         if not sealed:
             raise RefusedError(Refusal.MALFORMED)
         return answer
-
-    def _fitting(self, answer: Answer) -> Answer:
-        """The answer with what was asked for and nothing else, in the shapes that were asked for."""
-        if answer.rows.n_items != self.question.board.catalogue.n_items:
-            raise RefusedError(Refusal.WRONG_BOARD)
-        try:
-            return replace(answer, rows=asked_rows(answer.rows, self.requests))
-        except InputError:
-            raise RefusedError(Refusal.MALFORMED) from None
 
     def largest(self, max_users: int) -> int:
         """Most bytes of an answer of so many users who rated every item."""
