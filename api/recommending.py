@@ -6,9 +6,10 @@ from typing import TypeAlias
 
 from fedboard.client.boards.cache import open_board
 from fedboard.client.participation import own_view
-from fedboard.client.participation.own_view import Explained, Neighbour, OwnView, Recommended, open_own
+from fedboard.client.participation.own_view import OwnView, open_own
 from fedboard.client.ratings.own_file import own_ratings
-from fedboard.client.recommending.recommend import rating_range_of
+from fedboard.client.recommending import recommend as computing
+from fedboard.client.recommending.recommend import Explained, Neighbour, Recommended, rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.boards.witnesses import Witnesses
 from fedboard.common.errors import InputError
@@ -48,7 +49,8 @@ def recommend(ratings: OwnRatings, board: Board | Place, *, k: int = 10) -> list
     Raises:
         InputError: an item that the board does not know, a rating off its range, no ratings, or k < 1.
     """
-    return own_view.recommended(_view(ratings, board), k=k)
+    view = _view(ratings, board)
+    return computing.recommend(view.own, view.board, k=k)
 
 
 def explain(item: str | int, ratings: OwnRatings, board: Board | Place) -> Explained:

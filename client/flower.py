@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 
-from fedboard.client.participation.rounds import Asker, OpenGate, respond
+from fedboard.client.participation.rounds import Asker, Gate, respond
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.messages.flower_parts import SERVER, frame_of, record_of
+from fedboard.common.messages.question import Question, refusal
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.messages.signing import PinnedServer
-from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
-from fedboard.common.rounds.question import Question, refusal
 
 People = Sequence[Mapping[str, float]]
 """One mapping of item id to rating a user. Private."""
@@ -68,7 +68,7 @@ def _pinned(message: Message, context: Context) -> PinnedServer | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _PartitionGate(OpenGate):
+class _PartitionGate(Gate):
     asker: Asker
 
     def failed(self, error: Exception) -> None:

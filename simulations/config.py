@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.algorithms.registry import usual
+from fedboard.common.algorithms.registry import learns_from_examples, usual
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.tuned import TUNED
-from fedboard.common.algorithms.supervised.registry import learns_from_examples
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError, UnsafeSettingError
 from fedboard.common.files import read_file

@@ -27,8 +27,9 @@ import numpy as np
 from process_tree import own_peak_mib
 
 from fedboard.client.participation import node
-from fedboard.client.participation.config import load_device, open_device
+from fedboard.client.participation.config import load_device
 from fedboard.client.participation.connection import CallError, Received, ServerConnection
+from fedboard.client.participation.opening import open_device
 from fedboard.common.cohort import Cohort
 from fedboard.server.fleet.settings import read_settings
 from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
@@ -154,7 +155,7 @@ def told_of(nodes: list[node.Node]) -> dict[str, Any]:
         "given": sum(tally.given for tally in tallies),
         "refused": sum(tally.refused for tally in tallies),
         "undelivered": sum(tally.undelivered for tally in tallies),
-        "bytes": [sum(t.traffic.sent for t in tallies), sum(t.traffic.received for t in tallies)],
+        "bytes": [sum(t.sent for t in tallies), sum(t.received for t in tallies)],
         "codes": sorted({str(code) for tally in tallies for code in tally.codes}),
     }
 

@@ -58,18 +58,12 @@ _AUTHORITY = click.option(
 @click.argument("source", metavar="RUN|MIRROR")
 @click.option("--out", type=_PATH, required=True, help="The HTML file to write.")
 @click.option("--key", type=_PATH, help="The public key that signs the boards of a mirror (boards.pub).")
-@click.option(
-    "--fetch",
-    is_flag=True,
-    help="Leave the boards on their web server: the page loads them from there, and from nowhere else.",
-)
 @witness_options
 @_AUTHORITY
 def page(
     source: str,
     out: Path,
     key: Path | None,
-    fetch: bool,
     witnesses: "Witnesses | None",
     authority: Path | None,
 ) -> None:
@@ -90,11 +84,10 @@ def page(
     if key is None and witnesses is not None:
         raise InputError("--witness goes with --key, the public key that signs the boards of a mirror")
     pinned = None if key is None else PinnedKey.read(key, witnesses=witnesses)
-    held = held_board(source, key=pinned, authority=authority, fetch=fetch)
+    held = held_board(source, key=pinned, authority=authority)
     size = write_page(out, held, key=pinned)
     mark(held.board)
-    where = "on its mirror" if fetch else "inside"
-    click.echo(f"{out}: {size / 1000:.0f} kB, the board {where}; open it in a browser")
+    click.echo(f"{out}: {size / 1000:.0f} kB, the board inside; open it in a browser")
 
 
 _LARGEST = 1 << 30

@@ -22,7 +22,8 @@ from fedboard.common.errors import InputError
 def take_part(config: Path, *, once: bool) -> None:
     """Be the device until Ctrl-C, or for one answer."""
     start_quickly(unused=OF_SERVERS)
-    from fedboard.client.participation.config import load_device, open_device
+    from fedboard.client.participation.config import load_device
+    from fedboard.client.participation.opening import open_device
 
     device = load_device(config)
     server = device.server
@@ -54,8 +55,8 @@ def take_part(config: Path, *, once: bool) -> None:
         node.run(Event(), messages=1 if once else None)
     click.echo(
         f"{tally.asked} questions: {tally.given} answered, {tally.refused} refused; "
-        f"{tally.undelivered} replies were not taken by the server; {tally.traffic.sent:,} bytes sent, "
-        f"{tally.traffic.received:,} received"
+        f"{tally.undelivered} replies were not taken by the server; {tally.sent:,} bytes sent, "
+        f"{tally.received:,} received"
     )
 
 

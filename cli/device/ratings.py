@@ -58,7 +58,7 @@ def ratings() -> None:
 @click.option("--delta", type=float, default=1e-6, show_default=True, help="Delta of that limit.")
 def init(folder: Path, epsilon: float, delta: float) -> None:
     """Make a device in FOLDER: an empty rating store and a commented device.toml, where more can be said."""
-    from fedboard.client.participation.policy import make_device
+    from fedboard.client.participation.config import make_device
 
     path = make_device(folder, epsilon=epsilon, delta=delta, adjacency="add-remove")
     click.echo(f"{path}: read it, it says what this device will give; then: fedboard ratings import FILE.csv")

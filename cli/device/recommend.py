@@ -13,7 +13,8 @@ from fedboard.cli.documents import JSON, document
 from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
-    from fedboard.client.participation.own_view import Explained, OwnView, Recommended
+    from fedboard.client.participation.own_view import OwnView
+    from fedboard.client.recommending.recommend import Explained, Recommended
     from fedboard.common.boards.witnesses import Witnesses
 
 _STAYS = "Computed on this machine from the board; your ratings were sent nowhere."
@@ -42,12 +43,13 @@ def recommend(
     device.toml will do too. BOARD is a board file or a run directory, of which the newest board is taken; for a
     device it may be left out, and its first one is fetched. No rating leaves this machine.
     """
-    from fedboard.client.participation.own_view import as_record, open_own, recommended
+    from fedboard.client.participation.own_view import as_record, open_own
+    from fedboard.client.recommending.recommend import recommend as best_of
 
     if board is None and ratings.suffix == ".toml":
         fetch_first(ratings)
     view = open_own(ratings, board, columns=own_columns(columns), witnesses=witnesses)
-    found = recommended(view, k=k)
+    found = best_of(view.own, view.board, k=k)
     if not as_json:
         _print(found, view)
         return

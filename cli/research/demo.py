@@ -90,7 +90,7 @@ def _example(own: "Cohort", board: "Board") -> str:
     titles = board.catalogue.titles or board.catalogue.item_ids
     favourites = (-own.ratings).argsort(kind="stable")[:_EXAMPLE_ITEMS]
     liked = [(titles[own.items[n]], f"{own.ratings[n]:.0f}") for n in favourites]
-    found = [(titles[r.item], f"{r.score:.1f}") for r in recommend(own, board, k=_EXAMPLE_ITEMS)]
+    found = [(r.title or r.item_id, f"{r.score:.1f}") for r in recommend(own, board, k=_EXAMPLE_ITEMS)]
     return "\n\n".join(
         (
             f"One of them rated {own.n_ratings} films, these highest:\n{aligned(('', ''), liked, right=(1,))}",

@@ -41,7 +41,7 @@ _COPIES = (
 
 
 def _algorithms() -> str:
-    from fedboard.common.algorithms.supervised.registry import example_algorithm_names
+    from fedboard.common.algorithms.registry import example_algorithm_names
     from fedboard.simulations.evaluation.references import every_reference
 
     on_examples = f"; on examples, features with a label: {', '.join(example_algorithm_names())}"

@@ -1,25 +1,25 @@
 """Fetching boards: verified before they are used, resumed where they broke off, never older than what was seen."""
 
-import fcntl
 import hashlib
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from fedboard.client.boards.cache import BoardCache
-from fedboard.client.boards.retrying import PASSING, Patience, allowed_seconds
 from fedboard.client.boards.seen import Seen, Trust, continues_ledger, has_ledger
-from fedboard.client.boards.sources import BoardSource, TellingSource
+from fedboard.client.boards.sources import PASSING, BoardSource, Patience, TellingSource
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
 from fedboard.common.boards.layout import SEEN, unpack
 from fedboard.common.boards.manifest import BoardFile, Link, Manifest
+from fedboard.common.boards.methods import allowed_seconds
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.validity import Clock, utc_seconds
 from fedboard.common.errors import InputError
+from fedboard.common.files import held_alone
 from fedboard.common.protection import Protection, is_as_stated
 
 _BETTER_LATER = PASSING | {FeedCode.NOT_WITNESSED}
@@ -77,9 +77,9 @@ class BoardFeed:
             clock: of this machine.
         """
         self._source, self._cache, self._clock = source, cache, clock
-        self._trust = Trust(key, cache.folder, clock=clock)
+        self.trust = Trust(key, cache.folder, clock=clock)
         self._run, self._max_bytes = run, max_bytes
-        self._simulation, self._patience = simulation, patience or Patience()
+        self._simulation, self.patience = simulation, patience or Patience()
 
     def seen(self) -> Manifest | None:
         """The newest manifest that was ever verified here, or None (see ``Seen.newest``)."""
@@ -92,12 +92,12 @@ class BoardFeed:
         Raises:
             FeedRefusedError: with a fixed code; nothing of what was in the cache is lost.
         """
-        self._trust.follow(self._source, self._patience.ask)
-        return self._take(self._patience.ask(self._source.manifest), version=version)
+        self.trust.follow(self._source, self.patience.ask)
+        return self._take(self.patience.ask(self._source.manifest), version=version)
 
     @property
     def _chain(self) -> Seen:
-        return Seen(self._cache.folder, self._trust.keys)
+        return Seen(self._cache.folder, self.trust.keys)
 
     def _verified(self, signed: SignedManifest, *, dated: bool = True) -> tuple[Link, list[Link]]:
         """Verify a manifest that is offered as the newest one, against the keys and against what was seen before;
@@ -115,7 +115,7 @@ class BoardFeed:
                 ``not-witnessed``, ``simulation``, ``wrong-run``, ``rollback``, ``broken-chain``,
                 ``ledger-changed`` or ``split-view``.
         """
-        keys = self._trust.keys
+        keys = self.trust.keys
         offered = Link(signed, keys.open_newest(signed, clock=self._clock) if dated else keys.open(signed))
         keys.require_cosigned(signed)
         self._require_wanted(offered.manifest)
@@ -130,7 +130,7 @@ class BoardFeed:
             raise FeedRefusedError(FeedCode.WRONG_RUN)
 
     def _earlier(self, digest: str) -> SignedManifest:
-        return self._patience.ask(lambda: self._source.manifest(digest))
+        return self.patience.ask(lambda: self._source.manifest(digest))
 
     def _of_version(self, newest: Link, version: int) -> Manifest:
         """What the chain says of an earlier version."""
@@ -153,15 +153,15 @@ class BoardFeed:
         while True:
             try:
                 for signed in self._news():
-                    self._trust.follow(self._source)
+                    self.trust.follow(self._source)
                     fetched, failures = self._take(signed), 0
                     if fetched.received:
                         yield fetched
             except FeedRefusedError as error:
                 failures += 1
-                if error.code not in _BETTER_LATER or failures >= self._patience.attempts:
+                if error.code not in _BETTER_LATER or failures >= self.patience.attempts:
                     raise
-                self._patience.wait(failures)
+                self.patience.wait(failures)
 
     def _news(self) -> Iterator[SignedManifest]:
         while isinstance(self._source, TellingSource):
@@ -172,7 +172,7 @@ class BoardFeed:
             yield self._source.manifest()  # which was renewed, or nobody publishes any more
         while True:
             yield self._source.manifest()
-            self._patience.sleep(self._patience.poll_seconds)
+            self.patience.sleep(self.patience.poll_seconds)
 
     def _until_expiry(self) -> float:
         """How long to wait for news before asking again."""
@@ -182,7 +182,7 @@ class BoardFeed:
         return min(max(utc_seconds(seen.expires) - self._clock(), 1.0), _WATCH_SECONDS)
 
     def _take(self, signed: SignedManifest, *, version: int | None = None) -> Fetched:
-        with self._alone():
+        with self.alone():
             return self._take_alone(signed, version=version)
 
     def _take_alone(self, signed: SignedManifest, *, version: int | None) -> Fetched:
@@ -197,19 +197,13 @@ class BoardFeed:
                 if cached.digest == manifest.board_digest and _is_as_stated(cached.path, manifest):
                     self._require_ledger(cached.path, manifest)
                     return Fetched(manifest=manifest, path=cached.path, received=0)
-        return self._download(manifest)
+        return self.download(manifest)
 
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def alone(self) -> AbstractContextManager[None]:
         """Keep other processes from fetching into the same cache; a crash leaves no lock behind."""
-        with (self._cache.folder / "fetch.lock").open("wb") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                raise InputError(
-                    f"{self._cache.folder}: another process is fetching boards into this cache; wait for it"
-                ) from None
-            yield
+        folder = self._cache.folder
+        refusal = f"{folder}: another process is fetching boards into this cache; wait for it"
+        return held_alone(folder / "fetch.lock", refusal=refusal)
 
     def _require_ledger(self, board_file: Path, manifest: Manifest) -> None:
         """Refuse a board with another ledger than was signed, or than the board before it in the cache states."""
@@ -221,7 +215,13 @@ class BoardFeed:
         if not sound:
             raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
 
-    def _download(self, manifest: Manifest) -> Fetched:
+    def download(self, manifest: Manifest) -> Fetched:
+        """Get the board of a manifest that is believed, and check every byte of it.
+
+        Raises:
+            FeedRefusedError: ``too-large``, ``wrong-digest``, ``not-as-stated``, ``ledger-changed``; or the source
+                has not all of it.
+        """
         file = manifest.file
         if max(file.size, file.board_size) > self._max_bytes:
             raise FeedRefusedError(FeedCode.TOO_LARGE)
@@ -246,7 +246,7 @@ class BoardFeed:
     def _receive(self, manifest: Manifest, arriving: Path) -> int:
         """Read what is missing of a file, over as many attempts as it takes; the number of bytes that came."""
         file, failures, before = manifest.file, 0, _size(arriving)
-        end = time.monotonic() + allowed_seconds(file.size - before, self._patience.piece_seconds)
+        end = time.monotonic() + allowed_seconds(file.size - before, self.patience.piece_seconds)
         while (held := _size(arriving)) < file.size:
             try:
                 self._read_on(manifest, arriving, held)
@@ -257,9 +257,9 @@ class BoardFeed:
             if arrived == file.size:
                 break
             failures = 1 if arrived > held else failures + 1
-            if failures >= self._patience.attempts or time.monotonic() > end:
+            if failures >= self.patience.attempts or time.monotonic() > end:
                 raise FeedRefusedError(FeedCode.UNREACHABLE)
-            self._patience.wait(failures)
+            self.patience.wait(failures)
         return file.size - before
 
     def _read_on(self, manifest: Manifest, arriving: Path, held: int) -> None:

@@ -11,9 +11,8 @@ from typing import Final
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
-from fedboard.client.boards.retrying import PASSING, Patience
 from fedboard.client.boards.seen import CosignedBoards, Seen, Trust
-from fedboard.client.boards.sources import open_source
+from fedboard.client.boards.sources import PASSING, Patience, open_source
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.layout import SEEN
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError

@@ -1,27 +1,24 @@
 """Checking everything that a source offers: what a careful reader, or whoever runs a mirror, does once."""
 
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from io import BytesIO
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-import numpy as np
-
-from fedboard.client.boards.retrying import PASSING, Patience
-from fedboard.client.boards.seen import Trust, continues_ledger, has_ledger
-from fedboard.client.boards.sources import BoardSource
+from fedboard.client.boards.cache import BoardCache
+from fedboard.client.boards.feed import BoardFeed
+from fedboard.client.boards.seen import continues_ledger
+from fedboard.client.boards.sources import PASSING, BoardSource, Patience
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
-from fedboard.common.boards.layout import unpack
 from fedboard.common.boards.manifest import Link, Manifest, back_from
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.boards.validity import Clock
-from fedboard.common.errors import InputError
-from fedboard.common.protection import Protection, is_as_stated
+from fedboard.common.protection import Protection
 
 _UNCHECKED = PASSING | {FeedCode.UNTRUSTED, FeedCode.EXPIRED}
 """What says nothing about the boards."""
@@ -63,24 +60,29 @@ def check_source(
     Raises:
         FeedRefusedError: there is no newest manifest that enough keys signed, or a root does not follow.
     """
-    waits = patience or Patience()
+    with TemporaryDirectory(prefix="fedboard-check-") as folder:
+        cache = BoardCache(Path(folder), max_bytes=max_bytes)
+        feed = BoardFeed(
+            source, key, cache, max_bytes=max_bytes, simulation=True, patience=patience, clock=clock
+        )
+        yield from _checked(source, feed, clock)
 
+
+def _checked(source: BoardSource, feed: BoardFeed, clock: Clock) -> Iterator[Found]:
     def ask(question: Callable[[], _Got]) -> _Got:
         """Again where it is busy or away; a source that stays so is no longer waited for."""
-        nonlocal waits
         try:
-            return waits.ask(question)
+            return feed.patience.ask(question)
         except FeedRefusedError as error:
-            waits = replace(waits, attempts=1) if error.code in PASSING else waits
+            _give_up(feed, error)
             raise
 
-    trust = Trust(key, clock=clock)
     try:
-        trust.follow(source, ask)
+        feed.trust.follow(source, ask)
     except FeedRefusedError as error:
         if error.code is not FeedCode.ROOT_EXPIRED:  # which is a finding; the rest is looked at too
             raise
-    keys, latest = trust.keys, ask(source.manifest)
+    keys, latest = feed.trust.keys, ask(source.manifest)
     newest = Link(latest, keys.open(latest))
     if keys.witnesses is not None:
         names = ", ".join(one.hex()[:16] for one in keys.witnesses.cosigners(latest)) or "nobody"
@@ -100,12 +102,17 @@ def check_source(
         if link.manifest.version == version:
             continue  # its board was checked with the newer manifest
         version = link.manifest.version
-        board, found = _of_board(source, link.manifest, ask, max_bytes)
+        board, found = _of_board(feed, link.manifest)
         yield found
         if later and board and not continues_ledger(later, board):
             detail = str(FeedRefusedError(FeedCode.LEDGER_CHANGED))
             yield Found(check=f"version {later.version}, ledger", passed=False, detail=detail)
         later = board or later
+
+
+def _give_up(feed: BoardFeed, error: FeedRefusedError) -> None:
+    if error.code in PASSING:
+        feed.patience = replace(feed.patience, attempts=1)
 
 
 def _of_manifest(link: Link, newest: Link, keys: PinnedKey, clock: Clock) -> Found:
@@ -147,38 +154,13 @@ def _failed(error: FeedRefusedError) -> bool | None:
     return None if error.code in _UNCHECKED else False
 
 
-def _of_board(
-    source: BoardSource, manifest: Manifest, ask: Callable[[Callable[[], Board]], Board], max_bytes: int
-) -> tuple[Board | None, Found]:
-    check, file = f"version {manifest.version}, its board", manifest.file
-    if max(file.size, file.board_size) > max_bytes:
-        detail = str(FeedRefusedError(FeedCode.TOO_LARGE))
-        return None, Found(check=check, passed=None, detail=detail)
+def _of_board(feed: BoardFeed, manifest: Manifest) -> tuple[Board | None, Found]:
+    check = f"version {manifest.version}, its board"
     try:
-        board = ask(partial(_read_board, source, manifest))
+        board = Board.load(feed.download(manifest).path)
     except FeedRefusedError as error:
-        return None, Found(check=check, passed=_failed(error), detail=str(error))
-    except InputError as error:
-        return None, Found(check=check, passed=False, detail=str(error))
-    return board, Found(
-        check=check, passed=True, detail=f"{file.size} bytes as signed, board {board.digest[:16]}"
-    )
-
-
-def _read_board(source: BoardSource, manifest: Manifest) -> Board:
-    file, content = manifest.file, bytearray()
-    for piece in source.read(manifest, 0):
-        content += piece
-        if len(content) > file.size:
-            raise FeedRefusedError(FeedCode.WRONG_DIGEST)
-    if hashlib.sha256(content).hexdigest() != file.sha256:
-        raise FeedRefusedError(FeedCode.WRONG_DIGEST)
-    board_file = b"".join(unpack(BytesIO(content), board_size=file.board_size))
-    board = Board.from_bytes(np.frombuffer(board_file, dtype=np.uint8))
-    if board.digest != manifest.board_digest or hashlib.sha256(board_file).hexdigest() != file.board_sha256:
-        raise FeedRefusedError(FeedCode.WRONG_DIGEST)
-    if not is_as_stated(board, manifest.protection, board_digest=manifest.board_digest):
-        raise FeedRefusedError(FeedCode.NOT_AS_STATED)
-    if not has_ledger(board, manifest):
-        raise FeedRefusedError(FeedCode.LEDGER_CHANGED)
-    return board
+        _give_up(feed, error)
+        passed = None if error.code is FeedCode.TOO_LARGE else _failed(error)  # larger than is read
+        return None, Found(check=check, passed=passed, detail=str(error))
+    detail = f"{manifest.file.size} bytes as signed, board {board.digest[:16]}"
+    return board, Found(check=check, passed=True, detail=detail)

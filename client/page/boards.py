@@ -22,7 +22,7 @@ from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest
-from fedboard.common.boards.layout import LATEST, SEEN, file_name, pack
+from fedboard.common.boards.layout import LATEST, SEEN, pack
 from fedboard.common.boards.manifest import Link, back_from
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import is_address
@@ -53,8 +53,6 @@ class HeldBoard:
     """None: nobody signed it."""
     earlier: tuple[SignedManifest, ...] = ()
     """The manifests before it in the chain, newest first."""
-    address: str | None = None
-    """Where the page fetches the file from; None: it is in the page."""
     published: str | None = None
     """When it was signed."""
     signers: PinnedKey | None = None
@@ -64,8 +62,7 @@ class HeldBoard:
         """As the page reads it, JSON-able; ``file`` is bytes, to be written as base64."""
         return {
             "size": len(self.file),
-            "file": pack(self.file) if self.address is None else None,
-            "address": self.address,
+            "file": pack(self.file),
             "signed": None if self.signed is None else msgspec.to_builtins(self.signed),
             "earlier": [{"content": signed.content} for signed in self.earlier],
             "oldest": self._oldest(),
@@ -123,7 +120,6 @@ def pins_of(held: HeldBoard, key: PinnedKey | None) -> dict[str, Any]:
 
 MOST_EARLIER = 16
 """How many manifests before the newest one the page carries, renewals included."""
-_WEB = ("http://", "https://")
 
 
 def is_mirror(place: str) -> bool:
@@ -137,7 +133,6 @@ def held_board(
     *,
     key: PinnedKey | None,
     authority: Path | None = None,
-    fetch: bool = False,
 ) -> HeldBoard:
     """The newest board at a place.
 
@@ -145,18 +140,12 @@ def held_board(
         place: a run directory or board file, or as for ``open_source``.
         key: who signs, and who must have cosigned; needed for a mirror.
         authority: as for ``open_source``.
-        fetch: whether the page fetches it from a web server by itself.
 
     Raises:
-        InputError: no such board, a mirror without a key, witnesses without a mirror, or a board to fetch that is
-            not on a web server.
+        InputError: no such board, a mirror without a key, or witnesses without a mirror.
         FeedRefusedError: the mirror's board is not one that the key signed, or not as it was signed; or too few
             witnesses have cosigned it.
     """
-    if fetch and not place.startswith(_WEB):
-        raise InputError(
-            f"{place}: a page can fetch its board from a web server alone; give https://..., or leave out --fetch"
-        )
     if not is_mirror(place):
         if key is not None and key.witnesses is not None:
             raise InputError(f"{place}: --witness goes with boards of a mirror, which witnesses can cosign")
@@ -167,10 +156,10 @@ def held_board(
             f"{place}: boards of a mirror are signed; give --key, the public key that signs them"
         )
     with closing(open_source(place, authority=authority)) as source:
-        return _of_source(place, source, key, fetch=fetch)
+        return _of_source(source, key)
 
 
-def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) -> HeldBoard:
+def _of_source(source: BoardSource, key: PinnedKey) -> HeldBoard:
     with tempfile.TemporaryDirectory(prefix="fedboard-page-") as folder:
         keys = Trust(key).follow(source)
         cache = BoardCache(Path(folder))
@@ -188,7 +177,6 @@ def _of_source(place: str, source: BoardSource, key: PinnedKey, *, fetch: bool) 
         signed=newest.signed,
         earlier=tuple(link.signed for link in earlier),
         signers=keys,
-        address=f"{place.rstrip('/')}/{file_name(manifest.file.sha256)}" if fetch else None,
         published=manifest.published,
     )
 

@@ -1,8 +1,9 @@
-"""A device's configuration: one TOML file that says where ratings, policy, server and boards are."""
+"""A device's configuration: one TOML file that says where ratings, policy, server and boards are; and a new device,
+whose file has all of them.
+"""
 
+import os
 import tomllib
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,22 +11,15 @@ import msgspec
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.participation.policy import Boards, Policy, Ratings, Section, Server
-from fedboard.client.private_files import make_private_folder
+from fedboard.client.participation.records import AskedQuestions, KeptAnswers, RefusalCounts
 from fedboard.client.ratings.store import RatingStore
 from fedboard.common.checks import key_sentence
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.accounting.budget import Budget
+from fedboard.common.privacy.adjacency import Adjacency
 
-if TYPE_CHECKING:  # what only a device that answers needs is imported when it is opened
+if TYPE_CHECKING:  # cryptography, which a reader without witnesses does without
     from fedboard.client.boards.seen import CosignedBoards
-    from fedboard.client.participation.gate import DeviceGate
-    from fedboard.client.participation.ledger import DeviceLedger
-    from fedboard.client.participation.records import AskedQuestions, KeptAnswers, RefusalCounts
-    from fedboard.client.participation.rounds import Asker, RatingSource
-    from fedboard.client.ratings.cohort_file import CohortFile
-    from fedboard.client.ratings.examples_file import ExamplesFile
     from fedboard.common.boards.witnesses import Witnesses
-    from fedboard.common.protocols.sessions import Voucher
 
 
 class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"}):
@@ -43,132 +37,29 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
         """The device's ledger."""
         return self.state / "ledger.sqlite"
 
-    def open_source(self) -> "RatingStore | CohortFile | ExamplesFile":
-        """Open the ratings.
-
-        Raises:
-            InputError: nothing usable is there.
-        """
-        ratings = self.ratings
-        if ratings.store is not None:
-            return RatingStore.open(ratings.store, first_row=ratings.first_row or 0)
-        if ratings.examples is not None:
-            from fedboard.client.ratings.examples_file import ExamplesFile
-
-            return ExamplesFile.open(ratings.examples, first_row=ratings.first_row or 0)
-        from fedboard.client.ratings.cohort_file import CohortFile
-
-        assert ratings.cohort is not None  # checked by Ratings
-        return CohortFile.open(ratings.cohort, first_row=ratings.first_row)
-
-    def open_ledger(self, *, read_only: bool = False) -> "DeviceLedger":
-        """Open the device's ledger; to write, it is made on first use.
-
-        Raises:
-            InputError: it is not there, or the configuration asks for more than it was made for.
-            PrivacyError: tampered with, or another process is answering.
-        """
-        from fedboard.client.participation.ledger import DeviceLedger
-
-        if not read_only:
-            self._make_state_folder()
-        if read_only or self.ledger.exists():
-            ledger = DeviceLedger.open(self.ledger, read_only=read_only)
-        else:
-            ledger = DeviceLedger.create(self.ledger, self.policy.limit())
-        try:
-            _require_same_limit(self.ledger, made_for=ledger.limit, asked=self.policy.limit())
-        except InputError:
-            ledger.close()
-            raise
-        return ledger
-
-    def _make_state_folder(self) -> None:
-        try:
-            make_private_folder(self.state)
-        except OSError as error:
-            raise InputError(
-                f"{self.state}: this folder cannot be made, or not for its owner alone ({error.strerror}); "
-                "give it to whoever runs the device, or name another one as state"
-            ) from error
-
-    def asker(self) -> "Asker":
-        """Whose questions it answers: those of the server whose key ``[server]`` names, and nobody's without one.
-
-        Raises:
-            InputError: the key cannot be read.
-        """
-        from fedboard.client.participation.followed_server import server_of
-        from fedboard.client.participation.rounds import Asker
-
-        if self.server is None or self.server.question_key is None:
-            return Asker(server=None)
-        place = self.board.source
-        pinned = server_of(
-            self.server.question_key,
-            kept=self.state / "questions",
-            source=place,
-            authority=None if place is None else self.authority(place),
-            witnesses=self.witnesses,
-        )
-        return Asker(
-            server=pinned,
-            largest=self.server.max_question_megabytes << 20,
-            largest_answer=self.server.max_answer_megabytes << 20,
-        )
-
-    def voucher(self) -> "Voucher | None":
-        """The device's identity, and whom it believes about other devices; None where the policy names nobody.
-
-        Raises:
-            InputError: no identity is named, or it cannot be read.
-        """
-        if self.policy.vouched_by is None or self.server is None:
-            return None
-        from fedboard.client.participation.records import NewestRoster
-        from fedboard.common.boards.roster import IdentityKey
-        from fedboard.common.protocols.sessions import Voucher
-
-        if self.server.identity_key is None:
-            raise InputError(
-                "[policy] names vouched_by, and [server] no identity_key by which others would know this device; "
-                "make one with: fedboard keys new identity"
-            )
-        return Voucher(
-            identity=IdentityKey.load(self.server.identity_key),
-            authority=bytes.fromhex(self.policy.vouched_by),
-            admit=NewestRoster(self.state / "rosters.json").admit,
-        )
-
-    def answers(self, *, server: str = "") -> "KeptAnswers":
+    def answers(self, *, server: str = "") -> KeptAnswers:
         """The last answers, to be sent again where the server lost them.
 
         Args:
             server: name of its key, see ``Asker.id``; whoever only deletes them needs none.
         """
-        from fedboard.client.participation.records import KeptAnswers
-
         seconds = self.policy.answers_kept_hours * 3600
         return KeptAnswers(self.state / "answers", server=server, seconds=seconds)
 
-    def refusals(self) -> "RefusalCounts":
+    def refusals(self) -> RefusalCounts:
         """How often it refused.
 
         Raises:
             InputError: the file is damaged.
         """
-        from fedboard.client.participation.records import RefusalCounts
-
         return RefusalCounts(self.state / "refusals.json")
 
-    def asked(self) -> "AskedQuestions":
+    def asked(self) -> AskedQuestions:
         """The questions that it was asked, in words.
 
         Raises:
             InputError: the file is damaged.
         """
-        from fedboard.client.participation.records import AskedQuestions
-
         return AskedQuestions(self.state / "questions.json")
 
     def authority(self, source: str) -> Path | None:
@@ -207,29 +98,6 @@ class DeviceConfig(Section, frozen=True, kw_only=True, rename={"board": "boards"
             witnesses = Trust(pinned, self.board.cache).keys.witnesses or witnesses
         return CosignedBoards(witnesses, self.board.cache)
 
-    def published_boards(self) -> BoardCache:
-        """The same, for the gate: with ``published_only`` or witnesses it fetches what it misses, where it knows
-        from whom.
-
-        Raises:
-            InputError: key or certificate of the source cannot be read.
-        """
-        board = self.board
-        wanted = self.policy.published_only or self.witnesses is not None
-        if not wanted or board.source is None or board.public_key is None:
-            return self.board_cache()
-        from fedboard.client.boards.fetching_cache import FetchingCache
-
-        return FetchingCache(
-            board.cache,
-            max_bytes=board.max_bytes,
-            source=board.source,
-            public_key=board.public_key,
-            authority=self.authority(board.source),
-            simulation=self.policy.seeded_noise,
-            witnesses=self.witnesses,
-        )
-
 
 def load_device(path: Path) -> DeviceConfig:
     """Read a device's configuration; paths in it are relative to its own folder.
@@ -260,52 +128,85 @@ def load_device(path: Path) -> DeviceConfig:
     return msgspec.structs.replace(config, state=folder / config.state, board=board)
 
 
-@contextmanager
-def open_device(path: Path) -> "Iterator[tuple[RatingSource, DeviceGate]]":
-    """Open what answers for a device: its ratings and its gate; one process at a time. Kept answers whose time is
-    over are erased.
+_TEMPLATE = """\
+# What this device gives, to whom, and where its files are. Paths are relative to this file.
+
+[ratings]
+store = "ratings.sqlite"        # one person's ratings; see: fedboard ratings --help
+# cohort = "cohort"             # instead, at a gateway: a folder with the ratings of many users
+# first_row = 0                 # number of the (first) user, where a run numbers its users
+
+[policy]
+# Whatever a server asks, everything that this device ever gives costs at most this much privacy.
+# The limit is written into the ledger at the first use; later it can be lowered here, not raised.
+epsilon = {epsilon}
+delta = {delta}
+adjacency = "{adjacency}"
+# epsilon_per_run = 1.0         # and one run at most this much
+# scale_down = true             # where a run costs more: give a smaller part of yourself, in all its rounds
+# smallest_scale = 0.1          # ... but at least this part, or nothing
+# least_noise = 1.0             # refuse runs with a release of less noise (its noise multiplier)
+# runs = ["movies-*"]           # answer these runs alone; * stands for anything
+# tasks = ["residual"]          # ... these tasks alone
+# questions = ["mean of ratings", "* of counts"]  # answer these questions to a fleet; left out: none
+# epsilon_of_questions = 1.0    # and all questions together at most this much
+# protocols = ["trusted"]       # ... these aggregation protocols alone
+# least_survivors = 5           # where contributions are masked: in sums of at least so many clients alone
+# most_honest = 20              # where clients add the noise: runs that count on so many honest ones at most
+# helper = "0000000000000000000000000000000000000000000000000000000000000000"  # the second server (fedboard helper)
+# vouched_by = "0000000000000000000000000000000000000000000000000000000000000000"  # (fedboard keys sign)
+# least_colluding = 0.1         # with vouched_by: sums that bear so many colluding devices of the list, at least
+# catalogues = ["..."]          # answer about these catalogues alone (digests, from: fedboard status)
+# smallest_catalogue = 50       # fewer items make the question too pointed
+# seeded_noise = true           # take simulations too, runs and boards, whose noise the server can remove
+# published_only = true         # answer only about boards that come, signed for everybody, from [boards]
+# answers_kept_hours = 24.0     # how long a server that lost an answer may have the same one again
+
+# [server]                      # a device that trains
+# address = "fedboard.example.org:8443"
+# authority = "authority.pem"   # who vouches for it
+# key = "device.key"            # by which it knows this device; made by: fedboard client join
+# question_key = "questions.pub"  # who may ask: the key that this server signs its questions with
+# identity_key = "identity.key" # by which other devices know this one; see: fedboard keys new identity
+# max_question_megabytes = 64   # larger questions (with the board) are refused unread
+# max_answer_megabytes = 256    # as are questions whose answer would hold sums of more than that
+
+# [boards]                      # where boards come from
+# source = "fedboard.example.org:8443"
+# public_key = "boards.pub"
+# ca_certificate = "ca.pem"     # who vouches for the source, where it is not the one of [server]
+# cache = "boards"
+# max_bytes = 1073741824        # room for boards
+# witnesses = ["0000000000000000000000000000000000000000000000000000000000000000"]  # (keys new witness) ...
+# cosignatures = 1              # ... answer only about boards that so many of them have cosigned: more than half
+"""
+
+
+def make_device(folder: Path, *, epsilon: float, delta: float, adjacency: str) -> Path:
+    """Make a device in a folder.
 
     Args:
-        path: its TOML file.
+        folder: made if it is missing; readable by its owner alone if so.
+        epsilon: her limit over all runs. Public.
+        delta: of that limit. Public.
+        adjacency: of that limit. Public.
+
+    Returns:
+        The configuration file.
 
     Raises:
-        InputError: configuration, ratings or state cannot be used as they are.
-        PrivacyError: the ledger was tampered with, or another process is answering for this device.
-        StorageError: a file is damaged or cannot be written.
+        InputError: a device is there already.
+        PrivacyError: epsilon or delta is out of range.
     """
-    from fedboard.client.participation.gate import DeviceGate
-    from fedboard.client.participation.records import BookedRounds
-
-    config = load_device(path)
-    with ExitStack() as stack:
-        ledger = stack.enter_context(config.open_ledger())
-        source = config.open_source()
-        if isinstance(source, RatingStore):
-            stack.enter_context(source)
-        asker = config.asker()
-        answers = config.answers(server=asker.id)
-        answers.expire()
-        gate = DeviceGate(
-            policy=config.policy,
-            ledger=ledger,
-            answers=answers,
-            asker=asker,
-            refusals=config.refusals(),
-            booked=BookedRounds(config.state / "booked.json"),
-            cache=config.published_boards(),
-            cosigned=config.cosigned_boards(),
-            voucher=config.voucher(),
-            asked=config.asked(),
-        )
-        yield source, gate
-
-
-def _require_same_limit(place: Path, *, made_for: Budget, asked: Budget) -> None:
-    same_terms = (made_for.delta, made_for.adjacency) == (asked.delta, asked.adjacency)
-    if same_terms and asked.epsilon <= made_for.epsilon:
-        return
-    raise InputError(
-        f"{place} was made for at most epsilon {made_for.epsilon:g} at delta {made_for.delta:g}, "
-        f"{made_for.adjacency}; the policy may ask for a smaller epsilon, but not for epsilon {asked.epsilon:g} "
-        f"at delta {asked.delta:g}, {asked.adjacency}"
-    )
+    Policy(epsilon=epsilon, delta=delta, adjacency=Adjacency(adjacency))
+    path = folder / "device.toml"
+    if path.exists():
+        raise InputError(f"{path}: there is a device already; edit that file, or choose another folder")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        RatingStore.create(folder / "ratings.sqlite").close()
+        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as stream:
+            stream.write(_TEMPLATE.format(epsilon=float(epsilon), delta=float(delta), adjacency=adjacency))
+    except OSError as error:
+        raise InputError(f"{folder}: no device can be made there ({error.strerror})") from error
+    return path

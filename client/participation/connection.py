@@ -53,14 +53,6 @@ class Trouble(StrEnum):
 
 
 @dataclass(slots=True, kw_only=True)
-class Traffic:
-    """Bytes of bodies, without headers and TLS."""
-
-    sent: int = 0
-    received: int = 0
-
-
-@dataclass(slots=True, kw_only=True)
 class Tally:
     """What a node did since it started."""
 
@@ -73,8 +65,9 @@ class Tally:
     """Replies that the server did not take."""
     codes: set[Refusal] = field(default_factory=set)
     """Why it refused."""
-    traffic: Traffic = field(default_factory=Traffic)
-    """With the server."""
+    sent: int = 0
+    """Bytes of bodies, without headers and TLS."""
+    received: int = 0
 
     @property
     def given(self) -> int:
@@ -146,7 +139,7 @@ class ServerConnection:
         authority: str,
         key: DeviceKey,
         largest: int,
-        traffic: Traffic | None = None,
+        tally: Tally | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """Make ready; nothing is sent yet.
@@ -156,13 +149,13 @@ class ServerConnection:
             authority: PEM text of the certificate of whoever vouches for the server; nobody else may.
             key: the device's; its public half is known to the server.
             largest: most bytes of a question that is taken.
-            traffic: counts the bytes, if anybody does.
+            tally: counts the bytes, if anybody does.
             clock: seconds since 1970 UTC.
         """
         self._address, self._key, self._largest = address, key, largest + _SLACK_BYTES
         self._credentials = grpc.ssl_channel_credentials(root_certificates=authority.encode("ascii"))
         self._channel: grpc.Channel | None = None
-        self._traffic, self._clock, self._micros = traffic or Traffic(), clock, 0
+        self._tally, self._clock, self._micros = tally or Tally(), clock, 0
         self.pause = 0.0
         """Seconds after which the server asks the device to come again."""
 
@@ -205,7 +198,7 @@ class ServerConnection:
             board.write(chunk[of_frame:])
         if left:
             raise CallError(Trouble.UNREACHABLE)
-        self._traffic.received += head.total_bytes
+        self._tally.received += head.total_bytes
         return Received(name, head.kind, frame.getvalue(), board.getvalue() or None)
 
     def send(self, work: str, reply: bytes) -> None:
@@ -223,7 +216,7 @@ class ServerConnection:
                 response_deserializer=AnswerReceipt.FromString,
             )
             hand_in(chunks(reply), timeout=seconds_for(len(reply)), metadata=metadata)
-        self._traffic.sent += len(reply)
+        self._tally.sent += len(reply)
 
     def close(self) -> None:
         """Until the next call."""

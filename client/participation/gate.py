@@ -17,6 +17,7 @@ import numpy as np
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.seen import CosignedBoards, run_stem
 from fedboard.client.boards.soundness import has_sound_arrays
+from fedboard.client.participation.contributing import Scale
 from fedboard.client.participation.ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import (
@@ -31,24 +32,24 @@ from fedboard.client.participation.promises import (
     terms_of,
 )
 from fedboard.client.participation.records import AskedQuestions, BookedRounds, KeptAnswers, RefusalCounts
-from fedboard.client.participation.rounds import Asker, Scale
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.client.participation.rounds import Asker, Gate
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, InputError, PrivacyError
+from fedboard.common.messages.question import BookedRound, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.sessions import Voucher
 from fedboard.common.queries.names import of_question
-from fedboard.common.rounds.question import BookedRound, Question
-from fedboard.common.rounds.step import StepMessage
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeviceGate:
+class DeviceGate(Gate):
     """Decides on each question by the user's policy; the ledger is its only memory of what it answered.
 
     Guarantee: each release of a run is answered at most once, all answers to a run come from one chain of boards

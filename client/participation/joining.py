@@ -18,8 +18,7 @@ import grpc
 from cryptography import x509
 from google.protobuf.message import Message
 
-from fedboard.client.participation.config import load_device
-from fedboard.client.participation.policy import make_device
+from fedboard.client.participation.config import load_device, make_device
 from fedboard.client.private_files import write_private
 from fedboard.common.boards.ed25519_keys import KeyPair, public_pem
 from fedboard.common.boards.roots import QUESTIONS as ASKING

@@ -13,13 +13,14 @@ from threading import Event
 from typing import Final
 
 from fedboard.client.participation.connection import CallError, Received, ServerConnection, Tally, Trouble
+from fedboard.client.participation.contributing import RatingSource
 from fedboard.client.participation.policy import Server
-from fedboard.client.participation.rounds import Gate, RatingSource
+from fedboard.client.participation.rounds import Gate
 from fedboard.client.participation.steps import Client, MemoryVault, is_asking, respond_to
 from fedboard.common.messages.certificate_dates import read_authority
 from fedboard.common.messages.devices import DeviceKey
+from fedboard.common.messages.question import refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.question import refusal
 
 _log = logging.getLogger(__name__)
 
@@ -144,7 +145,7 @@ class Node:
             authority=read_authority(server.authority),
             key=DeviceKey.load(server.key),
             largest=server.max_question_megabytes << 20,
-            traffic=self.tally.traffic,
+            tally=self.tally,
         )
         self._vault = MemoryVault()
         self._unsent: tuple[str, bytes] | None = None

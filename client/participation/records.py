@@ -9,49 +9,68 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, TypeVar
 
 import msgspec
 
 from fedboard.client.private_files import make_private_folder, write_private
-from fedboard.common.board import Board
-from fedboard.common.boards.roster import Roster
 from fedboard.common.boards.validity import Clock
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.queries.statement import QuestionStatement
-from fedboard.common.rounds.question import BookedRound, Question
 
-_Read = TypeVar("_Read")
+if TYPE_CHECKING:  # a reader looks at what is kept here, and has neither questions nor cryptography
+    from fedboard.common.board import Board
+    from fedboard.common.boards.roster import Roster
+    from fedboard.common.messages.question import BookedRound, Question
+    from fedboard.common.queries.statement import QuestionStatement
+
+_Held = TypeVar("_Held")
 _MOST_RUNS: Final = 64
 _NOTHING: Final = (-1, b"")
 
 
-class BookedRounds:
-    """The last booked round of each run, as its server has signed it, in a small file. Without it a server that was
-    put back to an older state could ask a round again, and draw other noise on the answers that were kept.
-    """
+class _SmallFile(Generic[_Held]):
+    """Something that is read once and written whole, durably, in JSON. Private."""
+
+    KIND: ClassVar[Any]
+    """What is in the file."""
+    DAMAGED: ClassVar[str]
+    """What to say of a file that cannot be read; ``{}`` is for the reason."""
 
     def __init__(self, path: Path) -> None:
-        """Read what was noted; a file that is not there knows of none.
+        """Read what was noted; a file that is not there holds nothing.
 
         Raises:
             InputError: the file is damaged.
         """
         self._path = path
-        self._held = _read(
-            path,
-            dict[str, tuple[int, bytes]],
-            {},
-            "the rounds that servers have booked are damaged ({}); delete the file only where "
-            "you know that no server was put back to an older state",
-        )
+        try:
+            self._held: _Held = msgspec.json.decode(path.read_bytes(), type=self.KIND)
+        except FileNotFoundError:
+            self._held = msgspec.json.decode(b"{}", type=self.KIND)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: {self.DAMAGED.format(error)}") from None
+
+    def _write(self) -> None:
+        write_private(self._path, msgspec.json.encode(self._held))
+
+
+class BookedRounds(_SmallFile[dict[str, tuple[int, bytes]]]):
+    """The last booked round of each run, as its server has signed it, in a small file. Without it a server that was
+    put back to an older state could ask a round again, and draw other noise on the answers that were kept.
+    """
+
+    KIND = dict[str, tuple[int, bytes]]
+    DAMAGED = (
+        "the rounds that servers have booked are damaged ({}); delete the file only where you know that no server "
+        "was put back to an older state"
+    )
 
     def newest(self, run: str) -> int:
         """The last round of a run that is noted; -1: none."""
         return self._held.get(run, _NOTHING)[0]
 
-    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+    def hold(self, booked: "BookedRound", signed: bytes) -> bytes:
         """Note a round, unless a later one is; durable on return.
 
         Args:
@@ -65,35 +84,24 @@ class BookedRounds:
         if booked.round > newest:
             others = [(run, held) for run, held in self._held.items() if run != booked.run]
             self._held = dict([*others, (booked.run, (booked.round, signed))][-_MOST_RUNS:])
-            write_private(self._path, msgspec.json.encode(self._held))
+            self._write()
         return before
 
 
-class RefusalCounts:
+class RefusalCounts(_SmallFile[dict[Refusal, int]]):
     """Counts in a small file; codes alone, so that no peer can make it grow."""
 
-    def __init__(self, path: Path) -> None:
-        """Read the counts; a file that is not there holds none.
-
-        Raises:
-            InputError: the file is damaged.
-        """
-        self._path = path
-        self._counts = _read(
-            path,
-            dict[Refusal, int],
-            {},
-            "the counts of refusals are damaged ({}); delete the file, it holds nothing else",
-        )
+    KIND = dict[Refusal, int]
+    DAMAGED = "the counts of refusals are damaged ({}); delete the file, it holds nothing else"
 
     def add(self, code: Refusal) -> None:
         """Count one more; durable on return."""
-        self._counts[code] = self._counts.get(code, 0) + 1
-        write_private(self._path, msgspec.json.encode(self._counts, order="sorted"))
+        self._held[code] = self._held.get(code, 0) + 1
+        self._write()
 
     def by_code(self) -> Mapping[Refusal, int]:
         """Code -> number of refusals."""
-        return dict(self._counts)
+        return dict(sorted(self._held.items()))
 
 
 MOST = 50
@@ -115,8 +123,11 @@ class AskedQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     answered: bool = False
 
 
-class AskedQuestions:
-    """A small file. Private: it tells in what she took part."""
+class AskedQuestions(_SmallFile[dict[str, AskedQuestion]]):
+    """A small file: question by run. Private: it tells in what she took part."""
+
+    KIND = dict[str, AskedQuestion]
+    DAMAGED = "the list of questions is damaged ({}); delete the file, what was answered stands in the ledger"
 
     def __init__(self, path: Path, *, clock: Clock = time.time) -> None:
         """Read it; a file that is not there holds none.
@@ -128,16 +139,12 @@ class AskedQuestions:
         Raises:
             InputError: the file is damaged.
         """
-        self._path, self._clock = path, clock
-        found = _read(
-            path,
-            list[AskedQuestion],
-            [],
-            "the list of questions is damaged ({}); delete the file, what was answered stands in the ledger",
-        )
-        self._by_run = {one.run: one for one in found}
+        super().__init__(path)
+        self._clock = clock
 
-    def note(self, run: str, statement: QuestionStatement, board: Board, *, answered: bool = False) -> None:
+    def note(
+        self, run: str, statement: "QuestionStatement", board: "Board", *, answered: bool = False
+    ) -> None:
         """Take note that this was asked, or answered; durable on return.
 
         Args:
@@ -146,10 +153,10 @@ class AskedQuestions:
             board: that states it; ratings of items beyond its catalogue do not count.
             answered: whether a part of her leaves for it.
         """
-        known = self._by_run.get(run)
+        known = self._held.get(run)
         if known is not None and (known.answered or not answered):
             return
-        self._by_run[run] = AskedQuestion(
+        self._held[run] = AskedQuestion(
             run=run,
             title=statement.title,
             sentence=f"{statement.sentence}, over a catalogue of {board.catalogue.n_items} items",
@@ -157,12 +164,12 @@ class AskedQuestions:
             asked=self._clock() if known is None else known.asked,
             answered=answered,
         )
-        self._by_run = dict(list(self._by_run.items())[-MOST:])
-        write_private(self._path, msgspec.json.encode(self.all()))
+        self._held = dict(list(self._held.items())[-MOST:])
+        self._write()
 
     def all(self) -> list[AskedQuestion]:
         """The newest, oldest first."""
-        return list(self._by_run.values())
+        return list(self._held.values())
 
 
 class _Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,39 +177,30 @@ class _Seen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     digest: str
 
 
-class NewestRoster:
+class NewestRoster(_SmallFile[dict[str, _Seen]]):
     """Numbers and digests in a small file. Without it a server could go back to a list that still names a device
     which was taken off, or have its authority sign two lists of one number for two halves of a fleet.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Read what was seen; a file that is not there knows of none.
+    KIND = dict[str, _Seen]
+    DAMAGED = (
+        "the numbers of lists of devices are damaged ({}); delete the file only where you know that your fleet's "
+        "list is the newest one"
+    )
 
-        Raises:
-            InputError: the file is damaged.
-        """
-        self._path = path
-        self._seen = _read(
-            path,
-            dict[str, _Seen],
-            {},
-            "the numbers of lists of devices are damaged ({}); delete the file only where you "
-            "know that your fleet's list is the newest one",
-        )
-
-    def admit(self, roster: Roster) -> None:
+    def admit(self, roster: "Roster") -> None:
         """Take note of a list; durable on return.
 
         Raises:
             RefusedError: ``other-roster``: a newer one was seen, or another one of the same number.
         """
-        found, seen = _Seen(roster.number, roster.digest.hex()), self._seen.get(roster.fleet)
+        found, seen = _Seen(roster.number, roster.digest.hex()), self._held.get(roster.fleet)
         if seen == found:
             return
         if seen is not None and found.number <= seen.number:
             raise RefusedError(Refusal.OTHER_ROSTER)
-        self._seen[roster.fleet] = found
-        write_private(self._path, msgspec.json.encode(self._seen, order="sorted"))
+        self._held[roster.fleet] = found
+        self._write()
 
 
 DEFAULT_SECONDS = 86_400.0
@@ -239,7 +237,7 @@ class KeptAnswers:
         """
         self._folder, self._server, self._seconds, self._clock = folder, server, seconds, clock
 
-    def keep(self, question: Question, answer: bytes) -> None:
+    def keep(self, question: "Question", answer: bytes) -> None:
         """Keep it beside the answers to earlier rounds of this run; durable on return."""
         made = int(self._clock()).to_bytes(_TIME, "little")
         content = made + self._identity(question) + hashlib.sha256(answer).digest() + answer
@@ -247,11 +245,11 @@ class KeptAnswers:
         self.drop(question)  # one that was never booked
         write_private(self._place(question), content)
 
-    def has(self, question: Question) -> bool:
+    def has(self, question: "Question") -> bool:
         """Whether an answer to this round may be here."""
         return self._place(question).exists()
 
-    def recall(self, question: Question) -> bytes | None:
+    def recall(self, question: "Question") -> bytes | None:
         """The answer to this very question; None where there is none, its time is over or it is damaged."""
         try:
             content = self._place(question).read_bytes()
@@ -262,11 +260,11 @@ class KeptAnswers:
         whole = identity == self._identity(question) and digest == hashlib.sha256(answer).digest()
         return answer if whole and self._lasts(content) else None
 
-    def drop(self, question: Question | BookedRound) -> None:
+    def drop(self, question: "Question | BookedRound") -> None:
         """Overwrite and delete what is kept of this round, if anything is."""
         _erase([self._place(question)])
 
-    def drop_earlier(self, question: Question) -> None:
+    def drop_earlier(self, question: "Question") -> None:
         """Overwrite and delete what is kept of this run's other rounds."""
         own = self._place(question)
         _erase(place for place in self._folder.glob(f"{_name(question.run)}*") if place != own)
@@ -286,10 +284,10 @@ class KeptAnswers:
         made = int.from_bytes(content[:_TIME], "little")
         return len(content) >= _TIME and 0 <= self._clock() - made <= self._seconds
 
-    def _place(self, question: Question | BookedRound) -> Path:
+    def _place(self, question: "Question | BookedRound") -> Path:
         return self._folder / f"{_name(question.run)}-{question.round}{_SUFFIX}"
 
-    def _identity(self, question: Question) -> bytes:
+    def _identity(self, question: "Question") -> bytes:
         asked = [self._server, question.run, question.round, question.protocol, question.form]
         return hashlib.sha256(json.dumps([*asked, question.board.digest]).encode()).digest()
 
@@ -315,17 +313,3 @@ def _first(place: Path, n_bytes: int) -> bytes:
 
 def _name(run: str) -> str:
     return hashlib.sha256(run.encode(errors="surrogatepass")).hexdigest()[:32]
-
-
-def _read(path: Path, kind: type[_Read], nothing: _Read, damaged: str) -> _Read:
-    """What is in a file; nothing where there is none.
-
-    Raises:
-        InputError: it is damaged, in these words.
-    """
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError:
-        return nothing
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: {damaged.format(error)}") from None

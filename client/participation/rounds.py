@@ -4,21 +4,25 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from fedboard.client.participation.contributing import RatingSource, Scale, Work, made_from_rows
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.boards.validity import Clock
 from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import FedboardError
+from fedboard.common.messages.question import FORM, Answer, BookedRound, Question, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
+from fedboard.common.messages.step import StepMessage, reply_frame
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted import FORM, Trusted
-from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
-from fedboard.common.rounds.step import StepMessage, reply_frame
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
+
+if TYPE_CHECKING:
+    from fedboard.client.participation.followed_server import FollowedServer
+    from fedboard.common.messages.signing import PinnedServer
 
 LARGEST_QUESTION = 64 << 20
 """Most bytes of a question with its board, unless a device is told otherwise."""
@@ -27,24 +31,11 @@ LARGEST_ANSWER = 256 << 20
 _NUMBER_BYTES = 8
 
 
-class Pinned(Protocol):
-    """What a client has pinned of those who may ask: a ``PinnedServer``, or a root that names them."""
-
-    @property
-    def id(self) -> str:
-        """A short public name."""
-        ...
-
-    def open(self, signed: bytes, *, beside: bytes | None = None, clock: Clock = time.time) -> memoryview:
-        """The message, if it was signed by whom that names; raises ``RefusedError``."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asker:
     """Whose questions a client answers, and how large they may be."""
 
-    server: Pinned | None
+    server: "PinnedServer | FollowedServer | None"
     """None: nobody's, so that everything is refused."""
     largest: int = LARGEST_QUESTION
     """Most bytes of a question, with the board beside it."""
@@ -92,31 +83,36 @@ Refused = Callable[[Refusal], bytes]
 """What is sent in place of an answer."""
 
 
-class Gate(Protocol):
+class Gate:
     """Decides whether the client takes part, before anything is asked that depends on ratings, and keeps the record
-    of what it gave.
+    of what it gave. This one answers everything that its one server asks and keeps no record: the run's own ledger
+    counts for all.
+
+    Somebody's device has a ``fedboard.client.participation.gate`` instead, with a policy, a limit and a ledger.
     """
 
-    @property
-    def asker(self) -> Asker:
-        """Whose questions it answers."""
-        ...
+    asker: Asker
+    """Whose questions it answers; whoever derives from this has it."""
 
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
-        """The bytes that answered this very question before, to be sent again as they are; None for a new one.
+        """The bytes that answered this very question before, to be sent again as they are; None for a new one, or
+        where nothing is kept: then it is worked out again, to the same bytes.
 
         Raises:
             RefusedError: the policy does not allow the question, or no longer.
         """
-        ...
+        return None
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         """Hold the question against policy, history and limit; books nothing.
 
+        Returns:
+            Which part is given: here all of everything.
+
         Raises:
             RefusedError: it is not answered.
         """
-        ...
+        return 1.0
 
     def commit(
         self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
@@ -126,7 +122,6 @@ class Gate(Protocol):
         Raises:
             RefusedError: it cannot be booked.
         """
-        ...
 
     def hold(self, booked: BookedRound, signed: bytes) -> bytes:
         """Keep durably what the server has booked, and give out nothing for that round and earlier ones any more.
@@ -138,11 +133,10 @@ class Gate(Protocol):
         Returns:
             The message that was held before; empty for none.
         """
-        ...
+        return b""
 
     def note(self, code: Refusal) -> None:
-        """Count a refusal: its own, or one that was made before it was asked."""
-        ...
+        """Count a refusal: its own, or one that was made before it was asked. Here the server counts."""
 
     def failed(self, error: Exception) -> None:
         """Take note that rows could not be computed; they are answered as if they were empty.
@@ -151,15 +145,16 @@ class Gate(Protocol):
             RefusedError: the client rather refuses. A device must not: whether it fails may depend on its ratings,
                 and a refusal says so without any noise.
         """
-        ...
+        raise NotImplementedError
 
     def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
-        """The protocol that a step names, held to what this client relies on.
+        """The protocol that a step names, held to what this client relies on; here none: who takes part in sessions
+        says in which.
 
         Raises:
             RefusedError: it is not answered.
         """
-        ...
+        raise RefusedError(Refusal.BAD_PROTOCOL)
 
     def repeat(self, question: Question, requests: Sequence[Request]) -> None:
         """Hold a contribution that was given in this session, and is asked for again, against the policy of today.
@@ -167,7 +162,6 @@ class Gate(Protocol):
         Raises:
             RefusedError: it is not given again.
         """
-        ...
 
     def welcome(self, step: StepMessage) -> None:
         """Hold the first step of a session against policy and history; books nothing.
@@ -175,7 +169,6 @@ class Gate(Protocol):
         Raises:
             RefusedError: it is not answered.
         """
-        ...
 
 
 def unheard(code: Refusal) -> None:
@@ -292,46 +285,3 @@ def asked_of(question: Question, backend: str) -> tuple[ClientTask, tuple[Reques
     if not requests:
         raise RefusedError(Refusal.WRONG_ROUND)
     return task, requests
-
-
-__all__ = ["Gate", "RatingSource", "Scale", "asked_of", "noted", "respond", "sealed_reply", "unheard"]
-
-
-class OpenGate:
-    """Answers everything that its one server asks and keeps no record: the run's own ledger counts for all.
-
-    A device of somebody has a ``fedboard.client.participation.gate`` instead, with a policy, a limit and a ledger.
-    """
-
-    asker: Asker
-    """Whose questions are answered; whoever derives from this has it."""
-
-    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
-        """Nothing is kept: what is asked again is worked out again, to the same bytes."""
-        return None
-
-    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
-        """None: who takes part in sessions says in which."""
-        raise RefusedError(Refusal.BAD_PROTOCOL)
-
-    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
-        """Whatever was given in a session is given again."""
-
-    def welcome(self, step: StepMessage) -> None:
-        """To every session."""
-
-    def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
-        """All of everything."""
-        return 1.0
-
-    def commit(
-        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
-    ) -> None:
-        """Nothing to book."""
-
-    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
-        """Nothing is kept."""
-        return b""
-
-    def note(self, code: Refusal) -> None:
-        """The server counts."""

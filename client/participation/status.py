@@ -9,6 +9,7 @@ import msgspec
 
 from fedboard.client.participation.config import DeviceConfig
 from fedboard.client.participation.ledger import GivenRelease
+from fedboard.client.participation.opening import open_ledger, open_source
 from fedboard.client.participation.promises import catalogue_digest
 from fedboard.client.ratings.store import RatingStore
 from fedboard.common.board import Board
@@ -114,7 +115,7 @@ def given_so_far(config: DeviceConfig) -> tuple[tuple[GivenRelease, ...], float]
     """
     if not config.ledger.exists():
         return (), 0.0
-    with config.open_ledger(read_only=True) as ledger:
+    with open_ledger(config, read_only=True) as ledger:
         return ledger.given(), ledger.spent().epsilon
 
 
@@ -138,7 +139,7 @@ def _by_run(given: Sequence[GivenRelease], delta: float) -> list[dict[str, Any]]
 
 
 def _sizes(config: DeviceConfig) -> tuple[int, int | None]:
-    source = config.open_source()
+    source = open_source(config)
     if not isinstance(source, RatingStore):
         return source.n_users, None
     with source:

@@ -5,38 +5,23 @@ remembers between them holds the session's secrets and is in memory only.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Protocol
 
 import msgspec
-import numpy as np
 
 from fedboard.client.participation.contributing import RatingSource, Work, made_from_rows
 from fedboard.client.participation.rounds import Gate, asked_of, noted, respond, sealed_reply, unheard
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.question import ROUND, STEP, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
+from fedboard.common.messages.step import StepMessage, reply_frame
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import ClientSession, Given
-from fedboard.common.rounds.question import ROUND, STEP, Question
-from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import ClientTask
 
 
-class Vault(Protocol):
-    """Room for one session's state, in the memory of a process. Whoever restarts has lost it, and drops out."""
-
-    def load(self) -> bytes | None:
-        """What was saved last; None for nothing."""
-        ...
-
-    def save(self, content: bytes) -> None:
-        """Put it in the place of what was there."""
-        ...
-
-
 class MemoryVault:
-    """The memory of this process."""
+    """Room for one session's state, in the memory of a process. Whoever restarts has lost it, and drops out."""
 
     def __init__(self) -> None:
         """Nothing is kept."""
@@ -51,18 +36,8 @@ class MemoryVault:
         self._content = content
 
 
-class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    about: str
-    number: int
-    asked: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Remembered:
+class Remembered(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A session after one of its steps. Private."""
-
-    KIND: ClassVar[str] = "session"
-    MAX_BYTES: ClassVar[int] = 1 << 31
 
     about: str
     """Which session: a hash of ``StepMessage.about``."""
@@ -75,33 +50,17 @@ class Remembered:
     state: bytes
     """Of the protocol's session."""
 
-    def to_bytes(self) -> bytes:
-        """For a vault."""
-        arrays = {name: np.frombuffer(getattr(self, name), dtype=np.uint8) for name in ("reply", "state")}
-        return pack_frame(
-            self.KIND, {"about": self.about, "number": self.number, "asked": self.asked}, arrays
-        )
+    __repr__ = object.__repr__
 
     @classmethod
-    def of(cls, vault: Vault, step: StepMessage) -> "Remembered | None":
+    def of(cls, vault: MemoryVault, step: StepMessage) -> "Remembered | None":
         """What is remembered of a step's session; None where it is not, or no longer, known."""
         content = vault.load()
-        if content is None:
-            return None
         try:
-            frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES)
-            fields = frame.read(_Fields)
-        except RefusedError:  # of another version of this package
+            found = None if content is None else msgspec.msgpack.decode(content, type=cls)
+        except msgspec.DecodeError:  # of another version of this package
             return None
-        if fields.about != digest(step.about):
-            return None
-        return cls(
-            about=fields.about,
-            number=fields.number,
-            asked=fields.asked,
-            reply=frame.arrays["reply"].tobytes(),
-            state=frame.arrays["state"].tobytes(),
-        )
+        return found if found is not None and found.about == digest(step.about) else None
 
 
 def digest(content: bytes) -> str:
@@ -126,7 +85,7 @@ class Client:
     """The ratings. Private."""
     gate: Gate
     """Policy and record."""
-    vault: Vault
+    vault: MemoryVault
     """Keeps the session between two steps."""
     noise: NoiseOf = secure_noise
     backend: str = "numpy"
@@ -216,7 +175,7 @@ def _reply(step: StepMessage, asked: str, board: bytes | None, client: Client) -
     remembered = Remembered(
         about=digest(step.about), number=step.number, asked=asked, reply=reply, state=session.to_bytes()
     )
-    client.vault.save(remembered.to_bytes())
+    client.vault.save(msgspec.msgpack.encode(remembered))
     return reply
 
 

@@ -27,7 +27,7 @@ from making import (
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
-from fedboard.client.boards.retrying import Patience
+from fedboard.client.boards.sources import Patience
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey, SignedManifest, message_to_sign
 from fedboard.common.boards.manifest import Cosignature, Manifest

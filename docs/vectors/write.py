@@ -76,8 +76,8 @@ def reason_vector(
     base: float, added: tuple[float, ...], rating_range: tuple[float, float] | None
 ) -> dict[str, Any]:
     """Why an item has its score, in short."""
-    found = reason_of(base, added, rating_range)
-    wanted = {"effect": str(found.effect), "net": found.net, "rated": found.rated}
+    effect, net, rated = reason_of(base, added, rating_range)
+    wanted = {"effect": str(effect), "net": net, "rated": rated}
     return {"base": base, "added": list(added), "range": rating_range and list(rating_range), **wanted}
 
 
@@ -124,7 +124,7 @@ def person(board: Board, ratings: Mapping[str, float]) -> dict[str, Any]:
     return {
         "ratings": dict(ratings),
         "vector": [float(number) for number in vector],
-        "top": [[board.catalogue.item_ids[one.item], one.score] for one in best],
+        "top": [[one.item_id, one.score] for one in best],
     }
 
 

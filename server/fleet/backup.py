@@ -25,7 +25,7 @@ from typing import Literal
 
 import msgspec
 
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger

@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedboard.common.algorithms.rebuilding import AnyTask
-from fedboard.common.algorithms.registry import variant_of
+from fedboard.common.algorithms.registry import (
+    AnyTask,
+    example_algorithm_of,
+    learns_from_examples,
+    variant_of,
+)
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.supervised.registry import example_algorithm_of, learns_from_examples
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.errors import InputError, PrivacyError

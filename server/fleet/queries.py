@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.algorithms.rebuilding import rebuild_any
-from fedboard.common.algorithms.supervised.registry import learns_from_examples
+from fedboard.common.algorithms.registry import learns_from_examples, rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution_bounding.participation import FullParticipation

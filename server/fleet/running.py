@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.arrays import NOT_ARRAYS, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import PopulationTotal

@@ -16,11 +16,11 @@ from flwr.app import ConfigRecord, Context, Message
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 
-from fedboard.client.participation.steps import respond_to
+from fedboard.client.participation.steps import MemoryVault, respond_to
 from fedboard.common.errors import FedboardError
+from fedboard.common.messages.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.messages.question import ROUND, STEP, refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
-from fedboard.common.rounds.question import ROUND, STEP, refusal
 from fedboard.server.fleet.mailbox import Message as Asked
 from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.running import run_job
@@ -94,7 +94,7 @@ def client_app_of(run_config: Mapping[str, Any]) -> ClientApp:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _ContextVault:
+class _ContextVault(MemoryVault):
     """A session between two steps, in the state that Flower keeps for a node: actors take turns with the nodes, and
     Flower hands the state from one to the next.
     """

@@ -11,21 +11,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from fedboard.client.participation.contributing import Scale
 from fedboard.client.participation.promises import stated_protocol
-from fedboard.client.participation.rounds import Asker, OpenGate, Scale
-from fedboard.client.participation.steps import Client, NoiseOf, Vault, secure_noise
+from fedboard.client.participation.rounds import Asker, Gate
+from fedboard.client.participation.steps import Client, MemoryVault, NoiseOf, secure_noise
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PinnedServer, QuestionKey
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.properties import fits_any_fleet
 from fedboard.common.protocols.registry import says
-from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
 from fedboard.simulations.runs.trainer import Simulated, personal_scales
@@ -75,7 +76,7 @@ def _place(folder: Path, number: int) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCohort(OpenGate):
+class StoredCohort(Gate):
     """One cohort as ``write_cohorts`` left it; a simulated user answers everything that they are asked."""
 
     place: Path
@@ -138,7 +139,7 @@ class CohortNodes:
             seed=seed if seeded else None,
         )
 
-    def client(self, number: int, vault: Vault) -> Client:
+    def client(self, number: int, vault: MemoryVault) -> Client:
         """What answers as the node of this number, from 0."""
         stored = StoredCohort(_place(self.folder, number), self.asker)
         return Client(

@@ -14,15 +14,15 @@ from fedboard.client.participation.ledger import DeviceLedger
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.records import BookedRounds, KeptAnswers, RefusalCounts
 from fedboard.client.participation.rounds import respond
-from fedboard.client.participation.steps import Client, respond_step
+from fedboard.client.participation.steps import Client, MemoryVault, respond_step
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.messages.question import Answer, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Answer, Question
 from fedboard.server.publication import certificate_for
 from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.algorithms.conftest import a_prepared_board, population
@@ -78,19 +78,6 @@ def with_certificate(board: Board, ledger: Ledger) -> Board:
     return board.with_certificate(certificate.to_dict())
 
 
-class Memory:
-    """A vault: what a process remembers."""
-
-    def __init__(self) -> None:
-        self.content: bytes | None = None
-
-    def load(self) -> bytes | None:
-        return self.content
-
-    def save(self, content: bytes) -> None:
-        self.content = content
-
-
 class Device:
     """A device in a folder, opened anew for each question as a node does."""
 
@@ -108,7 +95,7 @@ class Device:
         self.cosigned = cosigned
         self.ratings = Ratings()
         self.asker = ASKER
-        self.vault = Memory()
+        self.vault = MemoryVault()
         folder.mkdir(exist_ok=True)
 
     def ask(self, board: Board, **asked: Any) -> bytes:

@@ -19,19 +19,10 @@ import { makeTaste } from "./view/taste.js";
 const SUGGESTED = 6;
 const TOAST_MILLISECONDS = 9000;
 
-/** The board that the page carries, or names: `size`, `file` or `address`, and what was signed. */
-async function evidenceOf({ address, file, size, signed, earlier, oldest }, pins) {
-  const transported = address === null ? fromBase64(file) : await fetched(address);
-  const bytes = await unpacked(transported, size);
-  // What the page itself holds it packed anew: its bytes on the way are the publisher's only where they were fetched.
-  const came = signed !== null && address !== null ? transported : null;
-  return { bytes, transported: came, signed, earlier, pins: oldest === null ? null : { ...pins, oldest } };
-}
-
-async function fetched(address) {
-  const answer = await fetch(address, { credentials: "omit", referrerPolicy: "no-referrer", cache: "force-cache" });
-  if (!answer.ok) throw new Error(`the mirror has no such board (${answer.status})`);
-  return new Uint8Array(await answer.arrayBuffer());
+/** The board that the page carries, `size` bytes when it is unpacked, and what was signed. */
+async function evidenceOf({ file, size, signed, earlier, oldest }, pins) {
+  const bytes = await unpacked(fromBase64(file), size);
+  return { bytes, signed, earlier, pins: oldest === null ? null : { ...pins, oldest } };
 }
 
 async function start() {
@@ -62,7 +53,6 @@ async function start() {
 
   taste.onChange(show);
   own.recall();
-  countRequests();
   part("app").hidden = false;
   show();
   performance.mark("first-recommendation");
@@ -78,23 +68,6 @@ function suggestions(counts, titleOf, taste, pick) {
   };
   taste.onChange(show);
   show();
-}
-
-/** Count what the page asks of the network from now on, and show it: the browser keeps the record, not the page. */
-function countRequests() {
-  let count = 0;
-  const show = () => document.querySelectorAll(".requests").forEach((place) => (place.textContent = String(count)));
-  new PerformanceObserver((list) => {
-    count += list.getEntries().filter(({ name }) => /^(https?|wss?):/.test(name)).length;
-    show();
-  }).observe({ type: "resource" });
-  show();
-  const network = () => {
-    part("network").textContent = navigator.onLine ? "The network is on." : "The network is off, and nothing is missing.";
-  };
-  addEventListener("online", network);
-  addEventListener("offline", network);
-  network();
 }
 
 /** One message at a time, with what takes it back. */

@@ -15,12 +15,12 @@ from typing import Any, Final
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import ROUND, BookedRound
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import QuestionKey
+from fedboard.common.messages.step import reply_of
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums
-from fedboard.common.rounds.question import ROUND, BookedRound
-from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.asking import Asking, Nodes, Roster, SignedMessage

@@ -14,6 +14,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.participation import Attendance, require_unsampled
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import FORM, ROUND, Answer, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.messages.signing import ENVELOPE_BYTES
@@ -21,8 +22,7 @@ from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, only_rows
-from fedboard.common.protocols.trusted import FORM, Trusted, factored_bytes
-from fedboard.common.rounds.question import ROUND, Answer, Question
+from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.server.fleet.rounds.asking import Asking, SignedMessage
 from fedboard.server.fleet.rounds.over_nodes import REFUSING, OverNodes, all_refuse, told_refusals
 from fedboard.server.runtime import Gathered, Traffic

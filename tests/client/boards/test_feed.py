@@ -23,8 +23,7 @@ from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.grpc_source import GrpcSource
 from fedboard.client.boards.mirror_check import check_source, protection_of_source
-from fedboard.client.boards.retrying import Patience
-from fedboard.client.boards.sources import FolderSource, HttpSource, open_source
+from fedboard.client.boards.sources import FolderSource, HttpSource, Patience, open_source
 from fedboard.common.board import Board
 from fedboard.common.boards.layout import pack
 from fedboard.common.boards.manifest import Link
@@ -327,7 +326,7 @@ class Trusting(BoardFeed):
     """A reader without one of the checks: shows that the check is what stops the board."""
 
     def _verified(self, signed, *, dated=True):
-        return Link(signed, self._trust.keys.open(signed)), []
+        return Link(signed, self.trust.keys.open(signed)), []
 
 
 def test_a_board_signed_by_another_key_is_refused(tmp_path, mirror, key, cache):
@@ -520,7 +519,7 @@ def test_a_service_that_is_not_there_is_given_up_after_waits_that_grow(key, cach
 def test_two_processes_do_not_fetch_into_one_cache_at_once(mirror, key, cache):
     feed = in_folder(mirror, key, cache)
 
-    with feed._alone(), pytest.raises(InputError, match="another process"):
+    with feed.alone(), pytest.raises(InputError, match="another process"):
         in_folder(mirror, key, cache).fetch()
 
     assert in_folder(mirror, key, cache).fetch()

@@ -11,9 +11,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.feed import BoardFeed
 from fedboard.client.boards.fetching_cache import FetchingCache
-from fedboard.client.boards.retrying import Patience
 from fedboard.client.boards.seen import CosignedBoards
-from fedboard.client.boards.sources import FolderSource
+from fedboard.client.boards.sources import FolderSource, Patience
 from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.client.participation.policy import Policy
 from fedboard.common.board import Board

@@ -11,15 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from fedboard.client.page.boards import held_board
-from fedboard.client.page.writing import write_page
 from fedboard.common.board import Board
 from fedboard.common.boards.layout import pack
 from fedboard.common.privacy.events import digest
 from fedboard.common.privacy.releases.noise import SeededNoise
 from tests.client.page.browser import Page
 from tests.client.page.pages import Signed, carrying, edited, titled, unsigned_page
-from tests.client.page.test_page_in_browser import served
 from tests.common.boards.boards import certified, chain
 from tests.common.certificates import questions
 
@@ -134,28 +131,6 @@ def test_a_simulation_that_was_signed_as_private_is_refused(page: Page, folder: 
     assert page.js("return shown") == []
     assert page.text("p.verdict .verdict-words") == "The seal is broken"
     assert "signature says something else of its noise" in page.text("#trouble-words")
-
-
-def test_a_mirror_that_lies_to_a_page_that_fetches_is_refused(
-    page: Page, folder: Path, signed: Signed
-) -> None:
-    own = folder / "lied-to.html"
-    with served(signed.mirror.folder) as address:
-        held = held_board(address, key=signed.key.public, fetch=True)
-        write_page(own, held, key=signed.key.public)
-        file = signed.mirror.folder / "files" / Path(str(held.address)).name
-        before = file.read_bytes()
-        file.write_bytes(pack(forged(signed.newest).to_bytes()))
-        page.driver.execute_cdp_cmd("Network.clearBrowserCache", {})
-        try:
-            with before_the_page(page, WATCH):
-                page.open(own)
-        finally:
-            file.write_bytes(before)
-
-    assert page.js("return shown") == []
-    assert page.text("#trouble-head").startswith("Refused")
-    page.console()
 
 
 @pytest.mark.parametrize(

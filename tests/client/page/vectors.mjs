@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 
 const root = process.argv[2];
 const module = (name) => import(`file://${root}/client/page/script/${name}.js`);
-const [{ boardDigest, readBoard }, { fromHex, unpacked }, { modelOf }, { best }, { sealOf }, { reasonOf }] = await Promise.all(
-  ["board/board_file", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/own_list"].map(module),
+const [{ boardDigest, readBoard }, { fromHex, toHex, unpacked }, { modelOf }, { best }, { sealOf }, { reasonOf }, { sha256 }] = await Promise.all(
+  ["board/board_file", "board/bytes", "models/registry", "taste/ranking", "seal/seal", "taste/own_list", "seal/sha2"].map(module),
 );
 const read = (name) => JSON.parse(readFileSync(`${root}/docs/vectors/${name}.json`, "utf8"));
 const bytesOf = (text) => new Uint8Array(Buffer.from(text, "base64"));
@@ -13,9 +13,9 @@ const [{ key, boards }, { cases, files, witnesses: pinned }] = ["models", "refus
 const oldest = { run_id: JSON.parse(boards[0].signed.content).run_id, version: 0, renewal: 0 };
 const nobody = { keys: [], cosignatures: 0 };
 
-async function sealed(bytes, transported, signed, earlier, { keys, cosignatures } = nobody) {
+async function sealed(bytes, signed, earlier, { keys, cosignatures } = nobody) {
   const pins = { keys: [fromHex(key)], threshold: 1, witnesses: keys.map(fromHex), cosignatures, oldest };
-  const evidence = { bytes, transported, signed, earlier, pins };
+  const evidence = { bytes, signed, earlier, pins };
   const { state, steps } = await sealOf(evidence);
   return { state, steps: Object.fromEntries(Object.entries(steps).map(([name, step]) => [name, step.state])) };
 }
@@ -41,7 +41,7 @@ for (const { name, signed, earlier, packed, people } of boards) {
   const board = readBoard(bytes);
   told.boards[name] = {
     digest: await boardDigest(board),
-    seal: (await sealed(bytes, bytesOf(packed), signed, earlier)).steps,
+    seal: (await sealed(bytes, signed, earlier)).steps,
     lists: Object.fromEntries(Object.entries(people).map(([who, { ratings }]) => [who, listOf(board, ratings)])),
   };
 }
@@ -50,8 +50,10 @@ for (const { name, signed, file, now, earlier, witnessed } of cases) {
   Date.now = now === null ? clock : () => Date.parse(now);
   const content = bytesOf(files[file]);
   try {
-    const bytes = await unpacked(content, JSON.parse(signed.content).file.board_size);
-    told.cases[name] = (await sealed(bytes, content, signed, earlier.reverse(), witnessed ? pinned : nobody)).state;
+    const { file: stated } = JSON.parse(signed.content);
+    if (toHex(await sha256(content)) !== stated.sha256) throw new Error("whoever packs a page's board looks at this");
+    const bytes = await unpacked(content, stated.board_size);
+    told.cases[name] = (await sealed(bytes, signed, earlier.reverse(), witnessed ? pinned : nobody)).state;
   } catch (error) {
     told.cases[name] = "failed";
   }

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 
 from fedboard.client.boards.fetching_cache import FetchingCache
-from fedboard.client.participation.config import load_device, open_device
-from fedboard.client.participation.policy import Policy, make_device
+from fedboard.client.participation.config import load_device, make_device
+from fedboard.client.participation.opening import open_device, voucher_of
+from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.records import NewestRoster
 from fedboard.client.participation.rounds import respond
 from fedboard.client.participation.status import REASONS, status_of
@@ -23,9 +24,9 @@ from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
 from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
+from fedboard.common.messages.question import Answer, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.rounds.question import Answer, refusal
 from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority
@@ -210,7 +211,7 @@ RACER = """
 import sys, time
 from pathlib import Path
 from fedboard.client.participation.rounds import respond
-from fedboard.client.participation.config import open_device
+from fedboard.client.participation.opening import open_device, voucher_of
 from fedboard.common.errors import FedboardError
 
 device, question, answer, start = sys.argv[1:]
@@ -473,10 +474,10 @@ server = { address = "127.0.0.1:9", authority = "ca.pem", key = "device.key"%s }
     config = tmp_path / "device.toml"
     config.write_text(text % (AUTHORITY.public.hex(), ""))
     with pytest.raises(InputError, match="fedboard keys new identity"):
-        load_device(config).voucher()
+        voucher_of(load_device(config))
 
     config.write_text(text % (AUTHORITY.public.hex(), f', identity_key = "{private.name}"'))
-    voucher = load_device(config).voucher()
+    voucher = voucher_of(load_device(config))
     assert voucher is not None
     assert voucher.authority == AUTHORITY.public
     config.write_text(text % ("nobody", ""))

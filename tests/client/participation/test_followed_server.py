@@ -16,6 +16,7 @@ from fedboard.client.participation.followed_server import (
     FollowedServer,
     server_of,
 )
+from fedboard.client.participation.opening import asker_of
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.boards.roots import Role, Root
 from fedboard.common.boards.validity import DAY_SECONDS
@@ -177,7 +178,7 @@ def test_a_device_pins_a_key_or_a_root(tmp_path: Path, mirror: Path) -> None:
         '[server]\naddress = "127.0.0.1:1"\nauthority = "ca.pem"\nkey = "device.key"\n'
         f'question_key = "1.root.json"\n[boards]\nsource = "{mirror}"\n'
     )
-    asker = load_device(tmp_path / "device.toml").asker()
+    asker = asker_of(load_device(tmp_path / "device.toml"))
     assert bytes(asker.content(SECOND.sign(QUESTION, seconds=900))) == QUESTION
     with pytest.raises(RefusedError):
         asker.content(FIRST.sign(QUESTION, seconds=900))

@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedboard.client.participation import joining
 from fedboard.client.participation.config import load_device
 from fedboard.client.participation.joining import NotAdmittedError, join
+from fedboard.client.participation.opening import asker_of, open_ledger
 from fedboard.common.boards.roots import Role
 from fedboard.common.boards.roster import IdentityKey
 from fedboard.common.errors import InputError
@@ -100,13 +101,13 @@ def test_a_device_joins_by_the_command_line_and_is_ready_to_answer(
     assert device.server.address == device.board.source == f"127.0.0.1:{fleet.port}"
     assert (device.policy.epsilon, device.policy.delta) == (3.0, 1e-6)
     asker = QuestionKey.read(fleet.folder / "question-signing.key").public
-    assert device.asker().id == asker.id == PinnedServer.read(home / "question-signing.pub").id
+    assert asker_of(device).id == asker.id == PinnedServer.read(home / "question-signing.pub").id
     assert device.server.authority.read_bytes() == (fleet.folder / "authority.pem").read_bytes()
     assert device.board.public_key == home / "board-signing.pub"
     for private in ("device.key", "identity.key", "device.toml", "ratings.sqlite"):
         assert stat.S_IMODE((home / private).stat().st_mode) == 0o600, private
     assert device.server.identity_key == home / "identity.key"
-    device.open_ledger().close()
+    open_ledger(device).close()
     assert admitted(fleet) == {"ann": DeviceKey.load(device.server.key).public.hex()}
     with Register(fleet.members_file) as register:
         (member,) = register.admitted()
@@ -152,7 +153,7 @@ def test_a_device_of_a_fleet_with_roots_pins_the_root_and_follows_it(tmp_path: P
     assert device.server is not None
     assert device.server.question_key == device.board.public_key == tmp_path / "ann" / "root.json"
     assert (tmp_path / "ann" / "root.json").read_text() == root
-    assert device.asker() is not None
+    assert asker_of(device) is not None
 
 
 def test_where_the_answer_got_lost_the_same_device_asks_again(

@@ -13,18 +13,17 @@ from fedboard.client.participation import rounds as answering
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.steps import Client, MemoryVault, respond_step, respond_to
 from fedboard.common.cohort import Cohort
+from fedboard.common.messages.question import ROUND, STEP, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.rounds.question import ROUND, STEP, refusal
-from fedboard.common.rounds.step import StepMessage
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from tests.client.asking import asking, reply_to, signed
 from tests.client.asking import opened as out_of_envelope
-from tests.client.certified_boards import Device, Memory, Ratings, certified_boards
+from tests.client.certified_boards import Device, Ratings, certified_boards
 from tests.client.participation.test_failing_rows import FailsOn
 from tests.client.participation.test_rounds import BOARD, TASK
 from tests.client.participation.test_rounds import Device as OpenDevice
@@ -123,12 +122,12 @@ def test_a_device_gives_once_for_ever_whatever_the_session(
     """Two sessions about one round are open at a time; one of them gets what it asks for."""
     first, second = (a_session(boards, devices, session=bytes([number]) * 16) for number in range(2))
     second.until_contributions()
-    remembered = devices["a"].vault.content
-    devices["a"].vault.content = None
+    remembered = devices["a"].vault
+    devices["a"].vault = MemoryVault()
     first.until_contributions()
     first.take()
     given = devices["a"].booked()
-    devices["a"].vault.content = remembered  # as if it could go on with both
+    devices["a"].vault = remembered  # as if it could go on with both
 
     step = second.message_to("a")
     sent = devices["a"].step(signed(step.to_bytes(), second.board_beside), second.board_beside)
@@ -153,7 +152,7 @@ def test_a_device_that_was_restarted_has_lost_its_session(
 ) -> None:
     session = a_session(boards, devices)
     session.until_contributions()
-    devices["b"].vault.content = None
+    devices["b"].vault = MemoryVault()
 
     assert session.take() == {"b": Refusal.NO_SESSION}
     assert not devices["b"].booked()
@@ -168,7 +167,7 @@ def test_no_secret_of_a_session_reaches_the_disk(boards: list[Any], devices: dic
     written = {path.name for path in devices["a"].folder.rglob("*") if path.is_file()}
     content = b"".join(p.read_bytes() for p in devices["a"].folder.rglob("*") if p.is_file())
     assert written <= {"ledger.sqlite", "ledger.sqlite.lock", "refusals.json"}
-    remembered = devices["a"].vault.content
+    remembered = devices["a"].vault.load()
     assert remembered is not None
     pieces = {remembered[start : start + 16] for start in range(0, len(remembered) - 16, 16)}
     assert not [piece for piece in pieces if len(set(piece)) > 8 and piece in content]
@@ -219,7 +218,7 @@ def test_a_session_that_the_policy_does_not_allow_is_not_begun(
     assert is_sealed(sent)
     assert code_of(sent, step) is code
     assert device.refusals() == {code: 1}
-    assert device.vault.content is None
+    assert device.vault.load() is None
 
 
 def test_honest_devices_that_a_run_counts_on_may_not_be_more_than_she_believes_in(
@@ -284,18 +283,9 @@ class Wayward(OpenDevice):
         self._comes("welcome")
 
 
-class Forgetful:
-    """Remembers nothing."""
-
-    def load(self) -> None:
-        return None
-
-    def save(self, content: bytes) -> None: ...
-
-
 def test_what_cannot_be_booked_is_not_given_and_can_be_asked_again(boards: list[Any]) -> None:
     people = {name: Wayward(ratings=rows(number)) for number, name in enumerate(NAMES)}
-    clients = {name: Client(source=one, gate=one, vault=Memory()) for name, one in people.items()}
+    clients = {name: Client(source=one, gate=one, vault=MemoryVault()) for name, one in people.items()}
 
     def reply(client: Client) -> Any:
         return lambda content, board: respond_step(content, board, client)
@@ -320,7 +310,7 @@ def test_what_cannot_be_booked_is_not_given_and_can_be_asked_again(boards: list[
 
 def test_a_device_draws_noise_that_nobody_can_repeat_whatever_is_stated(boards: list[Any]) -> None:
     device = Wayward()
-    client = Client(source=device, gate=device, vault=Forgetful())
+    client = Client(source=device, gate=device, vault=MemoryVault())
     assert isinstance(client.noise(a_step(BOARD, PROTOCOL, private_noise=False)), SecureNoise)
 
 
@@ -328,7 +318,7 @@ def test_a_device_draws_noise_that_nobody_can_repeat_whatever_is_stated(boards: 
 @given(st.binary(max_size=300), st.none() | st.binary(max_size=50))
 def test_whatever_comes_in_a_reply_goes_out(content: bytes, board: bytes | None) -> None:
     device = Wayward()
-    client = Client(source=device, gate=device, vault=Forgetful())
+    client = Client(source=device, gate=device, vault=MemoryVault())
 
     assert respond_step(content, board, client) == refusal(device.noted[-1])
     assert respond_step(signed(content, board), board, client) == refusal(device.noted[-1])

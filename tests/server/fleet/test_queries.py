@@ -13,16 +13,18 @@ import pytest
 from click.testing import CliRunner, Result
 
 from fedboard.cli.main import commands
-from fedboard.client.participation.config import load_device, open_device
+from fedboard.client.participation.config import load_device
+from fedboard.client.participation.opening import open_device
 from fedboard.client.participation.records import MOST, AskedQuestions
 from fedboard.client.participation.status import given_so_far
 from fedboard.client.ratings.cohort_file import CohortFile
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Contribution
 from fedboard.common.contribution_bounding.participation import FullParticipation
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import Answer, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.privacy.adjacency import Adjacency
@@ -32,7 +34,6 @@ from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.queries.collection import ROW_BOUND, Subject
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion
 from fedboard.common.queries.wording import Wording
-from fedboard.common.rounds.question import Answer, Question
 from fedboard.server.fleet.backup import back_up, restore
 from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import (
@@ -451,7 +452,7 @@ def test_the_list_of_a_device_keeps_the_newest_and_survives_its_process(tmp_path
     assert len(again) == MOST
     assert again[-1].run == f"run-{MOST + 4}"
     assert [one.run for one in again if one.answered] == [f"run-{MOST}"]
-    (tmp_path / "questions.json").write_text("{}")
+    (tmp_path / "questions.json").write_text("[]")
     with pytest.raises(InputError, match="list of questions is damaged"):
         AskedQuestions(tmp_path / "questions.json")
 

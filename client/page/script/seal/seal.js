@@ -34,9 +34,8 @@ export function stepsOf({ pins }) {
 /**
  * Check a board.
  *
- * `evidence` has `bytes` (of the board file), `transported` (bytes of the file that it came as, or null), `signed` and
- * `earlier` (manifests as they came, newest first; null and empty where nothing was signed) and `pins`, null where
- * nothing was: `keys` (32 bytes each) of which `threshold` must have signed, `witnesses` of whom `cosignatures` must
+ * `evidence` has `bytes` (of the board file), `signed` and `earlier` (manifests as they came, newest first; null and
+ * empty where nothing was signed) and `pins`, null where nothing was: `keys` (32 bytes each) of which `threshold` must have signed, `witnesses` of whom `cosignatures` must
  * have cosigned, and `oldest`, the run and the place in it below which no manifest is taken. `told` is called with
  * (step, state, sentence) as each step is done. Gives the seal: `state`, `steps`, and of the certificate `claim` and
  * `numbers` where they hold.
@@ -88,7 +87,7 @@ async function signatureStep({ signed, pins }, seal) {
   return `${told}Whose key that is this page cannot know: compare it with what the publisher says elsewhere.`;
 }
 
-async function bytesStep({ bytes, transported }, seal) {
+async function bytesStep({ bytes }, seal) {
   seal.board = readBoard(bytes);
   if (seal.manifest === null) {
     return { open: `All ${bytes.length} bytes are here; without a signature nothing says which they should be.` };
@@ -96,8 +95,6 @@ async function bytesStep({ bytes, transported }, seal) {
   const digest = toHex(await sha256(bytes));
   const { file } = seal.manifest;
   if (file.board_sha256 !== digest || file.board_size !== bytes.length) throw new Error(`These ${bytes.length} bytes are not those that were signed`);
-  const sha = transported === null ? null : toHex(await sha256(transported));
-  if (sha !== null && file.sha256 !== sha) throw new Error("The file that it came in is not the one that was signed");
   return `All ${bytes.length} bytes are the ones that were signed (SHA-256 ${digest.slice(0, 16)}…).`;
 }
 

@@ -1,37 +1,16 @@
 // The best of many.
 
+const AT_ONCE = 4096; // so many are looked through before all but the best of them are let go
+
 /** Row numbers of the k highest scores that are allowed, best first; equal ones by number. */
 export function best(scores, k, isAllowed) {
-  const heap = []; // the worst of the best is first
-  const worse = (one, other) => scores[one] < scores[other] || (scores[one] === scores[other] && one > other);
-  const sink = () => {
-    for (let place = 0; ;) {
-      let least = place;
-      for (const child of [2 * place + 1, 2 * place + 2]) {
-        if (child < heap.length && worse(heap[child], heap[least])) least = child;
-      }
-      if (least === place) return;
-      [heap[place], heap[least]] = [heap[least], heap[place]];
-      place = least;
-    }
-  };
+  const better = (one, other) => scores[other] - scores[one] || one - other;
+  let found = [];
   for (let item = 0; item < scores.length; item++) {
-    if (heap.length === k && !worse(heap[0], item)) continue;
-    if (!isAllowed(item)) continue;
-    if (heap.length < k) {
-      heap.push(item);
-      for (let place = heap.length - 1; place > 0;) {
-        const parent = (place - 1) >> 1;
-        if (!worse(heap[place], heap[parent])) break;
-        [heap[place], heap[parent]] = [heap[parent], heap[place]];
-        place = parent;
-      }
-    } else {
-      heap[0] = item;
-      sink();
-    }
+    if (isAllowed(item)) found.push(item);
+    if (found.length === k + AT_ONCE) found = found.sort(better).slice(0, k);
   }
-  return heap.sort((one, other) => (worse(one, other) ? 1 : -1));
+  return found.sort(better).slice(0, k);
 }
 
 /** Items nearest to one by the cosine of their factors, as `fedboard explain --neighbours` has them; those learnt alone. */

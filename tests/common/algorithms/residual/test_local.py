@@ -14,8 +14,8 @@ from fedboard.client.recommending.recommend import explain, recommend
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.local import evidence_rows, user_ridge
 from fedboard.common.algorithms.residual.releases import RIDGES, ROW_ONE, evidence_request
-from fedboard.common.algorithms.shared.preparation import real_stddev
 from fedboard.common.algorithms.shared.regression import content_of, content_vectors
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution
@@ -161,8 +161,8 @@ def test_recommendations_and_explanations_use_them(cohort: Cohort) -> None:
 
     assert with_content.prediction != pytest.approx(explain(own, plain, 7).prediction, abs=1e-3)
     assert with_content.total == pytest.approx(with_content.prediction, abs=1e-4)
-    scores = {one.item: one.score for one in recommend(own, board, k=N_ITEMS)}
-    assert scores[7] == pytest.approx(with_content.prediction, abs=1e-5)
+    scores = {one.item_id: one.score for one in recommend(own, board, k=N_ITEMS)}
+    assert scores[board.catalogue.item_ids[7]] == pytest.approx(with_content.prediction, abs=1e-5)
     assert list(scores.values()) == sorted(scores.values(), reverse=True)
 
 

@@ -133,11 +133,12 @@ def test_lists_follow_tastes_and_explain_themselves(
     best = recommend(own, board, k=5)
     assert len(best) == 5
     assert [one.score for one in best] == sorted((one.score for one in best), reverse=True)
-    told = explain(own, board, best[0].item)
+    first = board.catalogue.item_ids.index(best[0].item_id)
+    told = explain(own, board, first)
     assert told.prediction == pytest.approx(best[0].score)
     assert told.total == pytest.approx(told.prediction, rel=1e-4)
-    kinds = [one.item // (N_ITEMS // KINDS) for one in nearest_items(board, best[0].item, k=3)]
-    assert kinds == [best[0].item // (N_ITEMS // KINDS)] * 3
+    alike = [board.catalogue.item_ids.index(one.item_id) for one in nearest_items(board, first, k=3)]
+    assert [item // (N_ITEMS // KINDS) for item in alike] == [first // (N_ITEMS // KINDS)] * 3
 
 
 @pytest.mark.parametrize("with_features", [True, False])
@@ -164,7 +165,8 @@ def test_where_noise_drowns_the_rest_the_whole_budget_counts(
     counts = np.argsort(-board.arrays["noisy_counts"], kind="stable")
     learnt = counts[np.asarray(board.arrays["learnt"])[counts] != 0]
     nobody = people.rows(0, 1).where(np.zeros(people.counts[0], dtype=bool))
-    assert [one.item for one in recommend(nobody, board, k=9)] == learnt[:9].tolist()
+    best = [one.item_id for one in recommend(nobody, board, k=9)]
+    assert best == [board.catalogue.item_ids[item] for item in learnt[:9]]
 
 
 def test_a_run_takes_the_same_course_whatever_is_released(people: Cohort, tmp_path: Path) -> None:
