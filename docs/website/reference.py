@@ -42,7 +42,7 @@ def configuration_page() -> str:
     from fedboard.simulations.config import SimulationConfig
 
     parts = [
-        "# Configuration\n\nEvery key of every file, written from the code that reads it. A misspelt key is refused. "
+        "# Configuration\n\nEvery key of every file, written from the code that reads it. Others are refused. "
         "Settings of an algorithm are in `[settings]` of a simulation, in `[task.settings]` of a fleet.\n",
         "## A simulation: `CONFIG.toml` or `--set KEY=VALUE`\n\n" + _table(SimulationConfig),
         "## A fleet: `fleet.toml`\n\n" + _table(FleetSettings),
