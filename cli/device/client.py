@@ -175,7 +175,7 @@ def _print(found: dict[str, Any]) -> None:
         (
             one["run"],
             ", ".join(map(str, one["rounds"])),
-            f"{one['releases']}",
+            one["releases"],
             f"{one['scale']:.3g}",
             f"{one['epsilon']:.4g}",
         )
@@ -186,11 +186,11 @@ def _print(found: dict[str, Any]) -> None:
         ("yes" if one["answered"] else "no", one["board"][:16], one["question"]) for one in found["questions"]
     ]
     _table(("answered", "board", "question"), asked)
-    refused = [(code, f"{n}", REASONS[Refusal(code)]) for code, n in sorted(found["refusals"].items())]
+    refused = [(code, n, REASONS[Refusal(code)]) for code, n in sorted(found["refusals"].items())]
     _table(("refused", "times", "because"), refused)
     _table(("[policy]", ""), [(name, _worded(value)) for name, value in found["limits"].items()])
     boards = [
-        (f"{one['version']}", one["digest"][:16], f"{one['bytes']:,}", one["noise"], one["catalogue"])
+        (one["version"], one["digest"][:16], f"{one['bytes']:,}", one["noise"], one["catalogue"])
         for one in found["boards"]
     ]
     _table(("version", "board", "bytes", "noise", "catalogue"), boards)

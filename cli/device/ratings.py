@@ -194,22 +194,18 @@ def _open(device: Path) -> "RatingStore":
     return RatingStore.open(place)
 
 
-def _board(device: Path = DEVICE, place: Path | None = _BOARD) -> "Board | None":
+def _board(device: Path, place: Path | None) -> "Board | None":
     """The board that is named, or the newest one of the device's cache."""
     from fedboard.client.boards.cache import board_file, open_board
 
     if place is None:
         from fedboard.client.participation.config import load_device
+        from fedboard.common.board import Board
 
         cache = load_device(device).board.cache
-        place = cache if any(cache.glob("board-*.board")) and _learnt(board_file(cache)) else None
+        held = any(cache.glob("board-*.board"))
+        place = cache if held and "learnt" in Board.load(board_file(cache)).arrays else None
     return None if place is None else open_board(place)
-
-
-def _learnt(path: Path) -> bool:
-    from fedboard.common.board import Board
-
-    return "learnt" in Board.load(path).arrays
 
 
 def _item(text: str, board: "Board | None") -> str:
