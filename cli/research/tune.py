@@ -264,7 +264,7 @@ def _told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
     from fedboard.simulations.tuning.private_choice import FILE
 
     chosen, certificate = result.chosen, result.final.certificate
-    said = private_summary(result.record.config, result.final)  # epsilon is that of the whole
+    said = private_summary(result.record.config, result.final, {})  # epsilon is that of the whole
     record = dict(said.record)
     plain: dict[str, Any] = msgspec.to_builtins(chosen)
     record |= {"chosen": plain, "ledger": str(result.ledger), "releases": len(certificate.releases)}
