@@ -1,7 +1,6 @@
 """``fedboard query``: one private question, to the users of a data set or to the devices of a fleet."""
 
 import time
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -9,7 +8,7 @@ import click
 from click.core import ParameterSource
 
 from fedboard.cli.declaring import argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer, document
 from fedboard.cli.options import COLUMNS, RATING_RANGE, column_mapping, rarely
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, TooFewAnswersError
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
     from fedboard.common.queries.wording import Wording
     from fedboard.server.fleet.queries import PutQuery
-    from fedboard.server.fleet.state_folder import StateFolder
 
 _LOOK_SECONDS = 0.2
 _PATH = click.Path(path_type=Path)
@@ -154,37 +152,26 @@ def query(
         return
     if no_wait:
         raise InputError("--no-wait is for --fleet; a data set is asked at once")
-    asking = {"epsilon": epsilon, "mechanism": mechanism}
-    record, certificate = _ask_data(wording, data or "", asking, of_data)
-    _tell(record, certificate, place=place, as_json=as_json)
-
-
-def _ask_data(
-    wording: "Wording", data: str, asking: dict[str, Any], of_data: dict[str, Any]
-) -> "tuple[dict[str, Any], Certificate]":
     from fedboard.simulations.data import Ratings, find_data, load_ratings
     from fedboard.simulations.runs.asking import Asking, Payer, ask_users
 
     def load() -> Ratings:
         columns, scale = column_mapping(of_data["columns"]), of_data["rating_range"]
         return load_ratings(
-            find_data(data), format=of_data["data_format"], columns=columns, rating_range=scale
+            find_data(data or ""), format=of_data["data_format"], columns=columns, rating_range=scale
         )
 
-    payer = Payer(
-        **{name: of_data[name] for name in ("ledger", "population", "budget", "delta", "adjacency")}
-    )
-    told = ask_users(
-        wording, load, payer, Asking(**asking, noise=of_data["noise"], seed=of_data["seed"], workers=1)
-    )
-    return told.to_dict(), told.certificate
+    payer = Payer(**{key: of_data[key] for key in ("ledger", "population", "budget", "delta", "adjacency")})
+    asking = Asking(epsilon=epsilon, mechanism=mechanism, noise=of_data["noise"], seed=of_data["seed"])
+    told = ask_users(wording, load, payer, asking)
+    _tell(told.to_dict(), told.certificate, place=place, as_json=as_json)
 
 
 def _tell(record: dict[str, Any], certificate: "Certificate", *, place: Path | None, as_json: bool) -> None:
     """Print an answer, and write its certificate where that is asked for."""
     if place is not None:
         place.write_text(certificate.to_json() + "\n", encoding="utf-8")
-    document({**record, "certificate": certificate.to_dict()}) if as_json else click.echo(_text(record))
+    answer({**record, "certificate": certificate.to_dict()}, _text(record), as_json=as_json)
 
 
 def _text(record: dict[str, Any]) -> str:
@@ -225,7 +212,8 @@ def _query_fleet(
         InputError: the question cannot be put.
         TooFewAnswersError: it was given up.
     """
-    from fedboard.server.fleet.queries import put_query
+    from fedboard.common.files import is_locked
+    from fedboard.server.fleet.queries import Standing, put_query
     from fedboard.server.fleet.settings import read_settings
     from fedboard.server.fleet.state_folder import StateFolder
 
@@ -238,7 +226,16 @@ def _query_fleet(
         if as_json:
             document({"name": put.name, "standing": put.standing().value})
         return
-    _wait(put, StateFolder.of(settings), later)
+    if not is_locked(StateFolder.of(settings).lock):
+        click.echo(
+            "no server runs on this state folder; the question waits for it: fedboard server", err=True
+        )
+    try:
+        while put.standing() is Standing.WAITING:  # the server may be started again meanwhile
+            time.sleep(_LOOK_SECONDS)
+    except KeyboardInterrupt:
+        click.echo(f"the question stays put; later: {later}", err=True)
+        raise
     _tell_put(put, place=place, as_json=as_json)
 
 
@@ -254,23 +251,6 @@ def _require_for_fleets(mechanism: str) -> None:
         )
 
 
-def _wait(put: "PutQuery", fleet: "StateFolder", later: str) -> None:
-    """Until it is answered or given up; the server may be started again meanwhile."""
-    from fedboard.common.files import is_locked
-    from fedboard.server.fleet.queries import Standing
-
-    if not is_locked(fleet.lock):
-        click.echo(
-            "no server runs on this state folder; the question waits for it: fedboard server", err=True
-        )
-    try:
-        while put.standing() is Standing.WAITING:
-            time.sleep(_LOOK_SECONDS)
-    except KeyboardInterrupt:
-        click.echo(f"the question stays put; later: {later}", err=True)
-        raise
-
-
 def _tell_put(put: "PutQuery", *, place: Path | None, as_json: bool) -> None:
     from fedboard.server.fleet.queries import told
 
@@ -280,56 +260,41 @@ def _tell_put(put: "PutQuery", *, place: Path | None, as_json: bool) -> None:
     _tell(found.to_dict(), found.certificate, place=place, as_json=as_json)
 
 
-def _list(questions: "Iterable[PutQuery]", *, as_json: bool) -> None:
-    """Every question and how it stands, oldest first."""
-    from fedboard.common.board import Board
-    from fedboard.server.fleet.queries import Standing, told
-
-    records: list[dict[str, Any]] = []
-    for put in questions:
-        standing, statement = put.standing(), put.task().statement
-        answered = standing is Standing.ANSWERED
-        records.append(
-            {
-                "name": put.name,
-                "standing": standing.value,
-                "question": statement.sentence,
-                "board": Board.load(put.state.first_board).digest,
-                "epsilon": statement.epsilon,
-                "value": told(put).answer.value if answered else None,
-                "reason": put.reason,
-            }
-        )
-    if as_json:
-        document({"questions": records})
-    elif not records:
-        click.echo("This fleet was asked nothing so far; see: fedboard query mean --help")
-    else:
-        rows = [
-            (
-                one["name"],
-                one["standing"],
-                "" if one["value"] is None else f"{one['value']:.6g}",
-                one["board"][:16],
-                one["question"],
-            )
-            for one in records
-        ]
-        click.echo(aligned(("", "", "answer", "board", "question"), rows))
-
-
 def _results(fleet: Path | None, name: str | None, *, place: Path | None, as_json: bool) -> None:
-    from fedboard.server.fleet.queries import queries_of
+    """Every question of a fleet and how it stands, oldest first; of one that is named the answer."""
+    from fedboard.common.board import Board
+    from fedboard.server.fleet.queries import Standing, queries_of, told
     from fedboard.server.fleet.settings import read_settings
     from fedboard.server.fleet.state_folder import StateFolder
 
     if fleet is None:
         raise InputError("whose questions? give --fleet FILE, the fleet.toml of its server")
     found = {put.name: put for put in queries_of(StateFolder.of(read_settings(fleet)))}
-    if name is None:
-        _list(found.values(), as_json=as_json)
-    elif name not in found:
-        known = ", ".join(found) or "none so far"
-        raise InputError(f"this fleet was not asked {name!r}; its questions: {known}")
-    else:
+    if name is not None:
+        if name not in found:
+            known = ", ".join(found) or "none so far"
+            raise InputError(f"this fleet was not asked {name!r}; its questions: {known}")
         _tell_put(found[name], place=place, as_json=as_json)
+        return
+    records, rows = [], []
+    for put in found.values():
+        standing, statement = put.standing(), put.task().statement
+        value = told(put).answer.value if standing is Standing.ANSWERED else None
+        board = Board.load(put.state.first_board).digest
+        records.append(
+            {
+                "name": put.name,
+                "standing": standing.value,
+                "question": statement.sentence,
+                "board": board,
+                "epsilon": statement.epsilon,
+                "value": value,
+                "reason": put.reason,
+            }
+        )
+        shown = "" if value is None else f"{value:.6g}"
+        rows.append((put.name, standing.value, shown, board[:16], statement.sentence))
+    text = aligned(("", "", "answer", "board", "question"), rows)
+    if not rows:
+        text = "This fleet was asked nothing so far; see: fedboard query mean --help"
+    answer({"questions": records}, text, as_json=as_json)

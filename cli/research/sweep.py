@@ -106,7 +106,17 @@ def sweep(
     )
     require_data(record.config.data, times=record.config.split.by_time)
     result = _run(record, place, jobs=jobs, resume=resume)
-    answer(_summary(result), _text(result, place), as_json=as_json)
+    cells = [
+        {
+            "cell": outcome.cell.name,
+            "algorithm": outcome.cell.config.algorithm,
+            "metrics": None if outcome.final is None else outcome.final["metrics"],
+            "error": outcome.error,
+        }
+        for outcome in result.outcomes
+    ]
+    summary = {"cells": cells, "frontier": [str(path) for path in result.frontier]}
+    answer(summary, _text(result, place), as_json=as_json)
     if result.failed:
         raise click.exceptions.Exit(1)
 
@@ -126,19 +136,6 @@ def _run(record: "SweepRecord", place: Path, *, jobs: int, resume: bool) -> "Swe
 
     with resumable("sweep", place, "sweep.json"):
         return run_sweep(record, place, jobs=jobs, resume=resume, on_done=told)
-
-
-def _summary(result: "SweepResult") -> dict[str, Any]:
-    cells = [
-        {
-            "cell": outcome.cell.name,
-            "algorithm": outcome.cell.config.algorithm,
-            "metrics": None if outcome.final is None else outcome.final["metrics"],
-            "error": outcome.error,
-        }
-        for outcome in result.outcomes
-    ]
-    return {"cells": cells, "frontier": [str(path) for path in result.frontier]}
 
 
 def _text(result: "SweepResult", place: Path) -> str:

@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.tuning.private_choice import Chosen
     from fedboard.simulations.tuning.private_plan import PrivateTuneRecord
-    from fedboard.simulations.tuning.private_run import PrivateTuneResult
     from fedboard.simulations.tuning.search import TuneRecord
-    from fedboard.simulations.tuning.tune import TuneResult
 
 _TRIALS, _SEEDS = 40, (0, 1, 2)
 
@@ -120,10 +118,10 @@ def tune(
     source = str(config_file or "the flags")
     if private:
         if resume:
-            chosen = read_private_record(place)
+            fixed_choice = read_private_record(place)
         else:
-            chosen = _planned(configure(base, flags, assignments, source=source), candidates)
-        summary, text = _told(_run_private(chosen, place, resume=resume))
+            fixed_choice = _planned(configure(base, flags, assignments, source=source), candidates)
+        summary, text = _chosen(fixed_choice, place, resume=resume)
     else:
         from fedboard.simulations.tuning.tune import plan_tuning, read_tune_record
 
@@ -138,52 +136,41 @@ def tune(
                 search_file=search,
                 metric=metric,
             )
-        result = _run(record, place, jobs=jobs or 1, resume=resume)
-        summary, text = _summary(result), _text(result)
+        summary, text = _searched(record, place, jobs=jobs or 1, resume=resume)
     answer(summary, text, as_json=as_json)
 
 
-def _run(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> "TuneResult":
+def _searched(record: "TuneRecord", place: Path, *, jobs: int, resume: bool) -> tuple[dict[str, Any], str]:
+    """Run a search to its end, telling on stderr how it is getting on; what it found, as a record and in words."""
     from fedboard.simulations.reports.wording import lower_is_better
     from fedboard.simulations.tuning.search import runs_of
     from fedboard.simulations.tuning.trials import TrialRecord
     from fedboard.simulations.tuning.tune import tune as run_tuning
 
-    best = min if lower_is_better(record.metric) else max
+    metric, runs = record.metric, runs_of(record)
+    best = min if lower_is_better(metric) else max
     seen: list[float] = []
-    runs = runs_of(record)
     click.echo(f"{runs} runs, {jobs} at a time; how long they take is told after the first", err=True)
     left = Countdown(runs)
 
     def told(trial: TrialRecord, kept: bool) -> None:
-        place, rest = f"trial {trial.number} of {record.trials - 1}, seed {trial.seed}", left.told(kept=kept)
-        if record.metric not in trial.metrics:
-            click.echo(f"{place}: failed: {trial.error or 'no such metric'}", err=True)
+        which, rest = f"trial {trial.number} of {record.trials - 1}, seed {trial.seed}", left.told(kept=kept)
+        if metric not in trial.metrics:
+            click.echo(f"{which}: failed: {trial.error or 'no such metric'}", err=True)
             return
-        seen.append(trial.metrics[record.metric])
-        click.echo(f"{place}: {record.metric} {seen[-1]:.4f}, best {best(seen):.4f}{rest}", err=True)
+        seen.append(trial.metrics[metric])
+        click.echo(f"{which}: {metric} {seen[-1]:.4f}, best {best(seen):.4f}{rest}", err=True)
 
     with resumable("tune", place, "tune.json"):
-        return run_tuning(record, place, jobs=jobs, resume=resume, on_trial=told)
-
-
-def _summary(result: "TuneResult") -> dict[str, Any]:
-    metric = result.record.metric
-    return {
+        result = run_tuning(record, place, jobs=jobs, resume=resume, on_trial=told)
+    chosen = result.best
+    summary = {
         "tuned": str(result.tuned),
         "metric": metric,
-        "best": {
-            "trial": result.best.number,
-            "mean": result.best.mean(metric),
-            "choice": dict(result.best.choice),
-        },
+        "best": {"trial": chosen.number, "mean": chosen.mean(metric), "choice": dict(chosen.choice)},
         "shipped": {"mean": result.shipped.mean(metric)},
         "files": [str(path) for path in result.files],
     }
-
-
-def _text(result: "TuneResult") -> str:
-    metric = result.record.metric
     rows = [
         (
             "shipped" if trial is result.shipped else f"trial {trial.number}",
@@ -192,10 +179,10 @@ def _text(result: "TuneResult") -> str:
         )
         for trial in result.finalists
     ]
-    table = aligned(("settings", metric, "deviation"), rows)
-    epsilon = result.record.config.privacy.epsilon
+    table, epsilon = aligned(("settings", metric, "deviation"), rows), record.config.privacy.epsilon
     again = f"fedboard simulate {shlex.quote(str(result.tuned))} --data RATINGS --epsilon {epsilon:g}"
-    return f"{table}\n\nTuned     {result.tuned}\nTrials    {result.files[1]}\nRun with  {again}"
+    made = f"Tuned     {result.tuned}\nTrials    {result.files[1]}\nRun with  {again}"
+    return summary, f"{table}\n\n{made}"
 
 
 def _require_private_only(given: Mapping[str, Any]) -> None:
@@ -242,43 +229,38 @@ def _planned(config: "SimulationConfig", candidates: tuple[str, ...]) -> "Privat
     return plan_private_tuning(config, shared_problem(for_trials(config)), candidates=tried)
 
 
-def _run_private(record: "PrivateTuneRecord", place: Path, *, resume: bool) -> "PrivateTuneResult":
-    """Run to the end, telling on stderr how it is getting on."""
+def _chosen(record: "PrivateTuneRecord", place: Path, *, resume: bool) -> tuple[dict[str, Any], str]:
+    """Make a private choice, telling on stderr how it is getting on; what came of it, as a record and in words."""
+    import msgspec
+
+    from fedboard.cli.research.summary import private_summary
     from fedboard.simulations.runs.progress import listening
+    from fedboard.simulations.tuning.private_choice import FILE
     from fedboard.simulations.tuning.private_run import start_tuning, tune_privately
+
+    def tell(news: str) -> None:
+        click.echo(news, err=True)
 
     with resumable("tune", place, "tune.json"):
         if not resume:
             start_tuning(record, place)
         with listening(record.config) as listener:
-            return tune_privately(
-                record, place, listener=listener, on_news=lambda news: click.echo(news, err=True)
-            )
-
-
-def _told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
-    """Record and text of a finished private choice."""
-    import msgspec
-
-    from fedboard.cli.research.summary import private_summary
-    from fedboard.simulations.tuning.private_choice import FILE
-
+            result = tune_privately(record, place, listener=listener, on_news=tell)
     chosen, certificate = result.chosen, result.final.certificate
-    said = private_summary(result.record.config, result.final, {})  # epsilon is that of the whole
-    record = dict(said.record)
-    plain: dict[str, Any] = msgspec.to_builtins(chosen)
-    record |= {"chosen": plain, "ledger": str(result.ledger), "releases": len(certificate.releases)}
-    place = result.ledger.parent
-    lines = (
-        f"Ledger    {result.ledger}",
-        f"Chosen    {place / FILE}, with {len(chosen.constants)} settings that stayed public constants",
-        f"Check by  fedboard certificate verify {shlex.quote(str(result.final.path))} --simulation"
-        if not certificate.private
-        else f"Check by  fedboard certificate verify {shlex.quote(str(result.final.path))}",
+    said = private_summary(record.config, result.final, {})  # epsilon is that of the whole
+    summary = {
+        **said.record,
+        "chosen": msgspec.to_builtins(chosen),
+        "ledger": str(result.ledger),
+        "releases": len(certificate.releases),
+    }
+    simulated = "" if certificate.private else " --simulation"
+    made = (
+        f"Ledger    {result.ledger}\n"
+        f"Chosen    {place / FILE}, with {len(chosen.constants)} settings that stayed public constants\n"
+        f"Check by  fedboard certificate verify {shlex.quote(str(result.final.path))}{simulated}"
     )
-    return record, "\n\n".join(
-        filter(None, (_choice_text(chosen), said.text, said.verdict, "\n".join(lines)))
-    )
+    return summary, "\n\n".join(filter(None, (_choice_text(chosen), said.text, said.verdict, made)))
 
 
 def _choice_text(chosen: "Chosen") -> str:
