@@ -23,6 +23,13 @@ This quick fleet is run by this machine alone. For more than a trial, elsewhere:
   witnesses of boards:  keys new witness, then witnesses in fleet.toml and in every device.toml
   a roster authority:   keys new roster-authority, then keys sign; for protocols that mask contributions"""
 
+_NEXT = """\
+Next:
+  fedboard server --config {config}
+  fedboard client --config {device}    once it has ratings: fedboard ratings import
+  fedboard client join --invitation FILE --ratings FILE.csv --run    on each other device
+  fedboard recommend {device}"""
+
 
 @command("fedboard fleet init films --data-catalogue films.csv --devices 3")
 def init(
@@ -78,15 +85,11 @@ def init(
         shutil.rmtree(folder / "state", ignore_errors=True)
         raise
     device, invitations = _invite_all(settings, folder)
-    click.echo(f"{device}: a device that is a member; it has no ratings yet")
+    lines = [f"{device}: a device that is a member; it has no ratings yet"]
     if invitations:
-        click.echo(f"{', '.join(map(str, invitations))}: for the others, once each, within a week")
-    click.echo(_LACKS.format(keys=settings.keys.relative_to(folder.absolute())))
-    click.echo("Next:")
-    click.echo(f"  fedboard server --config {config}")
-    click.echo(f"  fedboard client --config {device}    once it has ratings: fedboard ratings import")
-    click.echo("  fedboard client join --invitation FILE --ratings FILE.csv --run    on each other device")
-    click.echo(f"  fedboard recommend {device}")
+        lines.append(f"{', '.join(map(str, invitations))}: for the others, once each, within a week")
+    lines.append(_LACKS.format(keys=settings.keys.relative_to(folder.absolute())))
+    click.echo("\n".join([*lines, _NEXT.format(config=config, device=device)]))
 
 
 def _beside(catalogue: Path, folder: Path) -> str:

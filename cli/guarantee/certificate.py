@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from fedboard.cli.declaring import Commands, argument, command, option
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.documents import JSON, answer, document
 from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.options import AUTHORITY, COSIGNATURES, WITNESS, witnesses_of
 from fedboard.cli.text import aligned, bad
@@ -15,7 +15,7 @@ from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.client.verification.evidence import Evidence, Verification
-    from fedboard.common.certificate import Finding
+    from fedboard.common.certificate import Certificate, Finding
 
 _LARGEST = 1 << 30
 """Bytes of a mirror's board: more than ten million items of rank 64 take."""
@@ -67,11 +67,28 @@ def show(
         raise InputError("--out is for --as label and --as registry; the certificate is printed")
     held = evidence.certificate
     failed = [found for found in held.verify() if not found.passed] if held.verdict == DOES_NOT_HOLD else []
-    if as_json:
-        document(held.to_dict())
-    else:
-        _print(evidence, failed)
+    document(held.to_dict()) if as_json else click.echo(_text(held, failed))
     return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _text(held: "Certificate", failed: "Sequence[Finding]") -> str:
+    from fedboard.common.privacy.shown import shown_sentence
+
+    rows = [
+        (event.get("name"), event.get("covers"), f"{event.get('noise_multiplier', float('nan')):.4g}")
+        for event in held.releases
+    ]
+    lines = [
+        held.verdict,
+        *(f"{bad('FAILED')}  {finding.check}: {finding.detail}" for finding in failed),
+        f"\n{'It claims: ' if failed else ''}{held.promise[:1].upper()}{held.promise[1:]}.",
+        *map(shown_sentence, held.statements),
+        "\n" + aligned(("release", "what it covers", "noise multiplier"), rows),
+        *("\nWho could see what:", *(f"- {sentence}" for sentence in held.trust)),
+        *("\nTaken for granted:", *(f"- {sentence}" for sentence in held.assumptions)),
+        f"\nData: {held.dataset}\nSoftware: {held.software}\nBoard digest: {held.board_digest}",
+    ]
+    return "\n".join(lines)
 
 
 def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
@@ -145,34 +162,33 @@ def verify(
         raise InputError(f"{target}: --key and --witness are about a mirror; there is none")
     else:
         verdict = verify_place(Path(target), heads)
-    document(_record(verdict, with_passed=with_passed)) if as_json else click.echo(
-        _verdict(verdict, with_passed=with_passed)
-    )
+    answer(_record(verdict, with_passed), _verdict(verdict, with_passed), as_json=as_json)
     if verdict.failed:
         return ExitCode.FAILED
     return ExitCode.NOT_PRIVATE if verdict.revealed and not simulation else ExitCode.DONE
 
 
-def _record(verdict: "Verification", *, with_passed: bool) -> dict[str, Any]:
+def _record(verdict: "Verification", with_passed: bool) -> dict[str, Any]:
     from fedboard.client.verification.verification import LIMITS
 
-    def told(findings: "Sequence[Finding]") -> list[dict[str, str]]:
-        return [{"check": finding.check, "detail": finding.detail} for finding in findings]
+    def told(passed: bool) -> list[dict[str, str]]:
+        return [{"check": f.check, "detail": f.detail} for f in verdict.findings if f.passed is passed]
 
-    about = {} if verdict.ledger is None else {"ledger": verdict.ledger, "limits": list(LIMITS)}
-    passed = {"passed": told([found for found in verdict.findings if found.passed])} if with_passed else {}
-    return {
+    record: dict[str, Any] = {
         "holds": verdict.holds,
         "private": verdict.private,
         "noise": verdict.protection.value,
         "checks": len(verdict.findings),
-        "failed": told(verdict.failed),
-        **passed,
-        **about,
+        "failed": told(False),
     }
+    if with_passed:
+        record["passed"] = told(True)
+    if verdict.ledger is not None:
+        record |= {"ledger": verdict.ledger, "limits": list(LIMITS)}
+    return record
 
 
-def _verdict(verdict: "Verification", *, with_passed: bool) -> str:
+def _verdict(verdict: "Verification", with_passed: bool) -> str:
     from fedboard.client.verification.verification import LIMITS
 
     words = {True: "ok", False: bad("FAILED")}
@@ -184,38 +200,8 @@ def _verdict(verdict: "Verification", *, with_passed: bool) -> str:
     else:
         if verdict.ledger is not None and not with_passed:
             lines += [found.detail for found in verdict.findings if found.check in ("ledger", "budget")]
-        lines += [
-            f"All {n_checks} checks passed: {verdict.what}.",
-            *verdict.notes,
-            f"{verdict.protection.verdict}.",
-        ]
-    limits = (
-        [] if verdict.ledger is None else ["", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)]
-    )
-    return "\n".join([*lines, *limits])
-
-
-def _print(evidence: "Evidence", failed: "Sequence[Finding]") -> None:
-    from fedboard.common.privacy.shown import shown_sentence
-
-    held = evidence.certificate
-    click.echo(held.verdict)
-    for finding in failed:
-        click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
-    click.echo(f"\n{'It claims: ' if failed else ''}{held.promise[:1].upper()}{held.promise[1:]}.")
-    for sentence in held.statements:
-        click.echo(shown_sentence(sentence))
-    rows = [
-        (
-            str(event.get("name")),
-            str(event.get("covers")),
-            f"{event.get('noise_multiplier', float('nan')):.4g}",
-        )
-        for event in held.releases
-    ]
-    click.echo("\n" + aligned(("release", "what it covers", "noise multiplier"), rows))
-    for heading, sentences in (("Who could see what", held.trust), ("Taken for granted", held.assumptions)):
-        click.echo(f"\n{heading}:")
-        for sentence in sentences:
-            click.echo(f"- {sentence}")
-    click.echo(f"\nData: {held.dataset}\nSoftware: {held.software}\nBoard digest: {held.board_digest}")
+        lines += [f"All {n_checks} checks passed: {verdict.what}.", *verdict.notes]
+        lines.append(f"{verdict.protection.verdict}.")
+    if verdict.ledger is not None:
+        lines += ["", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)]
+    return "\n".join(lines)
