@@ -2,9 +2,6 @@
 
 import os
 import re
-import shutil
-import sys
-import textwrap
 import time
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -63,20 +60,6 @@ def _width(text: str) -> int:
     """Columns that a terminal gives to the text."""
     return sum(
         0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
-    )
-
-
-def folded(text: str) -> str:
-    """The same with sentences broken between words where a terminal is narrower; as it is for a file or a pipe.
-
-    Lines of a table, which have columns, stay as they are.
-    """
-    if not sys.stdout.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    return "\n".join(
-        line if "  " in line or len(line) <= width else textwrap.fill(line, width, break_on_hyphens=False)
-        for line in text.split("\n")
     )
 
 

@@ -141,10 +141,7 @@ def join(
 
 
 @command("fedboard status --device my-device/device.toml")
-def status(
-    as_json: bool = JSON,
-    device: Path = DEVICE,
-) -> None:
+def status(as_json: bool = JSON, device: Path = DEVICE) -> None:
     """Show what this device gave, what it refused, and its limits; to which runs, at which cost, and why."""
     from fedboard.client.boards.cache import out_of_date
     from fedboard.client.participation.config import load_device

@@ -78,10 +78,7 @@ def take_over(
 
 @command("fedboard ratings add 'Toy Story' 4.5", group=ratings)
 def add(
-    item: str,
-    rating: float = argument(default=1.0),
-    device: Path = DEVICE,
-    place: Path | None = _BOARD,
+    item: str, rating: float = argument(default=1.0), device: Path = DEVICE, place: Path | None = _BOARD
 ) -> None:
     """Add or change the rating of one ITEM, by id or by title.
 

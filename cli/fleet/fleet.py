@@ -136,8 +136,7 @@ def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Pat
 
 @command("fedboard fleet backup --to /var/backups/fedboard")
 def backup(
-    config: Path = CONFIG,
-    place: Path = option("A folder, or a new file .fedboard.", "--to", required=True),
+    config: Path = CONFIG, place: Path = option("A folder, or a new file .fedboard.", "--to", required=True)
 ) -> None:
     """Back up a server: settings, keys, register, boards, and the ledger that paid for them. It may run meanwhile.
 

@@ -129,10 +129,7 @@ def renew(
 
 
 @command("fedboard keys show keys mirror", group=keys)
-def show(
-    places: tuple[Path, ...] = argument("PLACE...", required=True),
-    as_json: bool = JSON,
-) -> int:
+def show(places: tuple[Path, ...] = argument("PLACE...", required=True), as_json: bool = JSON) -> int:
     """Show who may sign, and what expires when: of keys folders, roots, mirrors, and TLS certificates (PEM).
 
     The exit code is 1 where something has expired, so that a timer can watch it.

@@ -58,10 +58,7 @@ def server(
         "End when the training is complete.", more="With its last board published, or where it cannot be."
     ),
     mirror: Path | None = option(
-        "Serve this mirror alone, without a fleet.",
-        "--boards",
-        metavar="MIRROR",
-        type=_FOLDER,
+        "Serve this mirror alone, without a fleet.", "--boards", metavar="MIRROR", type=_FOLDER
     ),
     address: str | None = option(
         "With --boards: HOST:PORT to listen on.  [default: 127.0.0.1:8445]", rare=True
@@ -165,7 +162,7 @@ def _say(sentence: str) -> None:
 
 
 @command(
-    "fedboard helper --address 0.0.0.0:8446 --certificate helper.crt --private-key helper.key --token leader.token",
+    "fedboard helper --address 0.0.0.0:8446 --certificate helper.crt --private-key helper.key --token leader.token"
 )
 def helper(
     address: str = option("HOST:PORT to listen on; 0 is a free one.", default="127.0.0.1:8446"),

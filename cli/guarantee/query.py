@@ -104,11 +104,7 @@ def query(
         "auto: pure (delta 0) while the account holds pure releases only.", default="auto", rare=True
     ),
     place: Path | None = option(
-        "Write its certificate there.",
-        "--certificate",
-        type=_FILE,
-        metavar="FILE",
-        rare=True,
+        "Write its certificate there.", "--certificate", type=_FILE, metavar="FILE", rare=True
     ),
     as_json: bool = JSON,
     **of_data: Any,

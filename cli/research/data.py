@@ -116,10 +116,7 @@ def shard(
         rare=True,
     ),
     memory: float = option(
-        "For sorting, beside the program.",
-        metavar="GB",
-        type=click.FloatRange(min=0.27),
-        default=1.0,
+        "For sorting, beside the program.", metavar="GB", type=click.FloatRange(min=0.27), default=1.0
     ),
     as_json: bool = JSON,
     **how: Any,

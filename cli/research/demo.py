@@ -8,7 +8,7 @@ import click
 
 from fedboard.cli.declaring import command, option
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.text import aligned, folded
+from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.common.board import Board, Catalogue
@@ -60,7 +60,7 @@ def demo(
         document({**told.record, "example_ratings": str(place / _EXAMPLE_FILE)})
     else:
         shown = "\n\n".join((told.text, _example(own, board), _next_steps(place)))
-        click.echo(f"{folded(shown)}\n\n{told.verdict}".rstrip())
+        click.echo(f"{shown}\n\n{told.verdict}".rstrip())
 
 
 def _workers(*, small: bool) -> int:

@@ -15,7 +15,6 @@ from fedboard.cli.failures import InterruptedRunError
 from fedboard.cli.options import private_algorithms
 from fedboard.cli.research.configuration import configure, flags
 from fedboard.cli.research.live import LIVE
-from fedboard.cli.text import folded
 from fedboard.common.errors import InputError, StorageError
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def simulate(
     if as_json:
         document(told.record)
     else:
-        click.echo("\n\n".join(part for part in (folded(told.text), told.verdict) if part))
+        click.echo("\n\n".join(part for part in (told.text, told.verdict) if part))
 
 
 def run(

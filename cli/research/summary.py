@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fedboard.cli.text import aligned, bad, folded, good
+from fedboard.cli.text import aligned, bad, good
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
@@ -86,8 +86,7 @@ def private_summary(
     files = "\n".join(f"{name:7} {path}" for name, path in made.items() if path is not None)
     told = ""
     if verdict is not None:
-        colour = good if verdict.good else bad
-        told = folded(f"Verdict: {verdict.sentence}").replace("Verdict:", colour("Verdict:"), 1)
+        told = f"{(good if verdict.good else bad)('Verdict:')} {verdict.sentence}"
     return Told(record, "\n\n".join((_guarantee_text(config, result), table, files)), told)
 
 
