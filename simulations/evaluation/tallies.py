@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.data.splits import HeldOut
 from fedboard.simulations.evaluation.metrics.metric import (
     LONGEST_LIST,

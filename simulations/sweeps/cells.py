@@ -23,9 +23,10 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.evaluation.references import is_reference
 from fedboard.simulations.problem import Problem, StreamedProblem, is_streamed, load_problem, open_problem
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import is_reference, run_reference
+from fedboard.simulations.runs.without_privacy import run_reference
 from fedboard.simulations.simulate import simulate
 
 Record = TypeVar("Record", bound=msgspec.Struct)

@@ -5,7 +5,7 @@ import pytest
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.baselines import (
+from fedboard.simulations.baselines.means import (
     BiasConfig,
     LocalModel,
     fit_bias,

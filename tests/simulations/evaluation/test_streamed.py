@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.stream import HeldStream
