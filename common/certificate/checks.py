@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from fedboard.common.privacy.accounting.grouping import round_problems
-from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee
-from fedboard.common.privacy.accounting.rating_level import Implied
+from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee, Implied
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import MEMBERS, Event, event_problems
 from fedboard.common.privacy.releases.noise import noise_problems

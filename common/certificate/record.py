@@ -19,15 +19,21 @@ from fedboard.common.certificate.checks import (
 )
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Plan
-from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee
-from fedboard.common.privacy.accounting.rating_level import Implied, implied_sentences
+from fedboard.common.privacy.accounting.guarantee import (
+    Composition,
+    CurvePoint,
+    Finding,
+    Guarantee,
+    Implied,
+    implied_sentences,
+)
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import (
     PLAN,
     Commitment,
 )
 from fedboard.common.privacy.events import Event, canonical_json, digest
-from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.ledger.members import PopulationTotal
 from fedboard.common.privacy.releases.noise import protection_of
 from fedboard.common.privacy.shown import shown_number, table_html
 
