@@ -283,8 +283,8 @@ class SecureSumClient:
     def _count(self, frame: Frame) -> int:
         """How many clients the server says are left: never fewer than the rules ask, never more than before."""
         memory = self._memory
-        clients, vouched = read_count(frame, memory.session), self._vouched()
-        if clients < self.rules.fewest_of(None if vouched is None else vouched.devices):
+        clients = read_count(frame, memory.session)
+        if clients < self.rules.fewest_of(self._devices):
             raise RefusedError(Refusal.TOO_FEW)
         if memory.clients and clients > memory.clients:
             raise RefusedError(Refusal.MALFORMED)
@@ -313,13 +313,16 @@ class SecureSumClient:
             self._seen = VouchedSession.begin(self.voucher, self.rules, memory.session, memory.roster)
         return self._seen
 
-    def _around(self, clients: int) -> Neighbourhood:
+    @property
+    def _devices(self) -> int | None:
         vouched = self._vouched()
-        return self.rules.neighbourhood(clients, None if vouched is None else vouched.devices)
+        return None if vouched is None else vouched.devices
+
+    def _around(self, clients: int) -> Neighbourhood:
+        return self.rules.neighbourhood(clients, self._devices)
 
     def _layout(self, size: int) -> Layout:
-        vouched = self._vouched()
-        return Layout(size=size, devices=None if vouched is None else vouched.devices)
+        return Layout(size=size, devices=self._devices)
 
     @property
     def _identity(self) -> bytes:
