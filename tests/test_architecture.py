@@ -381,7 +381,6 @@ MAY_NAME_A_PROTOCOL = {
     ("server/flower.py", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
-    ("simulations/streams", "trusted"): ROWS,
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
     ("simulations/evaluation/algorithm_contract.py", "trusted"): ROWS,
