@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedboard.common.files import stamp_of
-from fedboard.common.reports.serving import Answer, PageServer, Places, place_of
 from fedboard.server.operating.run_files import Fares, RunFiles, lines_of, number_of
 from fedboard.server.operating.run_report import RunReport
+from fedboard.server.operating.serving import Answer, PageServer, Places, place_of
 from fedboard.server.publishing.service import ServiceCounters
 
 if TYPE_CHECKING:
