@@ -21,6 +21,8 @@ from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.flower_parts import SERVER, frame_of, record_of
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.messages.signing import ENVELOPE_BYTES, QuestionKey
@@ -29,8 +31,6 @@ from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
-from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
 from fedboard.server.calibrating import Training as Trained
 from fedboard.server.calibrating import calibrated_task

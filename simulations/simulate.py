@@ -17,6 +17,7 @@ from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.engine.partial_sums import PartialSums
 from fedboard.simulations.runs.calibrated import (
     AnyProblem,
     build_any,
@@ -31,7 +32,6 @@ from fedboard.simulations.runs.directory import Part, RunDirectory, give_back, r
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 from fedboard.simulations.runs.without_privacy import compared, judged
 from fedboard.simulations.sessions.choice import chosen_class
-from fedboard.simulations.streams.partial_sums import PartialSums
 
 
 class Silent:

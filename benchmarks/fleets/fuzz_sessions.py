@@ -86,7 +86,7 @@ def _taking(step: int, first: _Masked) -> Callable[[bytes], object]:
     held = [first]
 
     def take(content: bytes) -> object:
-        held[0].server._replied.discard(_CLIENTS[0])
+        held[0].server._step.replied.discard(_CLIENTS[0])
         try:
             held[0].server.take(_CLIENTS[0], content)
         except RefusedError as error:

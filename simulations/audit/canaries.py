@@ -17,6 +17,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import Event, symmetric_rank
 from fedboard.simulations.audit.entrance import random_supports
+from fedboard.simulations.audit.statistics import CONFIDENCE
 
 
 def diagonal_places(width: int) -> IntArray:
@@ -196,7 +197,7 @@ def canary_rows(
     )
 
 
-def enough_canaries(epsilon: float, delta: float, *, n_items: int, confidence: float = 0.95) -> int:
+def enough_canaries(epsilon: float, delta: float, *, n_items: int) -> int:
     """How many canaries show noise that is 20 % too small with probability 0.999.
 
     Then mu is really 1.25 mu; the estimate deviates by sqrt(4/n + mu^2 / 2n). Beyond about ``4 n_items / mu^2``
@@ -206,7 +207,7 @@ def enough_canaries(epsilon: float, delta: float, *, n_items: int, confidence: f
         Between 2,000 and 40,000, or fewer where the catalogue is small.
     """
     mu = mu_for(epsilon, delta)
-    quantiles = (float(ndtri(confidence)) + float(ndtri(_POWER))) / _DETECTABLE
+    quantiles = (float(ndtri(CONFIDENCE)) + float(ndtri(_POWER))) / _DETECTABLE
     wanted = quantiles**2 * (4.0 / mu**2 + (1.0 + _DETECTABLE) ** 2 / 2.0)
     room = _INTERFERENCE * n_items / mu**2
     return int(min(max(wanted, _FEWEST), _MOST, max(room, 10.0)))

@@ -12,13 +12,11 @@ from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution_bounding.mixing import mix64
 from fedboard.simulations.data import Triples
-from fedboard.simulations.data.splits import HeldOut, RatingSplit, UserSplit
+from fedboard.simulations.data.splits import HeldOut, RatingSplit, Splitting, UserSplit
 from fedboard.simulations.data.splits.coins import below
 from fedboard.simulations.data.stream import UserStream
-from fedboard.simulations.problem import Problem
-from fedboard.simulations.streams.problem import StreamedProblem
-from fedboard.simulations.streams.spans import blocks_of, item_keys_of
-from fedboard.simulations.streams.splitting import Splitting
+from fedboard.simulations.engine.spans import blocks_of, item_keys_of
+from fedboard.simulations.problem import Problem, StreamedProblem
 
 BLOCK_RATINGS = 1 << 19
 """Of a block, unless somebody says otherwise: lists of its users take as much again as what is read of them."""

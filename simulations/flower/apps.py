@@ -18,9 +18,9 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedboard.client.participation.steps import MemoryVault, respond_to
 from fedboard.common.errors import FedboardError
+from fedboard.common.messages.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.messages.question import ROUND, STEP, refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
-from fedboard.common.rounds.question import ROUND, STEP, refusal
 from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles

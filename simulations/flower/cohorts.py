@@ -20,13 +20,13 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PinnedServer, QuestionKey
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.properties import fits_any_fleet
 from fedboard.common.protocols.registry import says
-from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
 from fedboard.simulations.runs.trainer import Simulated, personal_scales

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedboard.common.algorithms.registry import AnyTask
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution_bounding.mixing import mix64
@@ -28,12 +27,11 @@ from fedboard.simulations.data.id_keys import Kind, id_keys
 from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.data.splits.times import ByDate, ByLast, is_training_part
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.engine.partial_sums import PartialSums
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.directory import Part, RunDirectory, open_ledger
 from fedboard.simulations.sessions.clients import Clients
 from fedboard.simulations.sessions.runtime import ProtocolEngine, assumptions_of_protocol, recipe_of
-from fedboard.simulations.streams.partial_sums import PartialSums
-from fedboard.simulations.streams.problem import StreamedProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +222,7 @@ class Simulated:
     config: SimulationConfig
     run: RunDirectory
     problem: Problem | StreamedProblem | ExampleProblem
-    task: AnyTask
+    task: ClientTask
     backend: str
     listener: Listener
     part: Part | None = None

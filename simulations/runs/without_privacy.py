@@ -26,22 +26,22 @@ from fedboard.simulations.evaluation.evaluation import (
     item_counts_of,
     judge,
     judge_board,
-    neighbour_overlap,
 )
 from fedboard.simulations.evaluation.examples import examples_without_privacy, judge_examples
+from fedboard.simulations.evaluation.metrics.neighbours import overlap_by_popularity
 from fedboard.simulations.evaluation.references import (
     ALS,
     NO_PRIVACY,
+    Fitting,
     every_reference,
-    fitting_of,
+    fit_reference,
     is_reference,
     reference_names,
 )
 from fedboard.simulations.own_code import is_own
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.calibrated import AnyProblem, any_algorithm, backend_of, label_of, load_any
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.streams.problem import StreamedProblem
 
 
 def require_runnable(config: SimulationConfig) -> None:
@@ -137,15 +137,9 @@ def _loaded(config: SimulationConfig) -> Problem | StreamedProblem:
 def _fitted(config: SimulationConfig, problem: Problem | StreamedProblem, pool: WorkerPool) -> Predictor:
     usual = default_als(config.feedback, rating_range=problem.rating_range)
     backend = backend_of(config, problem, usual_rank=usual.rank)
-    fit = fitting_of(
-        problem,
-        config.feedback,
-        pool=pool,
-        backend=backend,
-        seed=config.seed,
-        threads=config.run.workers,
-    )
-    return fit(config.algorithm, config.settings)
+    threads, seed = config.run.workers, config.seed
+    fitting = Fitting.of(problem, config.feedback, pool=pool, backend=backend, seed=seed, threads=threads)
+    return fit_reference(config.algorithm, fitting, config.settings)
 
 
 __all__ = ["is_reference", "require_runnable", "run_reference"]
@@ -228,12 +222,12 @@ def compare_with_baselines(
     entries = run.read_json(run.baselines) if run.baselines.exists() else {}
     settings = {ALS: _rank_of(board)}
     threads = config.run.workers  # of this machine, whoever else there is in the pool
-    fit = fitting_of(problem, config.feedback, pool=pool, backend=backend, seed=config.seed, threads=threads)
+    to = Fitting.of(problem, config.feedback, pool=pool, backend=backend, seed=config.seed, threads=threads)
     for done, name in enumerate(names):
         report("baselines", done, len(names))
         if name not in entries:
             try:
-                model = fit(name, settings.get(name))
+                model = fit_reference(name, to, settings.get(name))
             except InputError as error:
                 if not isinstance(problem, StreamedProblem):
                     raise
@@ -257,7 +251,7 @@ def _entry(
     if isinstance(model, AlsModel) and _FACTORS in board.arrays:
         factors = np.asarray(board.arrays[_FACTORS], dtype=np.float64)
         reference = model.item_factors.astype(np.float64)
-        entry["overlap_of_run"] = neighbour_overlap(factors, reference, item_counts_of(problem, pool))
+        entry["overlap_of_run"] = overlap_by_popularity(factors, reference, item_counts_of(problem, pool))
     return entry
 
 

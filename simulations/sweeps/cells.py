@@ -23,11 +23,10 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.problem import Problem, StreamedProblem, is_streamed, load_problem, open_problem
 from fedboard.simulations.runs.directory import RunDirectory
 from fedboard.simulations.runs.without_privacy import is_reference, run_reference
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.problem import StreamedProblem, is_streamed, open_problem
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 

@@ -18,11 +18,10 @@ from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
 from fedboard.simulations.data.splits.coins import Fold
 from fedboard.simulations.evaluation.references import ALS, ceiling_names, reference_names
 from fedboard.simulations.own_code import is_own
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.calibrated import chosen_algorithm, label_of
 from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.sessions.choice import chosen_card
-from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
 from fedboard.simulations.sweeps.frontier import Result, write_frontier
 

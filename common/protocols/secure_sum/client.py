@@ -13,13 +13,6 @@ from fedboard.common.messages.frame import Frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.secure_sum.advertised import (
-    ADVERTISED_BYTES,
-    Advertised,
-    Secrets,
-    pair_mask,
-    self_mask,
-)
 from fedboard.common.protocols.secure_sum.confirming import VouchedSession
 from fedboard.common.protocols.secure_sum.masking import (
     BOX_BYTES,
@@ -29,6 +22,13 @@ from fedboard.common.protocols.secure_sum.masking import (
     close_box,
     open_box,
     split,
+)
+from fedboard.common.protocols.secure_sum.members import (
+    ADVERTISED_BYTES,
+    Advertised,
+    Secrets,
+    pair_mask,
+    self_mask,
 )
 from fedboard.common.protocols.secure_sum.messages import (
     STEPS,
@@ -45,9 +45,40 @@ from fedboard.common.protocols.secure_sum.messages import (
     table,
     with_signatures,
 )
-from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood
-from fedboard.common.protocols.secure_sum.rules import Answered, Carried, Memory, SumRules
+from fedboard.common.protocols.secure_sum.rules import Carried, Neighbourhood, SumRules
 from fedboard.common.protocols.sessions import Voucher
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A step that is over."""
+
+    question: bytes
+    """SHA-256 of the message."""
+    reply: bytes
+
+
+class Memory(msgspec.Struct):
+    """All that a session is, in steps; secrets inside."""
+
+    secrets: Secrets
+    answered: list[Answered] = msgspec.field(default_factory=list)
+    session: bytes = b""
+    clients: int = 0
+    """How many advertised keys, as the server says."""
+    neighbours: list[bytes] = msgspec.field(default_factory=list)
+    """What they advertised, sorted by identity."""
+    held: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
+    """A neighbour's shares of its two seeds; ``NO_SHARE`` where its box could not be opened."""
+    there: list[bool] = msgspec.field(default_factory=list)
+    """Which neighbours are masked with."""
+    roster: bytes = b""
+    """The list of devices; empty where clients are not vouched for, as all that follows."""
+    places: list[int] = msgspec.field(default_factory=list)
+    """Of the neighbours, on the list."""
+    members: bytes = b""
+    """The set of all who take part, as the server said."""
+    confirmed: tuple[bytes, bytes] = (b"", b"")
+    """The sets of those masked with and of survivors, as this client has signed them."""
 
 
 @dataclass(slots=True, kw_only=True, repr=False)

@@ -38,10 +38,10 @@ from numpy.typing import NDArray
 from fedboard.common.boards.roster import SIGNATURE_BYTES
 from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.secure_sum.advertised import ADVERTISED_BYTES, VOUCHED_BYTES, bits_bytes
 from fedboard.common.protocols.secure_sum.masking import BOX_BYTES, SHARE_BYTES
+from fedboard.common.protocols.secure_sum.members import ADVERTISED_BYTES, VOUCHED_BYTES, bits_bytes
+from fedboard.common.protocols.secure_sum.rules import MOST_CLIENTS
 
-MOST_CLIENTS = 1 << 20
 NONCE_BYTES = 16
 _LARGEST_HEADER = 4096
 _MOST_TO_A_CLIENT = 1 << 27

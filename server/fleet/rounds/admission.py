@@ -12,13 +12,13 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import InputError
+from fedboard.common.messages.question import FORM, Answer, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.sums.row_bounds import asked_rows, only_rows
-from fedboard.common.protocols.trusted import FORM, Trusted, factored_bytes
-from fedboard.common.rounds.question import Answer, Question
+from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.server.runtime import Traffic
 
 _SLACK_BYTES = 1 << 16

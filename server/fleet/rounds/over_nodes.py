@@ -16,15 +16,15 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.participation import Attendance, require_unsampled
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import ROUND, BookedRound, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import ENVELOPE_BYTES, QuestionKey
+from fedboard.common.messages.step import reply_of
 from fedboard.common.privacy.events import is_disjoint
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import AggregationProtocol, ExactSums
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import ROUND, BookedRound, Question
-from fedboard.common.rounds.step import reply_of
 from fedboard.common.task import ReleasedSums
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question

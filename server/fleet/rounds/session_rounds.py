@@ -21,15 +21,15 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.contribution_bounding.participation import Attendance, require_unsampled
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.files import write_atomically
+from fedboard.common.messages.question import STEP
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.messages.signing import ENVELOPE_BYTES
+from fedboard.common.messages.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.protocol import ServerSession
 from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import names_where
 from fedboard.common.protocols.sessions import OpenStep, SessionLoop
-from fedboard.common.rounds.question import STEP
-from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.server.fleet.job import ProtocolOf
 from fedboard.server.fleet.rounds.asking import Asking, SignedMessage
 from fedboard.server.fleet.rounds.over_nodes import LASTING, REFUSING, OverNodes, all_refuse, told_refusals

@@ -69,14 +69,14 @@ def average_precisions(hits: BoolArray, held_out: IntArray) -> FloatArray:
     return found
 
 
-class SlicedRecalls:
+class SlicedRecalls(Means):
     """Recall per popularity bucket, with a longer list for the tail.
 
     For bucket b with its k = positions[b]: target and list are cut down to the items of b, and the recall is the
     mean of |first k of the list inter target inter b| / min(k, |target inter b|) over the users with a held-out
     item in b. The list is the user's one ranking over the *whole* catalogue and only then cut down: a tail item
     counts as found only if it beats the head items too. (Ranking inside the bucket alone would ask an easier
-    question, and is not what the authors' public code computes.)
+    question, and is not what the authors' public code computes.) ``values`` are by bucket, tail to head.
 
     Reference: Krichene et al. (2023), section 5, footnote 3, figures 4 and 8 (arXiv:2302.07975). The
     footnote has "larger k for tail buckets, k = 20 for the first": it counts from the head, we from the tail.
@@ -84,7 +84,8 @@ class SlicedRecalls:
 
     def __init__(self, positions: Sequence[int]) -> None:
         """Nothing seen yet; ``positions`` has k of each bucket, tail to head."""
-        self._positions, self._means = tuple(positions), Means(len(positions))
+        super().__init__(len(positions))
+        self._positions = tuple(positions)
 
     def add(self, seen: JudgedLists) -> None:
         """Take in a block of users; those without a held-out item in a bucket are not in its mean."""
@@ -95,19 +96,7 @@ class SlicedRecalls:
             asked = wanted[:, number] > 0
             found = np.count_nonzero(bucket[asked, :k] == number, axis=1)
             recall = found / np.minimum(wanted[asked, number], k)
-            self._means.add_values(recall, np.full(recall.size, number, dtype=np.int32))
-
-    def merge(self, other: "SlicedRecalls") -> None:
-        """Take in another's."""
-        self._means.merge(other._means)
-
-    def value(self) -> float:
-        """The mean over buckets and their users; not a recall, nobody shows it."""
-        return self._means.mean()
-
-    def values(self) -> FloatArray:
-        """By bucket, float64, shape (n_buckets,), tail to head."""
-        return self._means.means()
+            self.add_values(recall, np.full(recall.size, number, dtype=np.int32))
 
 
 def head_buckets(counts: IntArray, *, share: float = HEAD_SHARE) -> tuple[IndexArray, tuple[int, ...], int]:

@@ -16,14 +16,14 @@ from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.messages.question import ROUND, STEP, Answer, BookedRound, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PRIVATE_NAME
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Question
-from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.register import Capacity

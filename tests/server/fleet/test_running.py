@@ -17,8 +17,8 @@ from fedboard.common.errors import (
     PrivacyError,
     TooFewAnswersError,
 )
+from fedboard.common.messages.question import Question, refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.question import Question, refusal
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.operating.run_files import Fares
 from fedboard.server.publication import BoardStore

@@ -17,9 +17,8 @@ from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation.split_blocks import StreamBlocks
-from fedboard.simulations.problem import Problem, problem_of
-from fedboard.simulations.streams.problem import streamed_problem
-from tests.simulations.streams.conftest import some_ratings
+from fedboard.simulations.problem import Problem, problem_of, streamed_problem
+from tests.simulations.engine.conftest import some_ratings
 
 RANGE = (1.0, 5.0)
 SPANS = list(pairwise([0, 90, 200, 201, 400]))
@@ -36,7 +35,7 @@ def problem_in_memory(ratings: Ratings, feedback: Feedback) -> Problem:
 
 def train_of(ratings: Ratings, feedback: Feedback, pool: WorkerPool, block: int = 900) -> TrainRows:
     config = SimulationConfig(feedback=feedback)
-    problem = streamed_problem(HeldStream.of_ratings(ratings), config, catalogue_origin="made up")
+    problem = streamed_problem(HeldStream.of_ratings(ratings), config)
     source = StreamBlocks(stream=problem.stream, splitting=problem.splitting, block_ratings=block)
     return TrainRows(source, SPANS, pool=pool)
 

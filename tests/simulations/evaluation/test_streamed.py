@@ -18,12 +18,11 @@ from fedboard.simulations.evaluation import evaluation, split_blocks
 from fedboard.simulations.evaluation.evaluation import judge
 from fedboard.simulations.evaluation.metrics.metric import popularity_buckets
 from fedboard.simulations.evaluation.metrics.ranking import SLICE_POSITIONS, SlicedRecalls, head_buckets
-from fedboard.simulations.evaluation.references import fit_reference
+from fedboard.simulations.evaluation.references import Fitting, fit_reference
 from fedboard.simulations.evaluation.split_blocks import drawn
-from fedboard.simulations.problem import Problem, problem_of
-from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
+from fedboard.simulations.problem import Problem, StreamedProblem, problem_of, streamed_problem
+from tests.simulations.engine.conftest import some_ratings
 from tests.simulations.evaluation.metrics.small_lists import judged, value_of
-from tests.simulations.streams.conftest import some_ratings
 
 CLOSE = 1e-12
 FEEDBACK = [Feedback.EXPLICIT, Feedback.IMPLICIT]
@@ -50,11 +49,11 @@ def config_of(feedback: Feedback) -> SimulationConfig:
 def model_of(ratings: Ratings, feedback: Feedback) -> tuple[Problem, Predictor]:
     problem = problem_of(ratings, config_of(feedback))
     settings = {"rank": 3, "rounds": 2}
-    return problem, fit_reference("als", problem, feedback=feedback, backend="numpy", settings=settings)
+    return problem, fit_reference("als", Fitting.of(problem, feedback), settings)
 
 
 def stream_of(ratings: Ratings, feedback: Feedback) -> StreamedProblem:
-    return streamed_problem(HeldStream.of_ratings(ratings), config_of(feedback), catalogue_origin="made up")
+    return streamed_problem(HeldStream.of_ratings(ratings), config_of(feedback))
 
 
 def require_close(found: Any, expected: Any) -> None:

@@ -7,9 +7,9 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedboard.common.messages.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.messages.question import ROUND, STEP
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
-from fedboard.common.rounds.question import ROUND, STEP
 from fedboard.server.fleet.mailbox import Reply
 from fedboard.simulations.flower.apps import GridNodes
 from tests.simulations.flower.local_grid import LocalGrid

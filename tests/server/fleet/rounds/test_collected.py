@@ -17,11 +17,11 @@ from fedboard.common.contribution_bounding.participation import (
     PoissonParticipation,
 )
 from fedboard.common.contribution_bounding.personal import squared_norms
+from fedboard.common.messages.question import Answer
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, kept_rows, whole_sums
-from fedboard.common.rounds.question import Answer
 from fedboard.server.fleet.rounds.admission import Admission, Intake
 from tests.client.asking import KEY, asking, reply_to, sealed
 from tests.common.algorithms.conftest import N_USERS, a_residual_task, population, residual_boards

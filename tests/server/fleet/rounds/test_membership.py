@@ -12,8 +12,8 @@ import pytest
 
 from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
-from fedboard.common.rounds.question import ROUND
-from fedboard.common.rounds.step import StepMessage
+from fedboard.common.messages.question import ROUND
+from fedboard.common.messages.step import StepMessage
 from fedboard.server.fleet.mailbox import Mailbox, Reply
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.rounds.asking import MemberNodes, Roster

@@ -12,9 +12,9 @@ import pytest
 
 from fedboard.common.contribution_bounding.participation import PoissonParticipation
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import refusal
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import refusal
 from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.running import RoundLog, run_job
 from fedboard.server.training import FinishedRound

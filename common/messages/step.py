@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.messages.question import Answer, Question, board_of_round, refused_in
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.rounds.question import Answer, Question, board_of_round, refused_in
 
 SESSION_BYTES = 16
 _MOST_STEPS = 64
