@@ -12,21 +12,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Final
-
-from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    Metric,
-    SummaryMetricFamily,
-)
+from typing import TYPE_CHECKING, Any, Final
 
 from fedboard.common.files import stamp_of
 from fedboard.server.operating.run_files import Fares, RunFiles, lines_of, number_of
 from fedboard.server.operating.run_report import RunReport
 from fedboard.server.operating.serving import Answer, PageServer, Places, place_of
 from fedboard.server.publishing.service import ServiceCounters
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
 
 LOG: Final = "rounds.jsonl"
 _SUMS: Final = {
@@ -38,8 +33,10 @@ _SUMS: Final = {
 """Field of the log to the counter that adds it up."""
 
 
-def run_families(folder: Path) -> Iterator[Metric]:
+def run_families(folder: Path) -> "Iterator[Metric]":
     """Of a run, read afresh."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
     lines = lines_of(folder / LOG)
     fares, seconds = Fares.of(lines), [number_of(line.get("seconds")) for line in lines]
     rounds = {("made",): fares.made, ("lost",): fares.lost}
@@ -65,8 +62,10 @@ def run_families(folder: Path) -> Iterator[Metric]:
         yield GaugeMetricFamily(ended, "When the last round ended.", stamp[0] / 1e9)
 
 
-def service_families(service: ServiceCounters) -> Iterator[Metric]:
+def service_families(service: ServiceCounters) -> "Iterator[Metric]":
     """Of a board service in this process."""
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
     requests, limited = dict(service.requests), service.rate_limited
     yield _counted("fedboard_board_requests", "Requests of readers.", ["method", "outcome"], requests)
     yield CounterMetricFamily("fedboard_board_sent_bytes", "Bytes of board files.", service.bytes_sent)
@@ -78,14 +77,18 @@ def service_families(service: ServiceCounters) -> Iterator[Metric]:
     yield _times("fedboard_board_request_duration_seconds", "Time of a request.", *times)
 
 
-def _counted(name: str, sentence: str, labels: Sequence[str], counts: Mapping[Any, float]) -> Metric:
+def _counted(name: str, sentence: str, labels: Sequence[str], counts: Mapping[Any, float]) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily
+
     family = CounterMetricFamily(name, sentence, labels=labels)
     for values, count in sorted(counts.items()):
         family.add_metric(values, count)
     return family
 
 
-def _times(name: str, sentence: str, count: int, seconds: float) -> Metric:
+def _times(name: str, sentence: str, count: int, seconds: float) -> "Metric":
+    from prometheus_client.core import SummaryMetricFamily
+
     return SummaryMetricFamily(name, sentence, count_value=count, sum_value=seconds)
 
 
@@ -124,7 +127,7 @@ def start_ops(
     address: str,
     *,
     run: Path | None,
-    families: Callable[[], Iterable[Metric]] = tuple,
+    families: "Callable[[], Iterable[Metric]]" = tuple,
     problems: Callable[[], Sequence[str]] = tuple,
     most_lost: float = 1.0,
 ) -> Iterator[PageServer]:
@@ -162,10 +165,13 @@ def start_ops(
 
 
 def _exposition(
-    files: RunFiles | None, families: Callable[[], Iterable[Metric]], problems: Callable[[], Sequence[str]]
+    files: RunFiles | None, families: "Callable[[], Iterable[Metric]]", problems: Callable[[], Sequence[str]]
 ) -> Callable[[], Answer]:
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.core import GaugeMetricFamily
+
     class Collector:
-        def collect(self) -> Iterator[Metric]:
+        def collect(self) -> "Iterator[Metric]":
             build = GaugeMetricFamily(
                 "fedboard_build_info", "The version that serves this.", labels=("version",)
             )
