@@ -29,13 +29,12 @@ from fedboard.common.messages.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server.calibrating import Training as Trained
 from fedboard.server.calibrating import calibrated_task
-from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
-from fedboard.server.fleet.rounds.over_nodes import require_drawn_by_answers, told_refusals
+from fedboard.server.fleet.rounds.over_nodes import told_refusals
+from fedboard.server.fleet.rounds.trusted_rounds import Admission, fresh_question, require_drawn_by_answers
 from fedboard.server.fleet.running import training_in, write_certificate
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Gathered, NoisedSums
@@ -215,18 +214,20 @@ class BillboardStrategy(Strategy):
         if self._asked is None or self._asked[0].board.digest != board.digest:
             raise InputError("replies are summed after a question about this very board; ask it first")
         (question, key), self._asked = self._asked, None
-        admission = Admission(question=question, requests=tuple(requests), key=key)
-        running = RunningSums(requests=tuple(requests), backend=self._protocol.backend)
-        intake, refused = Intake(running=running, attendance=attendance), Counter[Refusal]()
+        admission = Admission(
+            question=question,
+            requests=tuple(requests),
+            key=key,
+            attendance=attendance,
+            backend=self._protocol.backend,
+        )
+        refused = Counter[Refusal]()
         for reply in self._replies:
             node = str(reply.metadata.src_node_id)
             try:
-                content = _content_of(reply)
-                answer = admission.take(node, content, max_users=self.users_per_node)
+                admission.take(node, _content_of(reply), max_users=self.users_per_node)
             except RefusedError as error:
                 refused[error.code] += 1
-            else:
-                intake.add(node, answer, len(content))
         self._replies, self._answered = [], len(admission.users)
         if self._answered < self._quorum:
             raise TooFewAnswersError(
@@ -234,7 +235,7 @@ class BillboardStrategy(Strategy):
                 f"was released (not taken: {told_refusals(refused)})"
             )
         down = len(question.content) + ENVELOPE_BYTES
-        return Gathered(sums=intake.sums(), traffic=intake.traffic(down))
+        return Gathered(sums=admission.sums(), traffic=admission.traffic(down))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
