@@ -94,10 +94,6 @@ class RunningHelper:
             )
         self._server.start()
 
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended; False where it still runs after so many seconds."""
-        return not self._server.wait_for_termination(seconds)
-
     def close(self) -> None:
         """Stop; rounds that are open are lost. A call that does not end is not waited for."""
         self._server.stop(_FAREWELL_SECONDS).wait(10 * _FAREWELL_SECONDS)
