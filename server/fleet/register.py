@@ -78,6 +78,10 @@ class OpenInvitation(NamedTuple):
     """Seconds since 1970 UTC."""
 
 
+MOST_USERS = 1 << 24
+"""So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
+
+
 class Capacity(Section, frozen=True, kw_only=True):
     """For how many devices a training is sized, that join while it runs."""
 

@@ -18,9 +18,8 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, PrivacyError, StorageError, TooFewAnswersError
-from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.job import Job, job_of
 from fedboard.server.fleet.mailbox import Mailbox
-from fedboard.server.fleet.preparing import job_of
 from fedboard.server.fleet.queries import PutQuery, Standing, give_up, job_of_query, queries_of
 from fedboard.server.fleet.rounds.asking import HaltedError, MemberNodes
 from fedboard.server.fleet.rounds.over_nodes import BEHIND

@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.errors import InputError
 from fedboard.server.fleet.credentials import require_credentials
-from fedboard.server.fleet.preparing import job_of, prepare, who_takes_part
+from fedboard.server.fleet.job import job_of, prepare, who_takes_part
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
 from tests.server.fleet.made import N_ITEMS, a_fleet
 

@@ -23,8 +23,8 @@ from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.files import is_locked
 from fedboard.server.fleet import round_loop, server
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.mailbox import Message
-from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.server import FleetServer, TrainingFailedError

@@ -15,8 +15,8 @@ import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.kit.kit import server_kit
-from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import StateFolder
 from fedboard.server.operating.ops import run_families

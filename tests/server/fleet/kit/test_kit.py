@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from fedboard.cli.main import commands
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.settings import FleetSettings
 from tests.commands import fedboard
 from tests.server.fleet.made import a_fleet
