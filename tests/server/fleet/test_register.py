@@ -1,4 +1,4 @@
-"""An invitation admits one key, once, whatever is asked at the same time or again; senders have so much a minute."""
+"""An invitation admits one key, once, whatever is asked at the same time or again; senders have limits."""
 
 import sqlite3
 import stat
