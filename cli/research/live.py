@@ -13,8 +13,8 @@ from fedboard.cli.declaring import command, option
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
-    from fedboard.common.reports.serving import Place
     from fedboard.server.operating.run_files import RunFiles
+    from fedboard.server.operating.serving import Place
     from fedboard.simulations.config import SimulationConfig
 
 LIVE = option(
@@ -22,7 +22,7 @@ LIVE = option(
     more="Another HOST lets everybody there read it.",
     metavar="[HOST:PORT]",
     is_flag=False,
-    flag_value="usual",  # common.reports.place.USUAL
+    flag_value="usual",  # server.operating.serving.USUAL
 )
 
 
@@ -36,7 +36,7 @@ def live(
     address: str = option(
         "Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
         metavar="HOST:PORT",
-        default="usual",  # common.reports.place.USUAL
+        default="usual",  # server.operating.serving.USUAL
         show_default=False,
     ),
 ) -> None:
@@ -47,8 +47,8 @@ def live(
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
     everybody there read it.
     """
-    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import run_files
+    from fedboard.server.operating.serving import RUN_PORT, place_of
 
     place, files = place_of(address, port=RUN_PORT), run_files(run)
     with suppress(KeyboardInterrupt), _serving(place, files, simulated=files.is_simulation):
@@ -70,8 +70,8 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
     if address is None:
         yield
         return
-    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import RunFiles
+    from fedboard.server.operating.serving import RUN_PORT, place_of
     from fedboard.simulations.evaluation.references import is_reference
 
     if is_reference(config.algorithm):
@@ -92,8 +92,8 @@ def _serving(place: "Place", files: "RunFiles", *, simulated: bool) -> Iterator[
     Raises:
         InputError: the address cannot be used.
     """
-    from fedboard.common.reports.serving import PageServer, warning_of
     from fedboard.server.operating.run_report import RunReport
+    from fedboard.server.operating.serving import PageServer, warning_of
 
     sections: Any = None
     if simulated:

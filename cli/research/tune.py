@@ -257,7 +257,7 @@ def _chosen(record: "PrivateTuneRecord", place: Path, *, resume: bool) -> tuple[
     simulated = "" if certificate.private else " --simulation"
     made = (
         f"Ledger    {result.ledger}\n"
-        f"Chosen    {place / FILE}, with {len(chosen.constants)} settings that stayed public constants\n"
+        f"Chosen    {place / FILE}\n"
         f"Check by  fedboard certificate verify {shlex.quote(str(result.final.path))}{simulated}"
     )
     return summary, "\n\n".join(filter(None, (_choice_text(chosen), said.text, said.verdict, made)))
