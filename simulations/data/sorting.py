@@ -311,12 +311,10 @@ class SortedRows:
             InputError: a pair occurs twice that must not.
         """
         times, rest = ", given" if self.timed else "", None
-        order = "read.rowid"
-        if self._rows.repeats:
-            order = "given, rating" if self.timed else "rating"
+        order = (", given" * self.timed + ", rating") * self._rows.repeats
         sql = (
             f"SELECT users.number AS u, items.number AS i, rating{times} FROM {self._read} AS read "
-            f"JOIN users ON read.user_id = users.id JOIN items ON read.item_id = items.id ORDER BY u, i, {order}"
+            f"JOIN users ON read.user_id = users.id JOIN items ON read.item_id = items.id ORDER BY u, i{order}"
         )
         for batch in self._bench.arrow(sql):
             columns = [np.asarray(column) for column in batch.columns]
