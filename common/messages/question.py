@@ -93,9 +93,7 @@ class Question:
         """
         frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES)
         fields = frame.read(_Fields)
-        stored = frame.arrays.get("board")
-        if set(frame.arrays) != {"board"} or stored is None or stored.dtype != np.uint8 or stored.ndim != 1:
-            raise RefusedError(Refusal.MALFORMED)
+        (stored,) = frame.arrays_as({"board": ("u1", (None,))})
         board = board_of_round(stored, version=fields.round)
         try:
             reply_key = bytes.fromhex(fields.reply_key)

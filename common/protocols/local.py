@@ -9,14 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.frame import NoFields, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
@@ -40,10 +38,6 @@ _TRUST = Trust(
     "carry sqrt(n) times the noise that is booked.",
     malicious_client="A malicious client can move the sum by any amount: the server cannot tell it from noise.",
 )
-
-
-class _NoFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +158,8 @@ class _Adding:
     def add(self, message: bytes) -> None:
         limit = self._total.nbytes + _HEADER_BYTES
         frame = unpack_frame(message, kinds=(_KIND,), limit=limit)
-        frame.read(_NoFields)
-        residues: NDArray[Any] | None = frame.arrays.get("residues")
-        if residues is None or len(frame.arrays) > 1 or residues.dtype != np.uint32:
-            raise RefusedError(Refusal.MALFORMED)
+        frame.read(NoFields)
+        (residues,) = frame.arrays_as({"residues": ("u4", (None,))})
         if residues.shape != self._total.shape:
             raise RefusedError(Refusal.WRONG_BOARD)
         self._total += residues

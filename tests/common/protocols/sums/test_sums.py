@@ -22,7 +22,7 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.booking import keeps_l2_bound
+from fedboard.common.privacy.releases.gaussian import keeps_l2_bound
 from fedboard.common.protocols.sums import residues as coarse
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.sums.residues import Packing, coarse_rows, coarse_sums, truncated

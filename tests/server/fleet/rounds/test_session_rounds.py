@@ -19,7 +19,8 @@ from fedboard.common.messages.step import StepMessage, reply_frame
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.fleet.job import protocol_of
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from tests.client.asking import ASKER, SERVER
 from tests.server.fleet.local_fleet import (
     N_NODES,

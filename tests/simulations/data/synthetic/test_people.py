@@ -11,7 +11,6 @@ from hypothesis import strategies as some
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, SettingError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data import find_data, is_made_up, load_ratings
 from fedboard.simulations.data.synthetic.people import (
     PeopleConfig,
@@ -20,6 +19,7 @@ from fedboard.simulations.data.synthetic.people import (
     ratings_of_people,
 )
 from fedboard.simulations.problem import load_data
+from fedboard.simulations.sections import DataConfig
 from tests.simulations.data.synthetic import reference
 from tests.simulations.data.test_splits import split_ratings
 
