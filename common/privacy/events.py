@@ -183,7 +183,7 @@ def participation_problems(event: Event) -> list[str]:
       place of another, so that two users' contributions change and not one's.
     * ``{"kind": "disjoint", "cohort": number, "cohorts": c, "round": name}``: users are divided into c cohorts once
       and for all by what is public and does not depend on data; only this one takes part. Of the cohorts of one
-      ``round``, the costliest is accounted (``parallel.most_exposed``). Gaussian noise only.
+      ``round``, the costliest is accounted (``grouping.most_exposed``). Gaussian noise only.
     """
     if "participation" not in event:
         return []
