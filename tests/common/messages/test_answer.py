@@ -20,6 +20,7 @@ from tests.common.algorithms.conftest import (
     population,
     residual_boards,
 )
+from tests.refusals import refused
 
 LIMIT = 1 << 22
 TASK = a_task()
@@ -48,9 +49,7 @@ CONTENT = an_answer(*ASKED[1]).to_bytes(n_items=N_ITEMS)
 
 
 def code_of(content: bytes, limit: int = LIMIT) -> Refusal:
-    with pytest.raises(RefusedError) as refused:
-        Answer.from_bytes(content, limit=limit)
-    return refused.value.code
+    return refused(Answer.from_bytes, content, limit=limit)
 
 
 @pytest.mark.parametrize(("task", "board"), ASKED, ids=NAMES)

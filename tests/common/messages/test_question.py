@@ -14,6 +14,7 @@ from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from tests.client.asking import KEY, asking
 from tests.common.algorithms.conftest import a_prepared_board, a_task
+from tests.refusals import refused
 
 BOARD = a_prepared_board(a_task())
 QUESTION = asking(BOARD)
@@ -30,9 +31,7 @@ STORED = np.frombuffer(BOARD.to_bytes(), dtype=np.uint8)
 
 
 def code_of(content: bytes) -> Refusal:
-    with pytest.raises(RefusedError) as refused:
-        Question.from_bytes(content)
-    return refused.value.code
+    return refused(Question.from_bytes, content)
 
 
 def about(stored: bytes, *, version: Any = 1, name: str = "board", **fields: Any) -> bytes:

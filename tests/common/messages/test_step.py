@@ -12,6 +12,7 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope, ReplyKey
 from fedboard.common.messages.step import SESSION_BYTES, StepMessage, reply_frame, reply_of
 from tests.common.algorithms.conftest import a_prepared_board, a_task
+from tests.refusals import refused
 
 BOARD = a_prepared_board(a_task())
 KEY = ReplyKey()
@@ -42,9 +43,7 @@ MESSAGE = {"message": np.zeros(3, dtype=np.uint8)}
 
 
 def code_of(content: bytes) -> Refusal:
-    with pytest.raises(RefusedError) as refused:
-        StepMessage.from_bytes(content)
-    return refused.value.code
+    return refused(StepMessage.from_bytes, content)
 
 
 def test_a_step_comes_out_as_it_went_in() -> None:
@@ -139,9 +138,7 @@ def test_with_the_board_beside_it_it_is_a_question() -> None:
     ids=["empty", "cut", "round", "digest"],
 )
 def test_a_board_that_is_not_the_steps_is_refused(step: StepMessage, board: bytes, code: Refusal) -> None:
-    with pytest.raises(RefusedError) as refused:
-        step.question(board)
-    assert refused.value.code is code
+    assert refused(step.question, board) is code
 
 
 def test_a_reply_is_bytes_or_a_code() -> None:
@@ -153,6 +150,4 @@ def test_a_reply_is_bytes_or_a_code() -> None:
         (pack_frame("answer", {}, MESSAGE), Refusal.MALFORMED),
         (reply_frame(bytes(1 << 17)), Refusal.TOO_LARGE),
     ]:
-        with pytest.raises(RefusedError) as refused:
-            reply_of(content, limit=6)
-        assert refused.value.code is code
+        assert refused(reply_of, content, limit=6) is code
