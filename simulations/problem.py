@@ -23,7 +23,7 @@ from fedboard.server.catalogue.features import (
     features_of_titles,
     load_item_features,
 )
-from fedboard.simulations.config import DataConfig, SimulationConfig
+from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import (
     ColumnMapping,
     Kind,
@@ -43,6 +43,7 @@ from fedboard.simulations.data.splits import RatingSplit, Splitting, UserSplit
 from fedboard.simulations.data.splits.tables import SplitTables, split_tables
 from fedboard.simulations.data.stream import HeldStream, UserStream
 from fedboard.simulations.data.synthetic.people import is_people, open_people
+from fedboard.simulations.sections import DataConfig
 from fedboard.simulations.splitting import splitting_of
 
 

@@ -2,13 +2,14 @@
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import SimulationConfig, SplitConfig
+from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.splits import RatingSplitting, SplitRule, Splitting, UserSplitting
 from fedboard.simulations.data.splits.coins import Fold, SplitCoins
 from fedboard.simulations.data.splits.splitting import DEFAULT_SHARE
 from fedboard.simulations.data.splits.times import ByDate, ByLast, TimeRule, public_time
 from fedboard.simulations.data.stream import UserStream
+from fedboard.simulations.sections import SplitConfig
 
 
 def splitting_of(config: SimulationConfig, data: Ratings | UserStream) -> Splitting:

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray
-from fedboard.simulations.baselines import AlsModel
+from fedboard.simulations.baselines.als import AlsModel
 from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS
 from fedboard.simulations.evaluation.metrics.neighbours import overlap_by_popularity
 from fedboard.simulations.evaluation.references import ALS, Fitting, fit_reference

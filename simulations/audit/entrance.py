@@ -1,12 +1,11 @@
 """The way in: users are written to a file of ratings, and the rows that a run asks are made of it as a run does."""
 
-import csv
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -125,12 +124,8 @@ class Entrance:
             split = msgspec.structs.replace(config.split, positive_above=0.0)
             self._config = msgspec.structs.replace(config, split=split)
         self.rating_range = ratings.rating_range
-        titles = Path(self._folder.name) / "titles.csv"
-        with titles.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["item", "title"])
-            writer.writerows(zip(self._items, ratings.titles or self._items, strict=True))
-        self._titles = str(titles)
+        self._titles = Path(self._folder.name) / "titles.csv"
+        _write(self._titles, item=self._items, title=list(ratings.titles or self._items))
         self.honest = Crowd(
             users=_APART * (1 + ratings.users.astype(np.int64)), items=ratings.items, values=ratings.values
         )
@@ -153,10 +148,11 @@ class Entrance:
     def problem(self, crowd: Crowd) -> Problem:
         """What a run makes of a file with these users."""
         path = Path(self._folder.name) / "ratings.csv"
-        _write(crowd, path, self._items)
+        names = np.array(self._items, dtype=object)
+        _write(path, user=crowd.users, item=names[crowd.items], rating=crowd.values)
         data = msgspec.structs.replace(
             self._config.data, source=str(path), format=None, columns=None, rating_range=self.rating_range,
-            titles=self._titles, catalogue="listed",
+            titles=str(self._titles), catalogue="listed",
         )  # fmt: skip
         return self.read(msgspec.structs.replace(self._config, data=data))
 
@@ -233,14 +229,9 @@ def random_supports(n_rows: int, size: int, n_items: int, rng: np.random.Generat
     return drawn.astype(np.int32)
 
 
-def _write(crowd: Crowd, path: Path, items: list[str]) -> None:
-    """A file as somebody would keep it: one line a rating, with a header."""
+def _write(path: Path, **columns: Any) -> None:
+    """A file as somebody would keep it: one line a row, with a header."""
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
+    from pyarrow import csv
 
-    columns = {
-        "user": pa.array(crowd.users),
-        "item": pa.array(items).take(pa.array(crowd.items)),
-        "rating": pa.array(crowd.values),
-    }
-    arrow_csv.write_csv(pa.table(columns), path)
+    csv.write_csv(pa.table(columns), path)

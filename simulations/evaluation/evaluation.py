@@ -17,7 +17,7 @@ from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.task import Task
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.engine.pool import JobRunner, in_order
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import (

@@ -20,25 +20,22 @@ import msgspec
 from fedboard.common.algorithms.shared.brought import entries_of, loaded
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.simulations.baselines import (
-    AlsConfig,
+from fedboard.simulations.baselines.als import AlsConfig, default_als, fit_als, fit_als_by_sums
+from fedboard.simulations.baselines.ease import fit_ease
+from fedboard.simulations.baselines.means import (
     BiasConfig,
     LocalModel,
     Predictor,
-    default_als,
-    fit_als,
     fit_bias,
-    fit_ease,
     fit_item_mean,
     fit_popularity,
 )
-from fedboard.simulations.baselines.als import fit_als_by_sums
 from fedboard.simulations.baselines.sums import TrainRows
 from fedboard.simulations.engine.pool import JobRunner, WorkerPool
 from fedboard.simulations.evaluation.evaluation import judge
 from fedboard.simulations.evaluation.metrics.metric import Better
 from fedboard.simulations.evaluation.metrics.registry import main_metric, metric_of
-from fedboard.simulations.evaluation.split_blocks import people_of, span_bounds
+from fedboard.simulations.evaluation.split_blocks import StreamBlocks, span_bounds
 from fedboard.simulations.own_code import is_own, own_object
 from fedboard.simulations.problem import Problem, StreamedProblem
 
@@ -105,7 +102,7 @@ class Fitting:
         if isinstance(problem, Problem):
             rows = TrainRows.of(problem.train)
         else:
-            people = people_of(problem)
+            people = StreamBlocks(stream=problem.stream, splitting=problem.splitting)
             rows = TrainRows(people, span_bounds(people.n_users), pool=pool or WorkerPool(1))
         return Fitting(
             problem=problem, rows=rows, feedback=feedback, backend=backend, seed=seed, threads=threads

@@ -7,13 +7,13 @@ known by equally many ratings those of lower rows are in the lower group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.data.splits import HeldOut
 from fedboard.simulations.evaluation.metrics.metric import (
     LONGEST_LIST,
@@ -25,7 +25,6 @@ from fedboard.simulations.evaluation.metrics.metric import (
     bucket_edges,
     popularity_buckets,
 )
-from fedboard.simulations.evaluation.metrics.ranking import SlicedRecalls, head_buckets
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import Span, held_out_of, judged_users
 
@@ -158,23 +157,15 @@ class ItemBuckets:
     of_item: IndexArray
     """Five buckets, or one per item of a tiny catalogue; int32, shape (n_items,)."""
     n_buckets: int
-    of_head: IndexArray
-    """The same of the most popular tenth, all others in one more; see ``head_buckets``."""
-    head_positions: tuple[int, ...]
-    n_head_buckets: int
 
     @classmethod
     def of(cls, counts: IntArray) -> Self:
         """Sort the items by their counts."""
         n_buckets = min(N_BUCKETS, counts.size)
-        of_head, positions, n_head_buckets = head_buckets(counts)
         return cls(
             counts=counts,
             of_item=popularity_buckets(counts, n_buckets=n_buckets),
             n_buckets=n_buckets,
-            of_head=of_head,
-            head_positions=positions,
-            n_head_buckets=n_head_buckets,
         )
 
     def edges(self) -> FloatArray:
@@ -190,8 +181,6 @@ class Judgement:
     sliced: Mapping[str, Any]
     by_activity: Mapping[str, Any]
     """By users' activity, with the edges between the groups; empty where nothing was judged."""
-    of_head: Mapping[str, Any] = field(default_factory=dict)
-    """By popularity bucket of the most popular tenth of the items, for lists."""
     sample: Mapping[str, Any] = field(default_factory=dict)
     """Of how many users all this is, and how they were drawn; empty: of all of them."""
 
@@ -202,8 +191,7 @@ class Judgement:
             "sliced": dict(self.sliced),
             "by_activity": dict(self.by_activity),
         }
-        more = {"of_head": self.of_head, "sample": self.sample}
-        return {**told, **{name: dict(values) for name, values in more.items() if values}}
+        return {**told, "sample": dict(self.sample)} if self.sample else told
 
 
 NOTHING_JUDGED = Judgement(metrics={}, sliced={}, by_activity={})
@@ -211,10 +199,7 @@ NOTHING_JUDGED = Judgement(metrics={}, sliced={}, by_activity={})
 
 
 class Tallies:
-    """Every metric of one kind: overall, by popularity where it can be, by users' activity.
-
-    Of lists also recall among the most popular items alone.
-    """
+    """Every metric of one kind: overall, by popularity where it can be, by users' activity."""
 
     def __init__(
         self, part: str, *, of_lists: bool, n_groups: int, items: ItemBuckets, own: Sequence[str] = ()
@@ -228,37 +213,30 @@ class Tallies:
                 self._whole |= metric.tallies(part, n_groups)
                 if metric.sliced is not None:
                     self._sliced[metric.sliced_name(part)] = metric.sliced(items.n_buckets)
-        self._head = SlicedRecalls(items.head_positions) if of_lists else None
 
     def add(self, seen: JudgedRatings | JudgedLists) -> None:
         """Take in a block of users."""
         for tally in (*self._whole.values(), *self._sliced.values()):
             tally.add(seen)
-        if self._head is not None and isinstance(seen, JudgedLists):
-            self._head.add(replace(seen, bucket_of_item=self._items.of_head))
 
     def merge(self, other: "Tallies") -> None:
         """Take in what another job has seen."""
         for own, others in ((self._whole, other._whole), (self._sliced, other._sliced)):
             for name, tally in own.items():
                 tally.merge(others[name])
-        if self._head is not None and other._head is not None:
-            self._head.merge(other._head)
 
     def judgement(self, census: Census) -> Judgement:
         """What it comes to."""
-        items, head = self._items, self._head
         return Judgement(
             metrics={name: tally.value() for name, tally in self._whole.items()},
             sliced={
-                "bucket_edges": items.edges().tolist(),
+                "bucket_edges": self._items.edges().tolist(),
                 **{name: listed(tally.values()) for name, tally in self._sliced.items()},
             },
             by_activity={
                 EDGES: listed(census.edges()),
                 **{name: listed(tally.values()) for name, tally in self._whole.items()},
             },
-            of_head={} if head is None else {"recall": listed(head.values()[: items.n_head_buckets])},
         )
 
 

@@ -15,13 +15,10 @@ from fedboard.simulations.evaluation.metrics.metric import (
     ListMetric,
     Means,
     of_hits,
-    popularity_buckets,
 )
 
 SLICE_POSITIONS = (100, 80, 60, 40, 20)
 """List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""
-HEAD_SHARE = 0.1
-"""Of the items, by training count: those that the paper's models of lists learn."""
 
 
 def recalls(hits: BoolArray, held_out: IntArray) -> FloatArray:
@@ -97,28 +94,6 @@ class SlicedRecalls(Means):
             found = np.count_nonzero(bucket[asked, :k] == number, axis=1)
             recall = found / np.minimum(wanted[asked, number], k)
             self.add_values(recall, np.full(recall.size, number, dtype=np.int32))
-
-
-def head_buckets(counts: IntArray, *, share: float = HEAD_SHARE) -> tuple[IndexArray, tuple[int, ...], int]:
-    """Five buckets that divide the most popular items alone, as the published code has it.
-
-    There only a tenth of the items is learnt, and buckets are fifths of that tenth: "tail" means the less popular
-    end of the most popular items. Over the whole catalogue four of five buckets then hold items that can never be
-    recommended, and their recall is 0 whatever is learnt.
-
-    Args:
-        counts: training ratings per item, shape (n_items,). Private: simulation only.
-        share: of the items, in (0, 1].
-
-    Returns:
-        Bucket of each item, int32, shape (n_items,), all other items in one more; k of each; and how many count.
-    """
-    head = np.argsort(counts, kind="stable")[-max(1, round(share * counts.size)) :]
-    n_buckets = min(len(SLICE_POSITIONS), head.size)
-    bucket_of_item = np.full(counts.size, n_buckets, dtype=np.int32)
-    bucket_of_item[head] = popularity_buckets(counts[head], n_buckets=n_buckets)
-    positions = (*SLICE_POSITIONS[-n_buckets:], max(SLICE_POSITIONS))[: int(bucket_of_item.max()) + 1]
-    return bucket_of_item, positions, n_buckets
 
 
 def _targets_per_bucket(targets: Cohort, bucket_of_item: IndexArray, n_buckets: int) -> IntArray:

@@ -8,7 +8,7 @@ import pytest
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.baselines import BiasConfig, fit_bias
+from fedboard.simulations.baselines.means import BiasConfig, fit_bias
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut

@@ -25,6 +25,7 @@ from fedboard.simulations.evaluation.references import (
 )
 from fedboard.simulations.problem import streamed_problem
 from fedboard.simulations.runs.calibrated import load_any
+from fedboard.simulations.sweeps.cells import shared_problem
 from tests.simulations.engine.conftest import some_ratings
 
 METRIC = """
@@ -83,6 +84,7 @@ def test_a_metric_in_a_file_has_one_value_in_memory_streamed_and_by_two_workers(
         ]
         without = judge(model, replace(streamed, own_metrics=()), part="test", pool=one)
 
+    assert shared_problem(parse_config({**SMALL, "run": {"metrics": [choice]}})).own_metrics == (choice,)
     for judged in found:
         assert judged.metrics["test_quartic"] == pytest.approx(found[0].metrics["test_quartic"], rel=1e-12)
         assert judged.metrics["test_quartic"] > judged.metrics["test_rmse"] ** 4

@@ -11,7 +11,6 @@ from hypothesis import strategies as some
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, SettingError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data import find_data, is_made_up, load_ratings
 from fedboard.simulations.data.synthetic.people import (
     PeopleConfig,
@@ -20,6 +19,7 @@ from fedboard.simulations.data.synthetic.people import (
     ratings_of_people,
 )
 from fedboard.simulations.problem import load_data
+from fedboard.simulations.sections import DataConfig
 from tests.simulations.data.synthetic import reference
 from tests.simulations.data.test_splits import split_ratings
 
@@ -153,11 +153,11 @@ def test_in_memory_they_are_the_same_people() -> None:
         ("synthetic:1e8", "'1e8' must be KEY=NUMBER"),
         (
             "synthetic:user=5",
-            "unknown key 'user'; known are users, items, mean, minimum, seed; did you mean 'users'",
+            "unknown key 'user'; known are items, mean, minimum, seed, users; did you mean 'users'",
         ),
-        ("synthetic:users=many", "users must be a whole number, got 'many'"),
-        ("synthetic:users=1.5", "users must be a whole number, got '1.5'"),
-        ("synthetic:users=nan", "users must be a whole number, got 'nan'"),
+        ("synthetic:users=many", "users must be a number, got 'many'"),
+        ("synthetic:users=1.5", "users must be a whole number, got a number"),
+        ("synthetic:users=nan", "users must be a number, got 'nan'"),
         ("synthetic:users=0", r"users must be a whole number from 1 to 1e\+12, got 0"),
         ("synthetic:users=5,users=6", "users is given twice"),
         ("synthetic:items=10", r"items must be a whole number from 20 to 1e\+07, got 10"),

@@ -2,7 +2,7 @@
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut, RatingSplit, UserSplit
 from fedboard.simulations.engine import WorkerPool
