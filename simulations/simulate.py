@@ -1,5 +1,6 @@
 """One simulation from ratings to board, certificate and report; interrupted anywhere, it goes on from there."""
 
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -100,7 +101,7 @@ def simulate(
         run.require_free()
     problem = problem or load_any(config)
     if resume:
-        config = with_kernels(config, run.stored_kernels())
+        config = with_kernels(config, run.read_json(run.config)["run"]["kernels"])
     report = report and not isinstance(problem, ExampleProblem)  # its figures are of items
     backend = kernels_of(config, problem)
     listener = listener or Silent()
@@ -130,7 +131,7 @@ def simulate(
             if not resume:  # nothing is booked before the first round
                 if part is None:  # what is reserved for all parts is not this one's to give
                     give_back(run, config.privacy)
-                run.discard()
+                shutil.rmtree(run.path, ignore_errors=True)
             raise
         session.run_rounds()
         final = session.finish(time.monotonic() - started)

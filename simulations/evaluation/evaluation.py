@@ -30,7 +30,6 @@ from fedboard.simulations.evaluation.split_blocks import (
 from fedboard.simulations.evaluation.tallies import (
     NOTHING_JUDGED,
     Census,
-    ItemBuckets,
     Judgement,
     Tallies,
     tallies_of_span,
@@ -181,9 +180,11 @@ def judge_spans(
     """
     if census.n_users == 0:
         return NOTHING_JUDGED
-    items, groups = ItemBuckets.of(census.item_counts), census.groups()
+    counts, groups = census.item_counts, census.groups()
     metrics_of(own)  # what jobs send back are states of these
-    judge_one = partial(tallies_of_span, predictor, part=part, n_groups=census.n_groups, items=items, own=own)
+    judge_one = partial(
+        tallies_of_span, predictor, part=part, n_groups=census.n_groups, counts=counts, own=own
+    )
     jobs = (partial(judge_one, span, groups[span.start]) for span in spans if span.start in groups)
     found: Tallies | None = None
     for tallies in in_order(pool, jobs):
