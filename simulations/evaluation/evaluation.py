@@ -22,9 +22,9 @@ from fedboard.simulations.engine.pool import JobRunner, in_order
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import (
     BLOCK_RATINGS,
-    InMemoryBlocks,
     Span,
     StreamBlocks,
+    held_spans,
     n_held_out,
 )
 from fedboard.simulations.evaluation.tallies import (
@@ -144,14 +144,14 @@ def census_of(spans: Sequence[Span], part: str, item_counts: IntArray) -> Census
 
 def _spans(
     problem: Problem | StreamedProblem, part: str, block_ratings: int
-) -> tuple[list[Span], dict[str, int]]:
+) -> tuple[Sequence[Span], dict[str, int]]:
     """A job each, of whoever is judged; and for the record how many of all these are, if not everybody."""
     if isinstance(problem, Problem):
         empty = n_held_out(problem.split, part) == 0
-        return [] if empty else InMemoryBlocks(split=problem.split).spans(part), {}
+        return [] if empty else held_spans(problem.split, part), {}
     source, of = StreamBlocks.judged(problem, block_ratings), problem.n_users
     asked = problem.judged_users
-    return source.spans(part), {} if asked is None or asked >= of else {"users": asked, "of": of}
+    return source.spans(), {} if asked is None or asked >= of else {"users": asked, "of": of}
 
 
 def judge_spans(

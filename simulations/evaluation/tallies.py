@@ -97,7 +97,7 @@ class Census:
             part: ``validation`` or ``test``.
             count_items: False where the items are counted already; theirs are then 0 here.
         """
-        census = cls(np.zeros(span.source.n_items, np.int64))
+        census = cls(np.zeros(span.n_items, np.int64))
         for split in span.blocks():
             if count_items:
                 census.item_counts += split.train.item_counts()
