@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -32,19 +32,6 @@ from fedboard.simulations.runs.directory import Part, RunDirectory, give_back, r
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 from fedboard.simulations.runs.without_privacy import compared, judged
 from fedboard.simulations.sessions.choice import chosen_class
-
-
-class Silent:
-    """A listener that does not listen."""
-
-    def planned(self, problem: AnyProblem, rounds: Sequence[str]) -> None:
-        """Ignore."""
-
-    def progress(self, phase: str, done: int, total: int) -> None:
-        """Ignore."""
-
-    def round_finished(self, line: Mapping[str, Any]) -> None:
-        """Ignore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +91,7 @@ def simulate(
         config = with_kernels(config, run.read_json(run.config)["run"]["kernels"])
     report = report and not isinstance(problem, ExampleProblem)  # its figures are of items
     backend = kernels_of(config, problem)
-    listener = listener or Silent()
+    listener = listener or Listener()
     task = build_any(config, problem, backend=backend)
     if not resume:
         run.start(with_kernels(config, backend))
@@ -261,6 +248,3 @@ class _Session:
         write_atomically(self.run.certificate, certificate.to_json().encode())
         self.of.listener.progress("judging", 1, 1)
         return line
-
-
-__all__ = ["Listener", "RunResult", "Silent", "simulate", "write_report"]
