@@ -19,7 +19,6 @@ import numpy as np
 from fedboard.common.algorithms.shared.algorithm import Algorithm
 from fedboard.common.algorithms.shared.array_rules import ArrayRule, mean_rating, prepared
 from fedboard.common.algorithms.shared.preparation import (
-    calibrated_request,
     capped_counts,
     capped_mean,
     counts_request,
@@ -33,6 +32,7 @@ from fedboard.common.algorithms.shared.ratings_config import (
     as_written,
 )
 from fedboard.common.algorithms.shared.regression import Regression
+from fedboard.common.algorithms.shared.sums import calibrated_request
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import require

@@ -10,10 +10,9 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.algorithms.registry import usual
+from fedboard.common.algorithms.registry import learns_from_examples, usual
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.tuned import TUNED
-from fedboard.common.algorithms.supervised.registry import learns_from_examples
 from fedboard.common.checks import sentence_of
 from fedboard.common.errors import InputError, SettingError, UnsafeSettingError
 from fedboard.common.files import read_file
@@ -337,22 +336,3 @@ def nested(key: str, value: Any) -> dict[str, Any]:
         value = {part: value}
     whole: dict[str, Any] = value
     return whole
-
-
-__all__ = [
-    "KEYS",
-    "DataConfig",
-    "PersonalLevel",
-    "PrivacyConfig",
-    "RunConfig",
-    "SimulationConfig",
-    "SplitConfig",
-    "TunedConfig",
-    "base_of",
-    "configured",
-    "nested",
-    "overlay",
-    "parse_config",
-    "read_config",
-    "with_kernels",
-]

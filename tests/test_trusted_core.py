@@ -21,7 +21,7 @@ KERNELS = (
     *("backends", "blas_threads", "compiling", "draws", "packed", "sums", "threads"),
     *("numpy/sums", "numpy/noise"),
     *(f"compiled/{kernel}" for kernel in ("item_statistics", "noise", "pair_sums", "rows")),
-    *(f"compiled/{part}" for part in ("parts", "tiles", "vectors")),
+    *(f"compiled/{part}" for part in ("panels", "vectors")),
 )
 MOST_LINES = 7_000
 

@@ -41,7 +41,7 @@ _COPIES = (
 
 
 def _algorithms() -> str:
-    from fedboard.common.algorithms.supervised.registry import example_algorithm_names
+    from fedboard.common.algorithms.registry import example_algorithm_names
     from fedboard.simulations.evaluation.references import every_reference
 
     on_examples = f"; on examples, features with a label: {', '.join(example_algorithm_names())}"
@@ -166,8 +166,9 @@ def run(
         StorageError: a full disk, with the command that goes on.
     """
     from fedboard.cli.research.summary import private_summary, reference_summary
+    from fedboard.simulations.evaluation.references import is_reference
     from fedboard.simulations.runs.progress import listening
-    from fedboard.simulations.runs.without_privacy import is_reference, require_runnable, run_reference
+    from fedboard.simulations.runs.without_privacy import require_runnable, run_reference
 
     require_runnable(config)
     try:

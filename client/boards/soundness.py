@@ -6,11 +6,9 @@ to it before anything is computed, for all items alike, is decided here.
 
 import numpy as np
 
-from fedboard.common.algorithms.rebuilding import BoardTask
-from fedboard.common.algorithms.registry import algorithm_of
+from fedboard.common.algorithms.registry import BoardTask, algorithm_of, example_algorithm_of
 from fedboard.common.algorithms.shared.array_rules import ArrayRule
 from fedboard.common.algorithms.supervised.examples import CohortTask
-from fedboard.common.algorithms.supervised.registry import example_algorithm_of
 from fedboard.common.board import Board
 from fedboard.common.queries.statement import BRACKET, StatedQuestion
 

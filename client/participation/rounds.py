@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fedboard.client.participation.contributing import RatingSource, Scale, Work, made_from_rows
-from fedboard.common.algorithms.rebuilding import rebuild_any
+from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.boards.validity import Clock
 from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import FedboardError
+from fedboard.common.messages.question import FORM, Answer, BookedRound, Question, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
+from fedboard.common.messages.step import StepMessage, reply_frame
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted import FORM, Trusted
-from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
-from fedboard.common.rounds.step import StepMessage, reply_frame
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import numba
 from numba import types
 from numba.core import event
 from numba.core.registry import CPUDispatcher
-from numba.extending import intrinsic as _intrinsic
 
 _KERNELS: Final = Path(__file__).parent
 _settings: Any = numba.config
@@ -72,14 +71,6 @@ class _Part(_Dispatcher):  # type: ignore[misc]  # numba has no types
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         raise TypeError(f"{self.__name__} is a part of compiled functions: Python cannot call it")
-
-
-def emitted(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Make a function that emits instructions callable from compiled functions; literals reach it as such.
-
-    The first parameter, the typing context, is not part of the call.
-    """
-    return cast(Callable[..., Any], _intrinsic(prefer_literal=True)(function))
 
 
 def reading(kind: str, dimensions: int) -> Any:

@@ -28,7 +28,7 @@ from fedboard.common.contribution_bounding.clipping import (
 from fedboard.common.algorithms.shared.algorithm import Algorithm
 from fedboard.common.algorithms.shared.array_rules import ArrayRule
 from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.algorithms.shared.preparation import calibrated_request
+from fedboard.common.algorithms.shared.sums import calibrated_request
 from fedboard.common.algorithms.shared.ratings_config import as_written
 
 # %% [markdown]

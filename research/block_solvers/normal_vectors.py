@@ -12,10 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from llvmlite import ir
-from numba import types
 
-from fedboard.common.kernels.compiled.vectors import Registers, Value, call, counting, data_pointer, int64
-from fedboard.common.kernels.compiling import emitted
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, call, counting, emitted, int64
 
 LANES: Final = 16
 STATE_WORDS: Final = 4
@@ -32,26 +30,19 @@ _SINE: Final = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 _COSINE: Final = (2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2)
 
 
-@emitted
-def fill_normal(typing_context: Any, out: Any, count: Any, state: Any) -> Any:
+@emitted()
+def fill_normal(builder: Any, out: Emitter, count: Value, state: Emitter) -> None:
     """Fill the first ``count`` float32 of ``out``, a multiple of 32; moves the state, 4 words of 16 lanes, on."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        target = data_pointer(context, builder, out, arguments[0])
-        words = data_pointer(context, builder, state, arguments[2])
-        places = [_vector_at(builder, words, int64(word * LANES), _WORDS) for word in range(STATE_WORDS)]
-        held = Registers(builder, [builder.load(place, align=4) for place in places])
-        with counting(builder, builder.udiv(arguments[1], int64(DRAWS_AT_ONCE))) as loop:
-            first, second = _Draws(builder).pair(_next_word(builder, held), _next_word(builder, held))
-            place = builder.mul(loop.index, int64(DRAWS_AT_ONCE))
-            builder.store(first, _vector_at(builder, target, place, _FLOATS), align=4)
-            beyond = builder.add(place, int64(LANES))
-            builder.store(second, _vector_at(builder, target, beyond, _FLOATS), align=4)
-        for value, place in zip(held.values(), places, strict=True):
-            builder.store(value, place, align=4)
-        return context.get_dummy_value()
-
-    return types.void(out, types.int64, state), emit
+    places = [_vector_at(builder, state.base, int64(word * LANES), _WORDS) for word in range(STATE_WORDS)]
+    held = Registers(builder, [builder.load(place, align=4) for place in places])
+    with counting(builder, builder.udiv(count, int64(DRAWS_AT_ONCE))) as loop:
+        first, second = _Draws(builder).pair(_next_word(builder, held), _next_word(builder, held))
+        place = builder.mul(loop.index, int64(DRAWS_AT_ONCE))
+        builder.store(first, _vector_at(builder, out.base, place, _FLOATS), align=4)
+        beyond = builder.add(place, int64(LANES))
+        builder.store(second, _vector_at(builder, out.base, beyond, _FLOATS), align=4)
+    for value, place in zip(held.values(), places, strict=True):
+        builder.store(value, place, align=4)
 
 
 class _Draws:

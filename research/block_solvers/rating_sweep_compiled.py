@@ -4,82 +4,60 @@ from math import sqrt
 from typing import Any, Final, TypeAlias
 
 import numpy as np
-from numba import types
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.compiled.parts import prefetch
-from fedboard.common.kernels.compiled.vectors import Emitter, Value, for_vectors, inner_product
-from fedboard.common.kernels.compiling import compiled, emitted, reading, writing
+from fedboard.common.kernels.compiled.panels import prefetch
+from fedboard.common.kernels.compiled.vectors import Emitter, Value, emitted, for_vectors, inner_product
+from fedboard.common.kernels.compiling import compiled, reading, writing
 from research.block_solvers.normal_vectors import DRAWS_AT_ONCE, fill_normal
 
 
-@emitted
+@emitted()
 def step_both(
-    typing_context: Any,
-    left: Any,
-    left_place: Any,
-    right: Any,
-    right_place: Any,
-    count: Any,
-    left_keep: Any,
-    right_keep: Any,
-    left_change: Any,
-    right_change: Any,
-) -> Any:
+    builder: Any,
+    left: Emitter,
+    left_at: Value,
+    right: Emitter,
+    right_at: Value,
+    count: Value,
+    left_keep: Value,
+    right_keep: Value,
+    left_change: Value,
+    right_change: Value,
+) -> None:
     """a, b <- left_keep a + left_change b, right_keep b + right_change a over ``count`` numbers, whole vectors."""
+    scalars = (left_keep, right_keep, left_change, right_change)
+    keep_first, keep_second, to_first, to_second = (left.splat(value) for value in scalars)
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, left_at, _, right_at, numbers, *scalars = arguments
-        first, second = (
-            Emitter(context, builder, left, arguments[0]),
-            Emitter(context, builder, right, arguments[2]),
-        )
-        keep_first, keep_second, to_first, to_second = (first.splat(value) for value in scalars)
+    def step(offset: Value, slot: int) -> None:
+        left_here, right_here = builder.add(left_at, offset), builder.add(right_at, offset)
+        a, b = left.load(left_here), right.load(right_here)
+        left.store(left.multiply_add(to_first, b, builder.fmul(keep_first, a)), left_here)
+        right.store(right.multiply_add(to_second, a, builder.fmul(keep_second, b)), right_here)
 
-        def step(offset: Value, slot: int) -> None:
-            left_here, right_here = builder.add(left_at, offset), builder.add(right_at, offset)
-            a, b = first.load(left_here), second.load(right_here)
-            first.store(first.multiply_add(to_first, b, builder.fmul(keep_first, a)), left_here)
-            second.store(first.multiply_add(to_second, a, builder.fmul(keep_second, b)), right_here)
-
-        for_vectors(builder, numbers, first.lanes, step)
-        return context.get_dummy_value()
-
-    scalar = left.dtype
-    places = (left, types.int64, right, types.int64, types.int64)
-    return types.void(*places, scalar, scalar, scalar, scalar), emit
+    for_vectors(builder, count, left.lanes, step)
 
 
-@emitted
+@emitted()
 def add_scaled(
-    typing_context: Any,
-    target: Any,
-    target_place: Any,
-    source: Any,
-    source_place: Any,
-    count: Any,
-    scale: Any,
-) -> Any:
+    builder: Any,
+    target: Emitter,
+    target_at: Value,
+    source: Emitter,
+    source_at: Value,
+    count: Value,
+    scale: Value,
+) -> None:
     """Add ``scale`` times ``count`` numbers of ``source``, a multiple of the lanes, to ``target``."""
+    scaled = target.splat(scale)
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, target_at, _, source_at, numbers, factor = arguments
-        out, read = (
-            Emitter(context, builder, target, arguments[0]),
-            Emitter(context, builder, source, arguments[2]),
-        )
-        scaled = out.splat(factor)
+    def add(offset: Value, slot: int) -> None:
+        here = builder.add(target_at, offset)
+        added = source.load(builder.add(source_at, offset))
+        target.store(target.multiply_add(scaled, added, target.load(here)), here)
 
-        def add(offset: Value, slot: int) -> None:
-            here = builder.add(target_at, offset)
-            added = read.load(builder.add(source_at, offset))
-            out.store(out.multiply_add(scaled, added, out.load(here)), here)
-
-        for_vectors(builder, numbers, out.lanes, add)
-        return context.get_dummy_value()
-
-    return types.void(target, types.int64, source, types.int64, types.int64, target.dtype), emit
+    for_vectors(builder, count, target.lanes, add)
 
 
 WordArray: TypeAlias = NDArray[np.uint32]

@@ -14,8 +14,7 @@ from typing import Any
 
 import msgspec
 
-from fedboard.common.algorithms.rebuilding import rebuild_any
-from fedboard.common.algorithms.supervised.registry import learns_from_examples
+from fedboard.common.algorithms.registry import learns_from_examples, rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution_bounding.participation import FullParticipation
@@ -26,8 +25,7 @@ from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.queries.collection import Answer, Mechanism
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion, rebuilt_question
 from fedboard.common.queries.wording import Wording, rank_unit
-from fedboard.server.fleet.job import Job, protocol_of, require_carried
-from fedboard.server.fleet.preparing import job_of
+from fedboard.server.fleet.job import Job, job_of, protocol_of, require_carried
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import StateFolder, close, reason_of
 from fedboard.server.publication import BoardStore

@@ -9,16 +9,17 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from fedboard.common import kernels
-from fedboard.common.algorithms.rebuilding import AnyTask
-from fedboard.common.algorithms.registry import algorithm_names, variant_of
-from fedboard.common.algorithms.shared.algorithm import Algorithm, Variant
-from fedboard.common.algorithms.shared.tuned import preset
-from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm
-from fedboard.common.algorithms.supervised.registry import (
+from fedboard.common.algorithms.registry import (
+    AnyTask,
+    algorithm_names,
     example_algorithm_names,
     example_algorithm_of,
     learns_from_examples,
+    variant_of,
 )
+from fedboard.common.algorithms.shared.algorithm import Algorithm, Variant
+from fedboard.common.algorithms.shared.tuned import preset
+from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm
 from fedboard.common.arrays import FloatArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import FOR_FEATURES, KERNELS, has_compiler, implementation
@@ -33,8 +34,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.examples import ExampleProblem, load_examples, split_examples
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.own_code import is_own, own_object
-from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.streams.problem import StreamedProblem, is_streamed, open_problem
+from fedboard.simulations.problem import Problem, StreamedProblem, is_streamed, load_problem, open_problem
 
 _USUAL_RECORD = "ALGORITHM"
 
@@ -248,27 +248,18 @@ def training_of(config: SimulationConfig) -> Training:
     )
 
 
-def completed(config: SimulationConfig) -> SimulationConfig:
-    """The same, of an algorithm of one's own on examples with what such a run decides.
-
-    Raises:
-        SettingError: something is asked of examples that only ratings have.
-    """
-    if is_own(config.algorithm) and chosen_on_examples(config.algorithm) is not None:
-        config.require_examples()
-    return config
-
-
 def load_any(config: SimulationConfig) -> AnyProblem:
     """Load and split what the configuration names.
 
     Raises:
         InputError: the data cannot be read as they are, the split leaves nothing, or a metric of one's own
             cannot be loaded.
+        SettingError: something is asked of examples that only ratings have.
     """
     metrics_of(config.run.metrics)
     if chosen_on_examples(config.algorithm) is None:
         return open_problem(config) if is_streamed(config) else load_problem(config)
+    config.require_examples()  # of an algorithm of one's own nobody knew it before
     if config.run.streamed:
         raise InputError(
             f"{config.algorithm} learns from examples, which are not streamed: leave out run.streamed"

@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -14,15 +15,14 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
 from fedboard.common.reports.wording import numbers, numeric_entries
-from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
+from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.splits.coins import Fold
-from fedboard.simulations.evaluation.references import ALS, ceiling_names, reference_names
+from fedboard.simulations.evaluation.references import ALS, ceiling_names, is_reference, reference_names
 from fedboard.simulations.own_code import is_own
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.calibrated import chosen_algorithm, label_of
-from fedboard.simulations.runs.without_privacy import is_reference
+from fedboard.simulations.sections import RunConfig, SplitConfig
 from fedboard.simulations.sessions.choice import chosen_card
-from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
 from fedboard.simulations.sweeps.frontier import Result, write_frontier
 
@@ -220,18 +220,13 @@ def _cells_of(algorithm: str, shared: SimulationConfig, grid: Grid) -> list[Cell
         config = msgspec.structs.replace(shared, algorithm=algorithm, settings=settings, seed=grid.seeds[0])
         return [Cell(name=algorithm, config=config)]
     runs = {f"-{_plain(name)}": _under(name, shared) for name in grid.protocols} or {"": shared.run}
-    return [
-        _private_cell(algorithm, msgspec.structs.replace(shared, run=run), e, s, ending)
-        for e in grid.epsilons
-        for s in grid.seeds
-        for ending, run in runs.items()
-    ]
-
-
-def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed: int, ending: str) -> Cell:
-    privacy = msgspec.structs.replace(shared.privacy, epsilon=epsilon)
-    config = msgspec.structs.replace(shared, algorithm=algorithm, privacy=privacy, seed=seed)
-    return Cell(name=f"{label_of(algorithm)}-eps{epsilon:g}-seed{seed}{ending}", config=config)
+    cells = []
+    for epsilon, seed, (ending, run) in product(grid.epsilons, grid.seeds, runs.items()):
+        privacy = msgspec.structs.replace(shared.privacy, epsilon=epsilon)
+        config = msgspec.structs.replace(shared, algorithm=algorithm, privacy=privacy, seed=seed, run=run)
+        name = f"{label_of(algorithm)}-eps{epsilon:g}-seed{seed}{ending}"
+        cells.append(Cell(name=name, config=config))
+    return cells
 
 
 def _under(protocol: str, shared: SimulationConfig) -> RunConfig:
@@ -267,16 +262,3 @@ def _result(outcome: CellOutcome, several: bool) -> Result:
         metrics=numeric_entries(final.get("metrics")),
         sliced=sliced,
     )
-
-
-__all__ = [
-    "FAILURES",
-    "CellOutcome",
-    "Grid",
-    "OnDone",
-    "SweepRecord",
-    "SweepResult",
-    "plan_cells",
-    "read_record",
-    "sweep",
-]

@@ -12,7 +12,6 @@ from fedboard.common.algorithms.shared.adaptive_clipping import (
     clip_requests,
 )
 from fedboard.common.algorithms.shared.preparation import (
-    calibrated_request,
     counts_request,
     mean_requests,
     moments_request,
@@ -25,18 +24,9 @@ from fedboard.common.algorithms.shared.ratings_config import (
     ReleaseShares,
     as_written,
 )
-from fedboard.common.checks import (
-    Fraction,
-    NotNegative,
-    Positive,
-    Rounds,
-    Share,
-    UpToOne,
-    require,
-    whole,
-)
-from fedboard.common.contribution import Request, SumSource
-from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
+from fedboard.common.algorithms.shared.sums import item_matrices, item_vectors, user_matrix
+from fedboard.common.checks import Fraction, NotNegative, Positive, Rounds, Share, UpToOne, require, whole
+from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.weights import WeightScheme
 
 
@@ -99,11 +89,6 @@ class AdaDpalsConfig(ClippedSettings):
         super(AdaDpalsConfig, self).__post_init__()
         explicit = self.shared.feedback is Feedback.EXPLICIT
         require(explicit or not self.biases, "biases", "false for implicit feedback", self.biases)
-
-    @property
-    def packed(self) -> int:
-        """Numbers in a packed symmetric rank x rank matrix."""
-        return self.rank * (self.rank + 1) // 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,45 +198,27 @@ def alternation(settings: AdaDpalsConfig, t: int, *, n_items: int, clip_norm: fl
         n_items: size of the catalogue.
         clip_norm: Gamma of this round, from the board. Public.
     """
-    gamma, label = clip_norm, settings.label_bound
-    quadratic = calibrated_request(
-        settings.shared,
-        SumSource.ITEM_QUADRATIC,
-        f"round-{t}/quadratic",
-        rows=n_items,
-        width=settings.packed,
-        layout="symmetric",
-        grid_step=gamma**2 / (WEIGHT_ONE * VECTOR_BOUND**2),
-        l2_bound=WEIGHT_ONE * VECTOR_BOUND**2,
-        same_sign=True,
-        covers="A_i = sum of w v v^T per item",
+    shared, rank = settings.shared, settings.rank
+    requests: tuple[Request, ...] = (
+        item_matrices(
+            shared,
+            f"round-{t}/quadratic",
+            n_items=n_items,
+            size=rank,
+            vector_bound=clip_norm,
+            covers="A_i = sum of w v v^T per item",
+        ),
+        item_vectors(
+            shared,
+            f"round-{t}/linear",
+            n_items=n_items,
+            width=rank,
+            largest=clip_norm * settings.label_bound,
+            covers="b_i = sum of w y v per item, labels clipped",
+        ),
     )
-    linear = calibrated_request(
-        settings.shared,
-        SumSource.ITEM_LINEAR,
-        f"round-{t}/linear",
-        rows=n_items,
-        width=settings.rank,
-        grid_step=gamma * label / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND),
-        l2_bound=WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND,
-        same_sign=False,
-        covers="b_i = sum of w y v per item, labels clipped",
-    )
-    requests: tuple[Request, ...] = (quadratic, linear)
-    if settings.shared.feedback is Feedback.IMPLICIT:
-        requests = (*requests, _gram(settings, t, clip_norm))
+    if shared.feedback is Feedback.IMPLICIT:
+        covers = "G = sum of v v^T over users"
+        gram = user_matrix(shared, f"round-{t}/gram", size=rank, vector_bound=clip_norm, covers=covers)
+        requests = (*requests, gram)
     return (*requests, *clip_requests(settings, t))
-
-
-def _gram(settings: AdaDpalsConfig, t: int, clip_norm: float) -> Request:
-    return calibrated_request(
-        settings.shared,
-        SumSource.QUADRATIC,
-        f"round-{t}/gram",
-        width=settings.packed,
-        layout="symmetric",
-        grid_step=clip_norm**2 / VECTOR_BOUND**2,
-        l2_bound=VECTOR_BOUND**2,
-        same_sign=True,
-        covers="G = sum of v v^T over users",
-    )

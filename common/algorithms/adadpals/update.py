@@ -25,9 +25,10 @@ from fedboard.common.algorithms.shared.levels import (
     posterior_effects,
     released_sums,
 )
-from fedboard.common.algorithms.shared.preparation import in_range, real_stddev, spread_of
+from fedboard.common.algorithms.shared.preparation import in_range, spread_of
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import Regression, rated_rows
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort

@@ -3,13 +3,12 @@
 Nothing here looks at data.
 """
 
-import math
 from dataclasses import dataclass
 from typing import Annotated
 
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.algorithms.adadpals.config import preparation as model_preparation
-from fedboard.common.algorithms.shared.preparation import calibrated_request, users_request
+from fedboard.common.algorithms.shared.preparation import users_request
 from fedboard.common.algorithms.shared.ratings_config import (
     SUM_SHARE_OF_MEAN,
     Feedback,
@@ -17,20 +16,9 @@ from fedboard.common.algorithms.shared.ratings_config import (
     ReleaseShares,
     settings_as,
 )
-from fedboard.common.checks import (
-    Positive,
-    Rounds,
-    Share,
-    require,
-    whole,
-)
-from fedboard.common.contribution import Request, SumSource
-from fedboard.common.contribution_bounding.clipping import (
-    LINEAR_BOUND,
-    RESPONSE_BOUND,
-    VECTOR_BOUND,
-    WEIGHT_ONE,
-)
+from fedboard.common.algorithms.shared.sums import item_vectors, user_matrix
+from fedboard.common.checks import Positive, Rounds, Share, require, whole
+from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.weights import WeightScheme
 
 _IMPLICIT_RESIDUAL = 2.0
@@ -179,32 +167,20 @@ def gradient_step(settings: AdaDpsgdConfig, t: int, *, n_items: int) -> tuple[Re
     squares of her weights sum to at most 1. Her vector and her responses alone would allow far more, so the bound
     is checked on their product.
     """
-    step = settings.vector_bound * settings.response_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
-    gradient = calibrated_request(
-        settings.shared,
-        SumSource.ITEM_LINEAR,
+    shared = settings.shared
+    gradient = item_vectors(
+        shared,
         gradient_name(t),
-        rows=n_items,
+        n_items=n_items,
         width=settings.rank,
-        grid_step=step,
-        l2_bound=min(math.floor(settings.gradient_clip / step), LINEAR_BOUND),
-        same_sign=False,
+        largest=settings.vector_bound * settings.response_bound,
+        clip_norm=settings.gradient_clip,
         covers="sum of w clip(-2 (<u, v> - y) v) per item, each example's gradient clipped",
     )
-    if settings.shared.feedback is Feedback.EXPLICIT or not settings.solves(t):
+    if shared.feedback is Feedback.EXPLICIT or not settings.solves(t):
         return (gradient,)
-    return (gradient, _gram(settings, t))
-
-
-def _gram(settings: AdaDpsgdConfig, t: int) -> Request:
-    return calibrated_request(
-        settings.shared,
-        SumSource.QUADRATIC,
-        gram_name(t),
-        width=settings.model.packed,
-        layout="symmetric",
-        grid_step=settings.vector_bound**2 / VECTOR_BOUND**2,
-        l2_bound=VECTOR_BOUND**2,
-        same_sign=True,
-        covers="G = sum of v v^T over users",
+    covers, bound = "G = sum of v v^T over users", settings.vector_bound
+    return (
+        gradient,
+        user_matrix(shared, gram_name(t), size=settings.rank, vector_bound=bound, covers=covers),
     )

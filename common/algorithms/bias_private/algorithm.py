@@ -39,7 +39,6 @@ from fedboard.common.algorithms.shared.preparation import (
     moments_of,
     moments_request,
     moments_share,
-    real_stddev,
     released_level,
     spread_of,
 )
@@ -50,6 +49,7 @@ from fedboard.common.algorithms.shared.ratings_config import (
     ReleaseShares,
 )
 from fedboard.common.algorithms.shared.regression import Regression
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import Positive, Range, Share, require

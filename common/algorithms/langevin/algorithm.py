@@ -46,14 +46,9 @@ from fedboard.common.algorithms.shared.array_rules import (
     number,
     prepared,
 )
-from fedboard.common.algorithms.shared.preparation import (
-    answer,
-    capped_counts,
-    capped_mean,
-    real_stddev,
-    released_mean,
-)
+from fedboard.common.algorithms.shared.preparation import answer, capped_counts, capped_mean, released_mean
 from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from fedboard.common.algorithms.residual.config import ResidualConfig
-from fedboard.common.algorithms.shared.preparation import calibrated_request, counts_request, mean_requests
+from fedboard.common.algorithms.shared.preparation import counts_request, mean_requests
 from fedboard.common.algorithms.shared.ratings_config import (
     SUM_SHARE_OF_MEAN,
     Feedback,
@@ -16,16 +16,9 @@ from fedboard.common.algorithms.shared.ratings_config import (
     ReleaseShares,
     settings_as,
 )
-from fedboard.common.checks import (
-    NotNegative,
-    Positive,
-    Rounds,
-    Share,
-    require,
-    whole,
-)
-from fedboard.common.contribution import Request, SumSource
-from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, VECTOR_BOUND, WEIGHT_ONE
+from fedboard.common.algorithms.shared.sums import item_vectors
+from fedboard.common.checks import NotNegative, Positive, Rounds, Share, require, whole
+from fedboard.common.contribution import Request
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,16 +154,13 @@ def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | N
     largest = settings.vector_bound * settings.model.residual_bound
     bound = largest if clip_norm is None else clip_norm
     require(0.0 < bound < math.inf, "clip_norm", "finite and > 0", bound)
-    unit = largest / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
-    request = calibrated_request(
+    request = item_vectors(
         settings.shared,
-        SumSource.ITEM_LINEAR,
         f"step-{t}",
-        rows=n_items,
+        n_items=n_items,
         width=settings.width,
-        grid_step=unit,
-        l2_bound=math.floor(min(bound, largest) / unit),
-        same_sign=False,
+        largest=largest,
+        clip_norm=bound,
         covers="g_i = sum of w r x per item over at most tau ratings a user, each user's part clipped as a whole",
     )
     return (request,)

@@ -34,12 +34,12 @@ from fedboard.common.algorithms.representation.local import (
     unpack_kronecker,
 )
 from fedboard.common.algorithms.shared.array_rules import ROUNDING, ArrayRule
+from fedboard.common.algorithms.shared.sums import user_totals
 from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm, Examples
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
-from fedboard.common.contribution import Contribution, Request, SumSource, of_totals
+from fedboard.common.contribution import Contribution, Request, of_totals
 from fedboard.common.errors import InputError
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.task import ReleasedSums
 
 
@@ -53,19 +53,8 @@ def unit_total(
     Raises:
         PrivacyError: the settings hold no noise for this release.
     """
-    release = GaussianRelease(
-        name=name,
-        rows=1,
-        width=width,
-        layout="vector",
-        grid_step=scale / GRID,
-        l2_bound=GRID,
-        same_sign=False,
-        adjacency=settings.adjacency,
-        noise_multiplier=settings.noise_multipliers.get(name, 0.0),
-        covers=f"{covers}, each user's sum scaled to norm 1",
-    )
-    return Request(source=SumSource.TOTAL, release=release)
+    told = f"{covers}, each user's sum scaled to norm 1"
+    return user_totals(settings, name, width=width, bound=scale, steps=GRID, covers=told)
 
 
 def leading_directions(matrix: FloatArray, rank: int) -> FloatArray:

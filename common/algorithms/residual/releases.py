@@ -23,22 +23,20 @@ from fedboard.common.algorithms.shared.adaptive_clipping import (
     clip_requests,
 )
 from fedboard.common.algorithms.shared.levels import even_counts_request
-from fedboard.common.algorithms.shared.preparation import (
-    calibrated_request,
-    counts_request,
-    moments_request,
-    users_request,
-)
+from fedboard.common.algorithms.shared.preparation import counts_request, moments_request, users_request
 from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
+from fedboard.common.algorithms.shared.sums import (
+    calibrated_request,
+    item_counts,
+    item_matrices,
+    item_vectors,
+    user_matrix,
+    user_totals,
+)
 from fedboard.common.arrays import BoolArray, Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource
-from fedboard.common.contribution_bounding.clipping import (
-    QUADRATIC_BOUND,
-    RESPONSE_BOUND,
-    VECTOR_BOUND,
-    WEIGHT_ONE,
-)
+from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND
 from fedboard.common.errors import InputError
 
 RIDGES = np.array([1.5, 3.0, 6.0, 12.0, 24.0, 48.0, 96.0])
@@ -54,16 +52,10 @@ def release_name(t: int) -> str:
 
 def evidence_request(shared: RatingsConfig, t: int) -> Request:
     """What alternation t asks of each user about the candidates."""
-    return calibrated_request(
-        shared,
-        SumSource.TOTAL,
-        release_name(t),
-        width=RIDGES.size,
-        grid_step=1.0 / ROW_ONE,
-        l2_bound=ROW_ONE,
-        same_sign=False,
-        covers="how much worse than without factors each candidate ridge predicts a user's ratings, norm at most 1",
+    covers = (
+        "how much worse than without factors each candidate ridge predicts a user's ratings, norm at most 1"
     )
+    return user_totals(shared, release_name(t), width=RIDGES.size, steps=ROW_ONE, covers=covers)
 
 
 _MOST_ITEMS = 10_000
@@ -102,16 +94,8 @@ def preparation(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...
 
 def bias_round(settings: ResidualConfig, *, n_items: int) -> tuple[Request, ...]:
     """Weighted counts, once for all rounds, and with biases the residuals along the constant coordinate alone."""
-    weighted = calibrated_request(
-        settings.shared,
-        SumSource.ITEM_COUNT,
-        "weighted-counts",
-        rows=n_items,
-        grid_step=1.0 / WEIGHT_ONE,
-        l2_bound=WEIGHT_ONE,
-        same_sign=True,
-        covers="c_i = sum of w per item",
-    )
+    covers = "c_i = sum of w per item"
+    weighted = item_counts(settings.shared, "weighted-counts", n_items=n_items, covers=covers)
     if not settings.has_biases:
         return (weighted,)
     moments = _moments(
@@ -176,16 +160,12 @@ def alternation(
     if releases_ridges(settings, t):
         asked.append(evidence_request(settings.shared, t))
     if settings.curvature is Curvature.RELEASED:
-        matrices = calibrated_request(
+        matrices = item_matrices(
             settings.shared,
-            SumSource.ITEM_QUADRATIC,
             f"round-{t}/curvature",
-            rows=n_items,
-            width=settings.width * (settings.width + 1) // 2,
-            layout="symmetric",
-            grid_step=settings.vector_bound**2 / (WEIGHT_ONE * VECTOR_BOUND**2),
-            l2_bound=QUADRATIC_BOUND,
-            same_sign=True,
+            n_items=n_items,
+            size=settings.width,
+            vector_bound=settings.vector_bound,
             covers="H_i = sum of w f x x^T per item",
         )
         asked.append(matrices)
@@ -200,30 +180,19 @@ def _moments(
     A user's whole contribution to the first, ``w_ij r_ij f_j x_j`` over her items, has norm at most clip_norm
     whatever her ratings are; that is the sensitivity, far below ``residual_bound vector_bound``.
     """
-    step = bound * settings.residual_bound / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
-    linear = calibrated_request(
+    linear = item_vectors(
         settings.shared,
-        SumSource.ITEM_LINEAR,
         f"{prefix}/linear",
-        rows=n_items,
+        n_items=n_items,
         width=width,
-        grid_step=step,
-        l2_bound=math.floor(clip_norm / step),
-        same_sign=False,
+        largest=bound * settings.residual_bound,
+        clip_norm=clip_norm,
         covers="g_i = sum of w f r x per item, each user's part clipped as a whole",
     )
-    moment = calibrated_request(
-        settings.shared,
-        SumSource.QUADRATIC,
-        f"{prefix}/moment",
-        width=width * (width + 1) // 2,
-        layout="symmetric",
-        grid_step=bound**2 / VECTOR_BOUND**2,
-        l2_bound=VECTOR_BOUND**2,
-        same_sign=True,
-        covers="M = sum of f x x^T over users",
+    covers = "M = sum of f x x^T over users"
+    return linear, user_matrix(
+        settings.shared, f"{prefix}/moment", size=width, vector_bound=bound, covers=covers
     )
-    return (linear, moment)
 
 
 _SCALE = 0.3  # about the size of learnt factors

@@ -34,10 +34,10 @@ from fedboard.common.algorithms.shared.preparation import (
     Passed,
     counts_request,
     head_of,
-    real_stddev,
     released_level,
     spread_of,
 )
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request, SumSource

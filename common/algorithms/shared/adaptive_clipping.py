@@ -18,16 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.algorithms.shared.preparation import noise_multiplier
 from fedboard.common.algorithms.shared.ratings_config import RatingSettings
+from fedboard.common.algorithms.shared.sums import Noised, user_totals
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.checks import Positive, Rounds, Share
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Request, SumSource
-from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
+from fedboard.common.contribution import Request
+from fedboard.common.errors import PrivacyError
 from fedboard.common.task import ReleasedSums
 
 PRESENCE_BOUND = 1 << 14
@@ -36,7 +34,7 @@ PRESENCE_BOUND = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveClip:
-    """A bound that follows a quantile of the users' norms, a step a round. Every field is public.
+    """A bound that follows a quantile of the users' norms, a step a round. Every field is public and in its range.
 
     A user's row is (1, 0) if her norm is within the bound C and (0, 1) if beyond. From the noised sums (w, b):
 
@@ -61,41 +59,14 @@ class AdaptiveClip:
     upper: float
     """The bound never rises above this; at least ``initial``."""
 
-    def __post_init__(self) -> None:
-        """Check every range.
-
-        Raises:
-            InputError: a value is outside its range; the message names it.
-        """
-        if not 0.0 < self.target < 1.0:
-            raise InputError(f"the target of a private quantile must be in (0, 1), got {self.target}")
-        if not 0.0 < self.rate < math.inf:
-            raise InputError(f"the rate of an adaptive bound must be finite and > 0, got {self.rate}")
-        if not 0.0 < self.lower <= self.initial <= self.upper < math.inf:
-            raise InputError(
-                "an adaptive bound needs 0 < lower <= initial <= upper, "
-                f"got {self.lower}, {self.initial} and {self.upper}"
-            )
-
-    def request(self, name: str, *, noise_multiplier: float, adjacency: Adjacency) -> Request:
+    def request(self, run: Noised, name: str) -> Request:
         """What a round asks of each user; its release is booked like any other.
 
         Raises:
             PrivacyError: no finite, positive noise.
         """
-        release = GaussianRelease(
-            name=name,
-            rows=1,
-            width=2,
-            layout="vector",
-            grid_step=1.0 / PRESENCE_BOUND,
-            l2_bound=PRESENCE_BOUND,
-            same_sign=True,
-            adjacency=adjacency,
-            noise_multiplier=noise_multiplier,
-            covers="users with a norm within the bound, and beyond",
-        )
-        return Request(source=SumSource.TOTAL, release=release)
+        covers = "users with a norm within the bound, and beyond"
+        return user_totals(run, name, width=2, steps=PRESENCE_BOUND, same_sign=True, covers=covers)
 
     def rows(self, norms: NDArray[np.floating], bound: float) -> IntArray:
         """Each user's row, for ``Contribution.totals``.
@@ -182,9 +153,7 @@ def clip_requests(settings: ClippedSettings, t: int) -> tuple[Request, ...]:
     clip = adaptive_clip(settings, t)
     if clip is None:
         return ()
-    name = _release_name(t)
-    multiplier = noise_multiplier(settings.shared, name)
-    return (clip.request(name, noise_multiplier=multiplier, adjacency=settings.shared.adjacency),)
+    return (clip.request(settings.shared, _release_name(t)),)
 
 
 def clip_rows(

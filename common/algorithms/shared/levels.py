@@ -29,24 +29,17 @@ divides by a noisy count: ``b_i`` is the linear posterior mean, which goes to ``
 doubt, and all of it goes to zero as the noise grows.
 """
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.preparation import answer, calibrated_request, real_stddev
+from fedboard.common.algorithms.shared.preparation import answer
 from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
+from fedboard.common.algorithms.shared.sums import item_counts, item_vectors, real_stddev
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.contribution_bounding.clipping import (
-    RESPONSE_BOUND,
-    VECTOR_BOUND,
-    WEIGHT_ONE,
-    clip_responses,
-    clip_vectors,
-    quantise_weights,
-)
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
 
 
@@ -61,16 +54,8 @@ def even_weights(cohort: Cohort) -> FloatArray:
 
 def even_counts_request(shared: RatingsConfig, *, n_items: int, name: str = "counts") -> Request:
     """``c_i = sum_j w_ij`` for weights whose squares sum to at most 1 for each user."""
-    return calibrated_request(
-        shared,
-        SumSource.ITEM_COUNT,
-        name,
-        rows=n_items,
-        grid_step=1.0 / WEIGHT_ONE,
-        l2_bound=WEIGHT_ONE,
-        same_sign=True,
-        covers="c_i = sum of w per item, w at most 1 / sqrt(ratings of the user)",
-    )
+    covers = "c_i = sum of w per item, w at most 1 / sqrt(ratings of the user)"
+    return item_counts(shared, name, n_items=n_items, covers=covers)
 
 
 _SUPPORT, _SWEEPS = 60, 60
@@ -272,15 +257,12 @@ def even_sums_request(shared: RatingsConfig, name: str, *, n_items: int, clip_no
 
     In units of the released deviation of ratings, so that what is booked is the same whatever that is.
     """
-    step = _LARGEST / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND)
-    return calibrated_request(
+    return item_vectors(
         shared,
-        SumSource.ITEM_LINEAR,
         name,
-        rows=n_items,
-        grid_step=step,
-        l2_bound=math.floor(clip_norm / step),
-        same_sign=False,
+        n_items=n_items,
+        largest=_LARGEST,
+        clip_norm=clip_norm,
         covers="sum of w r per item, r what the board leaves of a rating in units of their released deviation, "
         "each user's part bounded as a whole",
     )

@@ -13,13 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.algorithms.shared.ratings_config import RatingsConfig
+from fedboard.common.algorithms.shared.sums import (
+    calibrated_request,
+    item_counts,
+    real_stddev,
+    user_totals,
+)
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.contribution_bounding.clipping import WEIGHT_ONE
 from fedboard.common.errors import PrivacyError
-from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.task import ReleasedSums
 
 _STEPS_PER_STAR = 1 << 16
@@ -135,21 +139,18 @@ ONE_USER = 1 << 12
 
 def mean_requests(shared: RatingsConfig) -> tuple[Request, Request]:
     """Both sums of the private mean."""
-    total = calibrated_request(
+    total = user_totals(
         shared,
-        SumSource.TOTAL,
         "mean/sum",
-        grid_step=shared.mean_cap * shared.half_range / MEAN_BOUND,
-        l2_bound=MEAN_BOUND,
-        same_sign=False,
+        bound=shared.mean_cap * shared.half_range,
+        steps=MEAN_BOUND,
         covers="sum of ratings minus the centre of the public range, smoothly bounded",
     )
-    number = calibrated_request(
+    number = user_totals(
         shared,
-        SumSource.TOTAL,
         "mean/number",
-        grid_step=shared.mean_cap / MEAN_BOUND,
-        l2_bound=MEAN_BOUND,
+        bound=shared.mean_cap,
+        steps=MEAN_BOUND,
         same_sign=True,
         covers="number of ratings, smoothly bounded",
     )
@@ -158,69 +159,13 @@ def mean_requests(shared: RatingsConfig) -> tuple[Request, Request]:
 
 def counts_request(shared: RatingsConfig, *, n_items: int) -> Request:
     """The private item counts."""
-    return calibrated_request(
-        shared,
-        SumSource.ITEM_COUNT,
-        "counts",
-        rows=n_items,
-        grid_step=math.sqrt(shared.count_cap) / WEIGHT_ONE,
-        l2_bound=WEIGHT_ONE,
-        same_sign=True,
-        covers="users per item, each user's row scaled to at most sqrt(count_cap)",
-    )
+    covers = "users per item, each user's row scaled to at most sqrt(count_cap)"
+    return item_counts(shared, "counts", n_items=n_items, unit=math.sqrt(shared.count_cap), covers=covers)
 
 
 def users_request(shared: RatingsConfig) -> Request:
     """The private number of users."""
-    return calibrated_request(
-        shared,
-        SumSource.TOTAL,
-        "users",
-        grid_step=1.0 / ONE_USER,
-        l2_bound=ONE_USER,
-        same_sign=True,
-        covers="number of users",
-    )
-
-
-def calibrated_request(shared: RatingsConfig, source: SumSource, name: str, **release: Any) -> Request:
-    """A request whose release has the run's adjacency and the noise that calibration gave to its name.
-
-    Args:
-        shared: public.
-        source: how its exact sum is computed.
-        name: of the release.
-        release: the other fields of ``GaussianRelease``; one number in one row unless they say otherwise.
-
-    Raises:
-        PrivacyError: calibration knows no such release.
-    """
-    shape = {"rows": 1, "width": 1, "layout": "vector", **release}
-    return Request(
-        source=source,
-        release=GaussianRelease(
-            name=name,
-            adjacency=shared.adjacency,
-            noise_multiplier=noise_multiplier(shared, name),
-            **shape,
-        ),
-    )
-
-
-def real_stddev(request: Request) -> float:
-    """Noise deviation of a release in real units."""
-    return request.release.noise_stddev * request.release.grid_step
-
-
-def noise_multiplier(shared: RatingsConfig, name: str) -> float:
-    """The noise that calibration gave to a release.
-
-    Raises:
-        PrivacyError: it knows no such release.
-    """
-    if name not in shared.noise_multipliers:
-        raise PrivacyError(f"no noise multiplier for release {name!r}: calibrate the run's budget first")
-    return shared.noise_multipliers[name]
+    return user_totals(shared, "users", steps=ONE_USER, same_sign=True, covers="number of users")
 
 
 USUAL_SPREAD = math.sqrt(0.2)
@@ -249,7 +194,6 @@ def moments_request(shared: RatingsConfig) -> Request:
         width=_MOMENTS,
         grid_step=1.0 / MOMENT_ONE,
         l2_bound=math.ceil(math.sqrt(_MOMENTS) * MOMENT_ONE),
-        same_sign=False,
         covers="users, and of each her mean rating and mean squared rating around the centre of the range",
     )
 

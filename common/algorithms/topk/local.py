@@ -16,7 +16,6 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.preparation import (
     answer,
-    calibrated_request,
     capped_counts,
     counts_request,
     users_request,
@@ -27,20 +26,14 @@ from fedboard.common.algorithms.shared.ratings_config import (
     RatingSettings,
     ReleaseShares,
 )
+from fedboard.common.algorithms.shared.sums import item_vectors, user_matrix, user_totals
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.checks import Fraction, Positive, Share, UpToOne, require, whole
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.contribution_bounding.clipping import (
-    LINEAR_BOUND,
-    RESPONSE_BOUND,
-    VECTOR_BOUND,
-    clip_vectors,
-    quantise_weights,
-)
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, clip_vectors, quantise_weights
 from fedboard.common.errors import PrivacyError
-from fedboard.common.kernels.packed import packed_size
 
 FEWEST_HEAD = 100
 """Items that are learnt at least, where the catalogue has so many."""
@@ -147,15 +140,35 @@ def of_stage(stage: Stage, settings: TopKConfig, *, n_items: int) -> tuple[Reque
         settings: public.
         n_items: size of the catalogue.
     """
+    shared = settings.shared
     match stage:
         case Stage.COUNTS:
-            return (counts_request(settings.shared, n_items=n_items), users_request(settings.shared))
+            return (counts_request(shared, n_items=n_items), users_request(shared))
         case Stage.START:
-            return (_start(settings, n_items),)
+            size = start_columns(settings, n_items) + 1
+            covers = "sum of v v^T, v each user's items along public columns, scaled to norm 1"
+            return (user_matrix(shared, str(stage), size=size, vector_bound=1.0, covers=covers),)
         case Stage.DIRECTIONS:
-            return (_directions(settings, n_items),)
+            request = item_vectors(
+                shared,
+                str(stage),
+                n_items=n_items,
+                width=settings.width + 2,
+                largest=1.0,
+                covers="sum of z v^T per item, z each user's items and v their part along the board, "
+                "both of norm 1",
+            )
         case Stage.ENERGIES:
-            return (_energies(settings),)
+            request = user_totals(
+                shared,
+                str(stage),
+                width=energies_width(settings),
+                bound=settings.energy_bound,
+                steps=ENERGY_UNITS,
+                covers="energy of each user's items along the board's directions and public kernels, "
+                "scaled to the bound",
+            )
+    return (request,)
 
 
 def start_columns(settings: TopKConfig, n_items: int) -> int:
@@ -166,47 +179,6 @@ def start_columns(settings: TopKConfig, n_items: int) -> int:
 def energies_width(settings: TopKConfig) -> int:
     """Numbers in the energies: directions, then kernels, then zeros."""
     return max(settings.width + KERNELS, _LEAST_ENERGIES)
-
-
-def _start(settings: TopKConfig, n_items: int) -> Request:
-    return calibrated_request(
-        settings.shared,
-        SumSource.QUADRATIC,
-        str(Stage.START),
-        width=packed_size(start_columns(settings, n_items) + 1),
-        layout="symmetric",
-        grid_step=1.0 / VECTOR_BOUND**2,
-        l2_bound=VECTOR_BOUND**2,
-        same_sign=True,
-        covers="sum of v v^T, v each user's items along public columns, scaled to norm 1",
-    )
-
-
-def _directions(settings: TopKConfig, n_items: int) -> Request:
-    return calibrated_request(
-        settings.shared,
-        SumSource.ITEM_LINEAR,
-        str(Stage.DIRECTIONS),
-        rows=n_items,
-        width=settings.width + 2,
-        grid_step=1.0 / LINEAR_BOUND,
-        l2_bound=LINEAR_BOUND,
-        same_sign=False,
-        covers="sum of z v^T per item, z each user's items and v their part along the board, both of norm 1",
-    )
-
-
-def _energies(settings: TopKConfig) -> Request:
-    return calibrated_request(
-        settings.shared,
-        SumSource.TOTAL,
-        str(Stage.ENERGIES),
-        width=energies_width(settings),
-        grid_step=settings.energy_bound / ENERGY_UNITS,
-        l2_bound=ENERGY_UNITS,
-        same_sign=False,
-        covers="energy of each user's items along the board's directions and public kernels, scaled to the bound",
-    )
 
 
 CONSTANT = 0.3

@@ -21,7 +21,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from fedboard.common.algorithms.shared.preparation import answer, head_of, real_stddev
+from fedboard.common.algorithms.shared.preparation import answer, head_of
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.algorithms.topk.basis import (
     Counts,
     Directions,

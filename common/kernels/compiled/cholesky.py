@@ -7,11 +7,10 @@ W_o = (R_oo^T)^-1, which turns each triangular solve into products.
 from typing import Any, Final
 
 import numpy as np
-from numba import types
 
-from fedboard.common.kernels.compiled.tiles import Flat, lanes_of
-from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, counting, int64
-from fedboard.common.kernels.compiling import compiled, emitted
+from fedboard.common.kernels.compiled.panels import Flat, lanes_of
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, counting, emitted, int64
+from fedboard.common.kernels.compiling import compiled
 
 # Sums that run side by side, so that one addition need not wait for the last.
 _CHAINS: Final = 4
@@ -52,114 +51,87 @@ def substitute(matrix: Flat, size: int, step: int, inverses: Flat, vector: Flat)
         _substitute_backward(matrix, step, inverses, vector, block, size)
 
 
-@emitted
-def _factor_diagonal_block(typing_context: Any, matrix: Any, step: Any, inverses: Any, block: Any) -> Any:
+@emitted()
+def _factor_diagonal_block(
+    builder: Any, matrix: Emitter, step: Value, inverses: Emitter, block: Value
+) -> None:
     """W of the block on the diagonal, by eliminating in [block | identity]; square roots off the critical path."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        emitter = Emitter(context, builder, matrix, arguments[0])
-        target = Emitter(context, builder, inverses, arguments[2])
-        lanes = emitter.lanes
-        left = _reduced_block(emitter, arguments[1], arguments[3], arguments[3])
-        right = [emitter.constant([float(lane == row) for lane in range(lanes)]) for row in range(lanes)]
-        for pivot in range(lanes):
-            reciprocal = builder.fdiv(emitter.scalar(1.0), emitter.lane(left[pivot], pivot))
-            scaled = builder.fmul(right[pivot], emitter.splat(emitter.square_root(reciprocal)))
-            target.store(scaled, target.place(int64(lanes), arguments[3], pivot, int64(0)))
-            reciprocals = emitter.splat(reciprocal)
-            for row in range(pivot + 1, lanes):
-                multiple = builder.fmul(emitter.lane_splat(left[pivot], row), reciprocals)
-                left[row] = emitter.multiply_subtract(multiple, left[pivot], left[row])
-                right[row] = emitter.multiply_subtract(multiple, right[pivot], right[row])
-        return context.get_dummy_value()
-
-    return types.void(matrix, types.int64, inverses, types.int64), emit
+    lanes = matrix.lanes
+    left = _reduced_block(matrix, step, block, block)
+    right = [matrix.constant([float(lane == row) for lane in range(lanes)]) for row in range(lanes)]
+    for pivot in range(lanes):
+        reciprocal = builder.fdiv(matrix.scalar(1.0), matrix.lane(left[pivot], pivot))
+        scaled = builder.fmul(right[pivot], matrix.splat(matrix.square_root(reciprocal)))
+        inverses.store(scaled, inverses.place(int64(lanes), block, pivot, int64(0)))
+        reciprocals = matrix.splat(reciprocal)
+        for row in range(pivot + 1, lanes):
+            multiple = builder.fmul(matrix.lane_splat(left[pivot], row), reciprocals)
+            left[row] = matrix.multiply_subtract(multiple, left[pivot], left[row])
+            right[row] = matrix.multiply_subtract(multiple, right[pivot], right[row])
 
 
-@emitted
-def _factor_block(typing_context: Any, matrix: Any, step: Any, inverses: Any, block: Any, column: Any) -> Any:
+@emitted()
+def _factor_block(
+    builder: Any, matrix: Emitter, step: Value, inverses: Emitter, block: Value, column: Value
+) -> None:
     """One block of R right of the diagonal: W times what is left of A after the block rows above."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, distance, _, block_at, column_at = arguments
-        emitter = Emitter(context, builder, matrix, arguments[0])
-        source = Emitter(context, builder, inverses, arguments[2])
-        rows = _reduced_block(emitter, distance, block_at, column_at)
-        for row in range(emitter.lanes):
-            total = emitter.zero()
-            for term in range(row + 1):
-                place = source.place(int64(emitter.lanes), block_at, row, int64(term))
-                total = emitter.multiply_add(source.load_splat(place), rows[term], total)
-            emitter.store(total, emitter.place(distance, block_at, row, column_at))
-        return context.get_dummy_value()
-
-    return types.void(matrix, types.int64, inverses, types.int64, types.int64), emit
+    rows = _reduced_block(matrix, step, block, column)
+    for row in range(matrix.lanes):
+        total = matrix.zero()
+        for term in range(row + 1):
+            place = inverses.place(int64(matrix.lanes), block, row, int64(term))
+            total = matrix.multiply_add(inverses.load_splat(place), rows[term], total)
+        matrix.store(total, matrix.place(step, block, row, column))
 
 
-def _reduced_block(emitter: Emitter, step: Value, block: Value, column: Value) -> list[Value]:
+def _reduced_block(matrix: Emitter, step: Value, block: Value, column: Value) -> list[Value]:
     """One block of A minus R^T R over the block rows above, in registers."""
-    builder, lanes = emitter.builder, emitter.lanes
-    rows = Registers(builder, [emitter.load(emitter.place(step, block, row, column)) for row in range(lanes)])
+    builder, lanes = matrix.builder, matrix.lanes
+    rows = Registers(builder, [matrix.load(matrix.place(step, block, row, column)) for row in range(lanes)])
     with counting(builder, block) as loop:
-        vector = emitter.load(emitter.place(step, loop.index, 0, column))
+        vector = matrix.load(matrix.place(step, loop.index, 0, column))
         for row in range(lanes):
-            scalar = emitter.place(step, loop.index, 0, builder.add(block, int64(row)))
-            rows[row] = emitter.multiply_subtract(vector, emitter.load_splat(scalar), rows[row])
+            scalar = matrix.place(step, loop.index, 0, builder.add(block, int64(row)))
+            rows[row] = matrix.multiply_subtract(vector, matrix.load_splat(scalar), rows[row])
     return rows.values()
 
 
-@emitted
+@emitted()
 def _substitute_forward(
-    typing_context: Any, matrix: Any, step: Any, inverses: Any, vector: Any, block: Any
-) -> Any:
+    builder: Any, matrix: Emitter, step: Value, inverses: Emitter, vector: Emitter, block: Value
+) -> None:
     """One block of R^T y = b: y_o = W (b_o - sum over the block rows above of R^T y)."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        emitter = Emitter(context, builder, matrix, arguments[0])
-        source = Emitter(context, builder, inverses, arguments[2])
-        unknown = Emitter(context, builder, vector, arguments[3])
-        block_at, lanes = arguments[4], emitter.lanes
-        sums = Registers(builder, [emitter.zero()] * _CHAINS)
-        with counting(builder, builder.udiv(block_at, int64(_CHAINS))) as loop:
-            group = builder.mul(loop.index, int64(_CHAINS))
-            for chain in range(_CHAINS):
-                known = unknown.load_splat(builder.add(group, int64(chain)))
-                row = emitter.load(emitter.place(arguments[1], group, chain, block_at))
-                sums[chain] = emitter.multiply_add(known, row, sums[chain])
-        rest = builder.fsub(unknown.load(block_at), emitter.total(sums.values()))
-        rows = [source.load(source.place(int64(lanes), block_at, row, int64(0))) for row in range(lanes)]
-        unknown.store(emitter.sum_each([builder.fmul(row, rest) for row in rows]), block_at)
-        return context.get_dummy_value()
-
-    return types.void(matrix, types.int64, inverses, vector, types.int64), emit
+    lanes = matrix.lanes
+    sums = Registers(builder, [matrix.zero()] * _CHAINS)
+    with counting(builder, builder.udiv(block, int64(_CHAINS))) as loop:
+        group = builder.mul(loop.index, int64(_CHAINS))
+        for chain in range(_CHAINS):
+            known = vector.load_splat(builder.add(group, int64(chain)))
+            row = matrix.load(matrix.place(step, group, chain, block))
+            sums[chain] = matrix.multiply_add(known, row, sums[chain])
+    rest = builder.fsub(vector.load(block), matrix.total(sums.values()))
+    rows = [inverses.load(inverses.place(int64(lanes), block, row, int64(0))) for row in range(lanes)]
+    vector.store(matrix.sum_each([builder.fmul(row, rest) for row in rows]), block)
 
 
-@emitted
+@emitted()
 def _substitute_backward(
-    typing_context: Any, matrix: Any, step: Any, inverses: Any, vector: Any, block: Any, size: Any
-) -> Any:
+    builder: Any, matrix: Emitter, step: Value, inverses: Emitter, vector: Emitter, block: Value, size: Value
+) -> None:
     """One block of R x = y: x_o = W^T (y_o - sum over the blocks to the right of R x)."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        emitter = Emitter(context, builder, matrix, arguments[0])
-        source = Emitter(context, builder, inverses, arguments[2])
-        unknown = Emitter(context, builder, vector, arguments[3])
-        block_at, lanes = arguments[4], emitter.lanes
-        sums = Registers(builder, [emitter.zero()] * lanes)
-        right = builder.add(block_at, int64(lanes))
-        with counting(builder, builder.udiv(builder.sub(arguments[5], right), int64(lanes))) as loop:
-            column = builder.add(right, builder.mul(loop.index, int64(lanes)))
-            known = unknown.load(column)
-            for row in range(lanes):
-                values = emitter.load(emitter.place(arguments[1], block_at, row, column))
-                sums[row] = emitter.multiply_add(values, known, sums[row])
-        rest = builder.fsub(unknown.load(block_at), emitter.sum_each(sums.values()))
-        chains = [emitter.zero()] * _CHAINS
+    lanes = matrix.lanes
+    sums = Registers(builder, [matrix.zero()] * lanes)
+    right = builder.add(block, int64(lanes))
+    with counting(builder, builder.udiv(builder.sub(size, right), int64(lanes))) as loop:
+        column = builder.add(right, builder.mul(loop.index, int64(lanes)))
+        known = vector.load(column)
         for row in range(lanes):
-            values = source.load(source.place(int64(lanes), block_at, row, int64(0)))
-            chain = row % _CHAINS
-            chains[chain] = emitter.multiply_add(emitter.lane_splat(rest, row), values, chains[chain])
-        unknown.store(emitter.total(chains), block_at)
-        return context.get_dummy_value()
-
-    return types.void(matrix, types.int64, inverses, vector, types.int64, types.int64), emit
+            values = matrix.load(matrix.place(step, block, row, column))
+            sums[row] = matrix.multiply_add(values, known, sums[row])
+    rest = builder.fsub(vector.load(block), matrix.sum_each(sums.values()))
+    chains = [matrix.zero()] * _CHAINS
+    for row in range(lanes):
+        values = inverses.load(inverses.place(int64(lanes), block, row, int64(0)))
+        chain = row % _CHAINS
+        chains[chain] = matrix.multiply_add(matrix.lane_splat(rest, row), values, chains[chain])
+    vector.store(matrix.total(chains), block)

@@ -14,13 +14,17 @@ from typing import Any, Final
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
 from fedboard.common.arrays import IndexArray, IntArray, PairArray, ShortArray
-from fedboard.common.kernels.compiled.parts import prefetch, prefetch_row
-from fedboard.common.kernels.compiled.tiles import add_outer_products, add_tile, lanes_of
-from fedboard.common.kernels.compiled.vectors import ROUNDED_PRODUCTS, Emitter, Value, call, data_pointer
-from fedboard.common.kernels.compiling import INTEGER, compiled, emitted, reading, reading_spread, writing
+from fedboard.common.kernels.compiled.panels import (
+    add_outer_products,
+    add_tile,
+    lanes_of,
+    prefetch,
+    prefetch_row,
+)
+from fedboard.common.kernels.compiled.vectors import ROUNDED_PRODUCTS, Emitter, Value, call, emitted
+from fedboard.common.kernels.compiling import INTEGER, compiled, reading, reading_spread, writing
 
 SPLIT_BITS: Final = 13
 """|w| <= 2^15 and |v| <= 2^12, so |high| <= 2^14 and low is in -2^12 .. 2^12 - 1."""
@@ -57,117 +61,68 @@ def gather_pairs(
         one, other = int(users[k]) * rank, int(users[min(k + 1, first + count - 1)]) * rank
         to = pair * step
         for column in range(0, whole, lanes):
-            split_pair(
-                *(
-                    vectors,
-                    one + column,
-                    other + column,
-                    lanes,
-                    weights,
-                    pair,
-                    plain,
-                    low,
-                    high,
-                    to + column,
-                    1,
-                )
-            )
+            split_pair(vectors, one, other, column, lanes, weights, pair, plain, low, high, to, 1)
         if whole < rank:
-            split_pair(
-                *(
-                    vectors,
-                    one + whole,
-                    other + whole,
-                    rank - whole,
-                    weights,
-                    pair,
-                    plain,
-                    low,
-                    high,
-                    to + whole,
-                    0,
-                )
-            )
+            split_pair(vectors, one, other, whole, rank - whole, weights, pair, plain, low, high, to, 0)
 
 
-@emitted
+@emitted()
 def split_pair(
-    typing_context: Any,
-    source: Any,
-    one: Any,
-    other: Any,
-    count: Any,
-    weights: Any,
-    pair: Any,
-    plain: Any,
-    low: Any,
-    high: Any,
-    target: Any,
-    whole: Any,
-) -> Any:
-    """One vector of pairs from two places of ``source``, as it is and times its weights, split.
+    builder: Any,
+    source: Emitter,
+    one: Value,
+    other: Value,
+    column: Value,
+    count: Value,
+    weights: Emitter,
+    pair: Value,
+    plain: Emitter,
+    low: Emitter,
+    high: Emitter,
+    target: Value,
+    whole: int,
+) -> None:
+    """One vector of pairs from a column of two rows of ``source``, as it is and times its weights, split.
 
-    ``count`` numbers are read of each, the others are zero; the literal ``whole`` says that there are as many as
-    lanes.
+    ``count`` numbers are read of each, the others are zero; ``whole`` says that there are as many as lanes.
     """
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, one_at, other_at, n, _, pair_at, _, _, _, to, _ = arguments
-        out = Emitter(context, builder, plain, arguments[6])
-        base = data_pointer(context, builder, source, arguments[0])
-        rows = [
-            _numbers(builder, base, place, out.lanes, None if whole.literal_value else n)
-            for place in (one_at, other_at)
-        ]
-        order = [lane + half * out.lanes for lane in range(out.lanes) for half in (0, 1)]
-        mask = ir.Constant(ir.VectorType(_WORD, 2 * out.lanes), order)
-        values = builder.shuffle_vector(*rows, mask)
-        weight = Emitter(context, builder, weights, arguments[4]).load_splat(pair_at)
-        lower, upper = _split_products(builder, values, builder.bitcast(weight, values.type))
-        for number, part in ((6, values), (7, lower), (8, upper)):
-            panel = Emitter(context, builder, plain, arguments[number])
-            panel.store(builder.bitcast(part, out.vector), to)
-        return context.get_dummy_value()
-
-    places = (types.int64, types.int64, types.int64)
-    return types.void(source, *places, weights, types.int64, plain, low, high, types.int64, whole), emit
+    places = [builder.add(row, column) for row in (one, other)]
+    rows = [_numbers(source, place, plain.lanes, None if whole else count) for place in places]
+    order = [lane + half * plain.lanes for lane in range(plain.lanes) for half in (0, 1)]
+    values = builder.shuffle_vector(*rows, ir.Constant(ir.VectorType(_WORD, 2 * plain.lanes), order))
+    weight = builder.bitcast(weights.load_splat(pair), values.type)
+    lower, upper = _split_products(builder, values, weight)
+    for panel, part in ((plain, values), (low, lower), (high, upper)):
+        panel.store(builder.bitcast(part, plain.vector), builder.add(target, column))
 
 
-@emitted
-def move_pair_sums(typing_context: Any, low: Any, high: Any, place: Any, sums: Any, shift: Any) -> Any:
-    """Add low + 2^shift high to the int64 ``sums``, a vector from ``place`` on, and clear both. Literal shift."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        parts = [Emitter(context, builder, low, array) for array in arguments[:2]]
-        wide = ir.VectorType(ir.IntType(64), parts[0].lanes)
-        lower, upper = (builder.sext(part.load(arguments[2]), wide) for part in parts)
-        for part in parts:
-            part.store(part.constant([0] * part.lanes), arguments[2])
-        both = builder.add(lower, builder.shl(upper, _all(wide, shift.literal_value)))
-        first = builder.gep(data_pointer(context, builder, sums, arguments[3]), [arguments[2]])
-        address = builder.bitcast(first, wide.as_pointer())
-        builder.store(builder.add(builder.load(address, align=8), both), address, align=8)
-        return context.get_dummy_value()
-
-    return types.void(low, high, types.int64, sums, shift), emit
+@emitted()
+def move_pair_sums(
+    builder: Any, low: Emitter, high: Emitter, place: Value, sums: Emitter, shift: int
+) -> None:
+    """Add low + 2^shift high to the int64 ``sums``, a vector from ``place`` on, and clear both."""
+    wide = ir.VectorType(sums.element, low.lanes)
+    lower, upper = (builder.sext(part.load(place), wide) for part in (low, high))
+    for part in (low, high):
+        part.store(part.constant([0] * part.lanes), place)
+    both = builder.add(lower, builder.shl(upper, _all(wide, shift)))
+    address = builder.bitcast(builder.gep(sums.base, [place]), wide.as_pointer())
+    builder.store(builder.add(builder.load(address, align=8), both), address, align=8)
 
 
-def _numbers(builder: Any, base: Value, place: Value, lanes: int, count: Value | None) -> Value:
+def _numbers(source: Emitter, place: Value, lanes: int, count: Value | None) -> Value:
     """The int16 numbers from ``place`` on: one vector, or so many of it and zeros, without reading beyond."""
-    kind = ir.VectorType(_SHORT, lanes)
-    address = builder.bitcast(builder.gep(base, [place]), kind.as_pointer())
+    builder, kind = source.builder, ir.VectorType(_SHORT, lanes)
+    address = builder.bitcast(builder.gep(source.base, [place]), kind.as_pointer())
     if count is None:
         return builder.load(address, align=2)
     counts = ir.VectorType(ir.IntType(64), lanes)
     single = builder.insert_element(ir.Constant(counts, ir.Undefined), count, _WORD(0))
     everywhere = builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(_WORD, lanes), [0] * lanes))
     wanted = builder.icmp_signed("<", ir.Constant(counts, list(range(lanes))), everywhere)
-    masks = ir.VectorType(_BIT, lanes)
-    signature = ir.FunctionType(kind, [kind.as_pointer(), _WORD, masks, kind])
-    zeros = ir.Constant(kind, [0] * lanes)
-    return call(
-        builder, f"llvm.masked.load.v{lanes}i16.p0v{lanes}i16", signature, [address, _WORD(2), wanted, zeros]
-    )
+    signature = ir.FunctionType(kind, [kind.as_pointer(), _WORD, ir.VectorType(_BIT, lanes), kind])
+    name = f"llvm.masked.load.v{lanes}i16.p0v{lanes}i16"
+    return call(builder, name, signature, [address, _WORD(2), wanted, _all(kind, 0)])
 
 
 def _split_products(builder: Any, values: Value, weights: Value) -> tuple[Value, Value]:

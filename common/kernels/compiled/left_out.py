@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from numba import types
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
-from fedboard.common.kernels.compiled.tiles import lanes_of
-from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, counting, int64
-from fedboard.common.kernels.compiling import INTEGER, REAL, compiled, emitted, reading, writing
+from fedboard.common.kernels.compiled.panels import lanes_of
+from fedboard.common.kernels.compiled.vectors import Emitter, Registers, Value, counting, emitted, int64
+from fedboard.common.kernels.compiling import INTEGER, REAL, compiled, reading, writing
 
 TOGETHER: Final = 4
 """Ratings whose substitutions run side by side, so that one subtraction need not wait for the last."""
@@ -42,225 +41,163 @@ def solve_lanes(matrix: FloatArray, vector: FloatArray, width: int, lanes: int) 
         _substitute_back(matrix, (row * width + row) * lanes, vector, row * lanes, width - row - 1)
 
 
-@emitted
-def _scale_pivot(typing_context: Any, matrix: Any, place: Any, count: Any, vector: Any, own: Any) -> Any:
+@emitted()
+def _scale_pivot(
+    builder: Any, matrix: Emitter, first: Value, count: Value, vector: Emitter, own: Value
+) -> None:
     """A row from its diagonal on, and its part of the vector, times one over the diagonal's square root."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, first, numbers, _, own_at = arguments
-        left, right = (
-            Emitter(context, builder, matrix, arguments[0]),
-            Emitter(context, builder, vector, arguments[3]),
-        )
-        scale = builder.fdiv(left.constant([1.0] * left.lanes), left.square_roots(left.load(first)))
-        with counting(builder, numbers) as loop:
-            here = _behind(builder, first, loop.index, left.lanes)
-            left.store(builder.fmul(left.load(here), scale), here)
-        right.store(builder.fmul(right.load(own_at), scale), own_at)
-        return context.get_dummy_value()
-
-    return types.void(matrix, types.int64, types.int64, vector, types.int64), emit
+    root = matrix.square_roots(matrix.load(first))
+    scale = builder.fdiv(matrix.constant([1.0] * matrix.lanes), root)
+    with counting(builder, count) as loop:
+        here = _behind(matrix, first, loop.index)
+        matrix.store(builder.fmul(matrix.load(here), scale), here)
+    vector.store(builder.fmul(vector.load(own), scale), own)
 
 
-@emitted
+@emitted()
 def _subtract_products(
-    typing_context: Any,
-    target: Any,
-    target_place: Any,
-    factors: Any,
-    factor_place: Any,
-    source: Any,
-    source_place: Any,
-    count: Any,
-) -> Any:
+    builder: Any,
+    target: Emitter,
+    target_at: Value,
+    factors: Emitter,
+    factor: Value,
+    source: Emitter,
+    source_at: Value,
+    count: Value,
+) -> None:
     """Take from ``count`` vectors of ``target`` one factor times those of ``source``."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, target_at, _, factor_at, _, source_at, numbers = arguments
-        out, factor, read = (
-            Emitter(context, builder, kind, arguments[place])
-            for kind, place in ((target, 0), (factors, 2), (source, 4))
-        )
-        multiple = factor.load(factor_at)
-        with counting(builder, numbers) as loop:
-            here = _behind(builder, target_at, loop.index, out.lanes)
-            product = builder.fmul(multiple, read.load(_behind(builder, source_at, loop.index, out.lanes)))
-            out.store(builder.fsub(out.load(here), product), here)
-        return context.get_dummy_value()
-
-    place = types.int64
-    return types.void(target, place, factors, place, source, place, place), emit
+    multiple = factors.load(factor)
+    with counting(builder, count) as loop:
+        here = _behind(target, target_at, loop.index)
+        product = builder.fmul(multiple, source.load(_behind(target, source_at, loop.index)))
+        target.store(builder.fsub(target.load(here), product), here)
 
 
-@emitted
+@emitted()
 def _substitute_back(
-    typing_context: Any, matrix: Any, diagonal: Any, vector: Any, own: Any, behind: Any
-) -> Any:
+    builder: Any, matrix: Emitter, diagonal: Value, vector: Emitter, own: Value, behind: Value
+) -> None:
     """One entry of the solution from the ``behind`` ones after it."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, diagonal_at, _, own_at, numbers = arguments
-        left, right = (
-            Emitter(context, builder, matrix, arguments[0]),
-            Emitter(context, builder, vector, arguments[2]),
-        )
-        rest = Registers(builder, [right.load(own_at)])
-        with counting(builder, numbers) as loop:
-            number = builder.add(loop.index, int64(1))
-            entry = left.load(_behind(builder, diagonal_at, number, left.lanes))
-            known = right.load(_behind(builder, own_at, number, left.lanes))
-            rest[0] = builder.fsub(rest[0], builder.fmul(entry, known))
-        right.store(builder.fdiv(rest[0], left.load(diagonal_at)), own_at)
-        return context.get_dummy_value()
-
-    return types.void(matrix, types.int64, vector, types.int64, types.int64), emit
+    rest = Registers(builder, [vector.load(own)])
+    with counting(builder, behind) as loop:
+        number = builder.add(loop.index, int64(1))
+        entry = matrix.load(_behind(matrix, diagonal, number))
+        known = vector.load(_behind(matrix, own, number))
+        rest[0] = builder.fsub(rest[0], builder.fmul(entry, known))
+    vector.store(builder.fdiv(rest[0], matrix.load(diagonal)), own)
 
 
-@emitted
+@emitted()
 def left_out_of_some(
-    typing_context: Any,
-    rated: Any,
-    wanted: Any,
-    first: Any,
-    root: Any,
-    own: Any,
-    half: Any,
-    width: Any,
-    squares: Any,
-) -> Any:
+    builder: Any,
+    rated: Emitter,
+    wanted: Emitter,
+    first: Value,
+    root: Emitter,
+    own: Emitter,
+    half: Emitter,
+    width: Value,
+    squares: Emitter,
+) -> None:
     """The squared error of ``TOGETHER`` ratings from ``first`` on, each left out in turn, in each lane.
 
     The residual over 1 - x^T (R^T R)^-1 x, squared. Takes ``rated`` (flat, ``width`` numbers a rating) and
     ``wanted`` (a number a rating), R and the solution as ``solve_lanes`` leaves them, and room for
     ``TOGETHER`` rows of ``width`` vectors in ``half``; writes to ``squares``, a vector a rating.
     """
+    ratings = [builder.add(first, int64(k)) for k in range(TOGETHER)]
+    residuals = Registers(builder, [wanted.load_splat(rating) for rating in ratings])
+    leverages = Registers(builder, [rated.zero()] * TOGETHER)
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = rated, wanted, root, own, half, squares
-        places = 0, 1, 3, 4, 5, 7
-        rows, goals, factor, solution, halves, out = (
-            Emitter(context, builder, kind, arguments[place])
-            for kind, place in zip(kinds, places, strict=True)
-        )
-        first_at, size, lanes = arguments[2], arguments[6], rows.lanes
-        ratings = [builder.add(first_at, int64(k)) for k in range(TOGETHER)]
-        residuals = Registers(builder, [goals.load_splat(rating) for rating in ratings])
-        leverages = Registers(builder, [rows.zero()] * TOGETHER)
+    def vector_at(row: Value, column: Value) -> Value:
+        return _behind(rated, int64(0), builder.add(builder.mul(row, width), column))
 
-        def vector_at(number: Value) -> Value:
-            return builder.mul(number, int64(lanes))
-
-        with counting(builder, size) as outer:
-            row = outer.index
-            entries = [rows.load_splat(builder.add(builder.mul(rating, size), row)) for rating in ratings]
-            model = solution.load(vector_at(row))
-            rest = Registers(builder, entries)
-            for k, entry in enumerate(entries):
-                residuals[k] = builder.fsub(residuals[k], builder.fmul(entry, model))
-            with counting(builder, row) as inner:
-                column = inner.index
-                above = factor.load(vector_at(builder.add(builder.mul(column, size), row)))
-                for k in range(TOGETHER):
-                    known = halves.load(vector_at(builder.add(builder.mul(int64(k), size), column)))
-                    rest[k] = builder.fsub(rest[k], builder.fmul(above, known))
-            diagonal = factor.load(vector_at(builder.add(builder.mul(row, size), row)))
+    with counting(builder, width) as outer:
+        row = outer.index
+        entries = [rated.load_splat(builder.add(builder.mul(rating, width), row)) for rating in ratings]
+        model = own.load(vector_at(int64(0), row))
+        rest = Registers(builder, entries)
+        for k, entry in enumerate(entries):
+            residuals[k] = builder.fsub(residuals[k], builder.fmul(entry, model))
+        with counting(builder, row) as inner:
+            above = root.load(vector_at(inner.index, row))
             for k in range(TOGETHER):
-                solved = builder.fdiv(rest[k], diagonal)
-                halves.store(solved, vector_at(builder.add(builder.mul(int64(k), size), row)))
-                leverages[k] = builder.fadd(leverages[k], builder.fmul(solved, solved))
-        one = rows.constant([1.0] * lanes)
-        for k, rating in enumerate(ratings):
-            error = builder.fdiv(residuals[k], builder.fsub(one, leverages[k]))
-            out.store(builder.fmul(error, error), vector_at(rating))
-        return context.get_dummy_value()
+                known = half.load(vector_at(int64(k), inner.index))
+                rest[k] = builder.fsub(rest[k], builder.fmul(above, known))
+        diagonal = root.load(vector_at(row, row))
+        for k in range(TOGETHER):
+            solved = builder.fdiv(rest[k], diagonal)
+            half.store(solved, vector_at(int64(k), row))
+            leverages[k] = builder.fadd(leverages[k], builder.fmul(solved, solved))
+    one = rated.constant([1.0] * rated.lanes)
+    for k, rating in enumerate(ratings):
+        error = builder.fdiv(residuals[k], builder.fsub(one, leverages[k]))
+        squares.store(builder.fmul(error, error), _behind(rated, int64(0), rating))
 
-    return types.void(rated, wanted, types.int64, root, own, half, types.int64, squares), emit
 
-
-@emitted
+@emitted()
 def spread_with_ridges(
-    typing_context: Any,
-    system: Any,
-    step: Any,
-    width: Any,
-    ridges: Any,
-    matrix: Any,
-    moment: Any,
-    vector: Any,
-) -> Any:
+    builder: Any,
+    system: Emitter,
+    step: Value,
+    width: Value,
+    ridges: Emitter,
+    matrix: Emitter,
+    moment: Emitter,
+    vector: Emitter,
+) -> None:
     """Lay a system out for ``solve_lanes``: each number in every lane, and the lane's ridge on the diagonal but for
     its first entry.
 
     Takes ``system`` (flat, ``width`` rows ``step`` apart, upper triangle), ``ridges`` (a number a lane) and
     ``moment`` (``width`` numbers); writes to ``matrix`` and ``vector``.
     """
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kinds = {0: system, 3: ridges, 4: matrix, 5: moment, 6: vector}
-        given, own, out, sums, wanted = (
-            Emitter(context, builder, kind, arguments[place]) for place, kind in kinds.items()
-        )
-        distance, size, added = arguments[1], arguments[2], own.load(int64(0))
-        with counting(builder, size) as outer:
-            row = outer.index
-            wanted.store(sums.load_splat(row), _behind(builder, int64(0), row, out.lanes))
-            diagonal, place = (builder.add(builder.mul(row, by), row) for by in (size, distance))
-            with counting(builder, builder.sub(size, row)) as inner:
-                number = builder.add(diagonal, inner.index)
-                value = given.load_splat(builder.add(place, inner.index))
-                out.store(value, _behind(builder, int64(0), number, out.lanes))
-            with builder.if_then(builder.icmp_signed(">", row, int64(0))):
-                here = _behind(builder, int64(0), diagonal, out.lanes)
-                out.store(builder.fadd(given.load_splat(place), added), here)
-        return context.get_dummy_value()
-
-    return types.void(system, types.int64, types.int64, ridges, matrix, moment, vector), emit
+    added = ridges.load(int64(0))
+    with counting(builder, width) as outer:
+        row = outer.index
+        vector.store(moment.load_splat(row), _behind(matrix, int64(0), row))
+        diagonal, place = (builder.add(builder.mul(row, by), row) for by in (width, step))
+        with counting(builder, builder.sub(width, row)) as inner:
+            value = system.load_splat(builder.add(place, inner.index))
+            matrix.store(value, _behind(matrix, int64(0), builder.add(diagonal, inner.index)))
+        with builder.if_then(builder.icmp_signed(">", row, int64(0))):
+            here = _behind(matrix, int64(0), diagonal)
+            matrix.store(builder.fadd(system.load_splat(place), added), here)
 
 
-@emitted
+@emitted()
 def add_entries(
-    typing_context: Any, factors: Any, targets: Any, system: Any, moment: Any, width: Any, step: Any
-) -> Any:
+    builder: Any, x: Emitter, targets: Emitter, system: Emitter, moment: Emitter, width: Value, step: Value
+) -> None:
     """Add x x^T (upper triangle, and some entries below it) to ``system`` and target x to ``moment``, for
     ``TOGETHER`` ratings one after the other; products and sums are rounded one by one.
 
-    Takes an x in each row of ``factors``: ``width`` numbers, and zeros up to ``step``, a multiple of the lanes,
-    which is how far apart its rows and those of ``system`` are, and how long ``moment`` is.
+    Takes an x in each row of ``x``: ``width`` numbers, and zeros up to ``step``, a multiple of the lanes, which is
+    how far apart its rows and those of ``system`` are, and how long ``moment`` is.
     """
+    rows = [builder.mul(int64(k), step) for k in range(TOGETHER)]
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, _, _, _, size, distance = arguments
-        x, goals, out, sums = (
-            Emitter(context, builder, kind, arguments[place])
-            for place, kind in enumerate((factors, targets, system, moment))
-        )
-        rows = [builder.mul(int64(k), distance) for k in range(TOGETHER)]
+    def add(to: Emitter, place: Value, multiples: Sequence[Value], column: Value) -> None:
+        total = to.load(place)
+        for row, multiple in zip(rows, multiples, strict=True):
+            total = builder.fadd(total, builder.fmul(multiple, x.load(builder.add(row, column))))
+        to.store(total, place)
 
-        def add(to: Emitter, place: Value, multiples: Sequence[Value], column: Value) -> None:
-            total = to.load(place)
-            for row, multiple in zip(rows, multiples, strict=True):
-                total = builder.fadd(total, builder.fmul(multiple, x.load(builder.add(row, column))))
-            to.store(total, place)
-
-        lanes, wanted = int64(x.lanes), [goals.load_splat(int64(k)) for k in range(TOGETHER)]
-        with counting(builder, builder.udiv(distance, lanes)) as loop:
-            column = builder.mul(loop.index, lanes)
-            add(sums, column, wanted, column)
-        with counting(builder, size) as outer:
-            multiples = [x.load_splat(builder.add(row, outer.index)) for row in rows]
-            first = builder.mul(builder.udiv(outer.index, lanes), lanes)
-            with counting(builder, builder.udiv(builder.sub(distance, first), lanes)) as inner:
-                column = builder.add(first, builder.mul(inner.index, lanes))
-                place = builder.add(builder.mul(outer.index, distance), column)
-                add(out, place, multiples, column)
-        return context.get_dummy_value()
-
-    return types.void(factors, targets, system, moment, types.int64, types.int64), emit
+    lanes, wanted = int64(x.lanes), [targets.load_splat(int64(k)) for k in range(TOGETHER)]
+    with counting(builder, builder.udiv(step, lanes)) as loop:
+        column = builder.mul(loop.index, lanes)
+        add(moment, column, wanted, column)
+    with counting(builder, width) as outer:
+        multiples = [x.load_splat(builder.add(row, outer.index)) for row in rows]
+        first = builder.mul(builder.udiv(outer.index, lanes), lanes)
+        with counting(builder, builder.udiv(builder.sub(step, first), lanes)) as inner:
+            column = builder.add(first, builder.mul(inner.index, lanes))
+            add(system, builder.add(builder.mul(outer.index, step), column), multiples, column)
 
 
-def _behind(builder: Any, place: Value, number: Value, lanes: int) -> Value:
+def _behind(array: Emitter, place: Value, number: Value) -> Value:
     """The place of so many vectors behind another."""
-    return builder.add(place, builder.mul(number, int64(lanes)))
+    return array.builder.add(place, array.builder.mul(number, int64(array.lanes)))
 
 
 @compiled()

@@ -5,11 +5,18 @@ from math import exp, log, sqrt
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
-from fedboard.common.kernels.compiled.parts import copy_matrix, copy_vector
+from fedboard.common.kernels.compiled.panels import copy_vector
 from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
 from fedboard.common.kernels.numpy.solves import LEAST
 
 _LEAST = LEAST
+
+
+@compiled()
+def copy_matrix(source: FloatArray, target: FloatArray) -> None:
+    """Copy the corner of ``source`` that is as large as ``target``."""
+    for row in range(target.shape[0]):
+        copy_vector(source[row], target[row])
 
 
 @compiled()

@@ -11,15 +11,21 @@ from functools import cache
 from typing import Any, Final
 
 import numpy as np
-from numba import types
 
 from fedboard.common.arrays import BoolArray, FloatArray
 from fedboard.common.kernels.compiled.cholesky import factor, substitute
-from fedboard.common.kernels.compiled.parts import copy_vector
-from fedboard.common.kernels.compiled.tiles import lanes_of
+from fedboard.common.kernels.compiled.panels import copy_vector, lanes_of
 from fedboard.common.kernels.compiled.tridiagonal import rotate_back, tridiagonalise
-from fedboard.common.kernels.compiled.vectors import Emitter, Registers, counting, int64
-from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
+from fedboard.common.kernels.compiled.vectors import (
+    ELEMENT,
+    Emitter,
+    Registers,
+    Value,
+    counting,
+    emitted,
+    int64,
+)
+from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, reading, writing
 from fedboard.common.kernels.numpy import solves as reference
 
 SMALLEST: Final = 1e-10
@@ -90,47 +96,38 @@ def _eliminate(
             scratch[3, i + 1, j] = -off * (pivot * right_i + pivot_i * right)
 
 
-@emitted
+@emitted(ELEMENT)
 def _back_substitute_row(
-    typing_context: Any,
-    planes: Any,
-    row: Any,
-    plane: Any,
-    count: Any,
-    off: Any,
-    real_weights: Any,
-    imaginary_weights: Any,
-) -> Any:
+    builder: Any,
+    planes: Emitter,
+    row: Value,
+    plane: Value,
+    count: Value,
+    off: Value,
+    real_weights: Emitter,
+    imaginary_weights: Emitter,
+) -> Value:
     """One row of the backward half, for all shifts; returns the real part of its weighted sum.
 
     ``planes`` is ``scratch``, flat: the row's first numbers are ``row + p plane`` for p = 0..3, those of the row
     after it ``count`` further on.
     """
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, row_at, distance, number, beside, _, _ = arguments
-        values = Emitter(context, builder, planes, arguments[0])
-        real_parts = Emitter(context, builder, real_weights, arguments[5])
-        imaginary_parts = Emitter(context, builder, imaginary_weights, arguments[6])
-        places = [builder.add(row_at, builder.mul(distance, int64(p))) for p in range(4)]
-        offs, total = values.splat(beside), Registers(builder, [values.zero()])
-        with counting(builder, builder.udiv(number, int64(values.lanes))) as loop:
-            offset = builder.mul(loop.index, int64(values.lanes))
-            at = [builder.add(place, offset) for place in places]
-            pivot, pivot_i, right, right_i = (values.load(place) for place in at)
-            after, after_i = (values.load(builder.add(place, number)) for place in at[2:])
-            right = values.multiply_subtract(offs, after, right)
-            right_i = values.multiply_subtract(offs, after_i, right_i)
-            real = values.multiply_subtract(pivot_i, right_i, builder.fmul(pivot, right))
-            imaginary = values.multiply_add(pivot_i, right, builder.fmul(pivot, right_i))
-            values.store(real, at[2])
-            values.store(imaginary, at[3])
-            total[0] = values.multiply_add(real_parts.load(offset), real, total[0])
-            total[0] = values.multiply_add(imaginary_parts.load(offset), imaginary, total[0])
-        return values.sum_lanes(total[0])
-
-    number, arrays = planes.dtype, (real_weights, imaginary_weights)
-    return number(planes, types.int64, types.int64, types.int64, number, *arrays), emit
+    places = [builder.add(row, builder.mul(plane, int64(p))) for p in range(4)]
+    offs, total = planes.splat(off), Registers(builder, [planes.zero()])
+    with counting(builder, builder.udiv(count, int64(planes.lanes))) as loop:
+        offset = builder.mul(loop.index, int64(planes.lanes))
+        at = [builder.add(place, offset) for place in places]
+        pivot, pivot_i, right, right_i = (planes.load(place) for place in at)
+        after, after_i = (planes.load(builder.add(place, count)) for place in at[2:])
+        right = planes.multiply_subtract(offs, after, right)
+        right_i = planes.multiply_subtract(offs, after_i, right_i)
+        real = planes.multiply_subtract(pivot_i, right_i, builder.fmul(pivot, right))
+        imaginary = planes.multiply_add(pivot_i, right, builder.fmul(pivot, right_i))
+        planes.store(real, at[2])
+        planes.store(imaginary, at[3])
+        total[0] = planes.multiply_add(real_weights.load(offset), real, total[0])
+        total[0] = planes.multiply_add(imaginary_weights.load(offset), imaginary, total[0])
+    return planes.sum_lanes(total[0])
 
 
 @compiled()

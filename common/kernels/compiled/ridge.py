@@ -6,8 +6,13 @@ import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.kernels.compiled.cholesky import factor, substitute
-from fedboard.common.kernels.compiled.parts import copy_vector, gather
-from fedboard.common.kernels.compiled.tiles import add_outer_products, add_products, lanes_of
+from fedboard.common.kernels.compiled.panels import (
+    add_outer_products,
+    add_products,
+    copy_vector,
+    gather,
+    lanes_of,
+)
 from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, reading, writing
 from fedboard.common.kernels.numpy import solves as reference
 

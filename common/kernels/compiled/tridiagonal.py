@@ -3,12 +3,18 @@
 from math import sqrt
 from typing import Any, Final
 
-from numba import types
-
 from fedboard.common.arrays import FloatArray
-from fedboard.common.kernels.compiled.tiles import lanes_of
-from fedboard.common.kernels.compiled.vectors import Emitter, Registers, counting, int64
-from fedboard.common.kernels.compiling import compiled, emitted
+from fedboard.common.kernels.compiled.panels import lanes_of
+from fedboard.common.kernels.compiled.vectors import (
+    ELEMENT,
+    Emitter,
+    Registers,
+    Value,
+    counting,
+    emitted,
+    int64,
+)
+from fedboard.common.kernels.compiling import compiled
 
 # Rows per pass over the vectors that update them.
 ROWS: Final = 4
@@ -17,104 +23,74 @@ ROWS: Final = 4
 _TINY: Final = 1e-280
 
 
-@emitted
-def dot(typing_context: Any, left: Any, left_start: Any, right: Any, right_start: Any, count: Any) -> Any:
+@emitted(ELEMENT)
+def dot(builder: Any, left: Emitter, left_at: Value, right: Emitter, right_at: Value, count: Value) -> Value:
     """Inner product of ``count`` elements (a multiple of the lanes) of two flat arrays."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        first = Emitter(context, builder, left, arguments[0])
-        second = Emitter(context, builder, right, arguments[2])
-        sums = Registers(builder, [first.zero()])
-        with counting(builder, builder.udiv(arguments[4], int64(first.lanes))) as loop:
-            offset = builder.mul(loop.index, int64(first.lanes))
-            value = first.load(builder.add(arguments[1], offset))
-            sums[0] = first.multiply_add(value, second.load(builder.add(arguments[3], offset)), sums[0])
-        return first.sum_lanes(sums[0])
-
-    return left.dtype(left, types.int64, right, types.int64, types.int64), emit
+    sums = Registers(builder, [left.zero()])
+    with counting(builder, builder.udiv(count, int64(left.lanes))) as loop:
+        offset = builder.mul(loop.index, int64(left.lanes))
+        value = left.load(builder.add(left_at, offset))
+        sums[0] = left.multiply_add(value, right.load(builder.add(right_at, offset)), sums[0])
+    return left.sum_lanes(sums[0])
 
 
-@emitted
+@emitted()
 def combine(
-    typing_context: Any,
-    target: Any,
-    target_start: Any,
-    left: Any,
-    left_start: Any,
-    left_scale: Any,
-    right: Any,
-    right_start: Any,
-    right_scale: Any,
-    count: Any,
-) -> Any:
+    builder: Any,
+    target: Emitter,
+    target_at: Value,
+    left: Emitter,
+    left_at: Value,
+    left_scale: Value,
+    right: Emitter,
+    right_at: Value,
+    right_scale: Value,
+    count: Value,
+) -> None:
     """Set ``count`` elements (a multiple of the lanes) of a flat array to left_scale left + right_scale right."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, target_at, _, left_at, left_by, _, right_at, right_by, number = arguments
-        out = Emitter(context, builder, target, arguments[0])
-        first = Emitter(context, builder, left, arguments[2])
-        second = Emitter(context, builder, right, arguments[5])
-        scales = out.splat(left_by), out.splat(right_by)
-        with counting(builder, builder.udiv(number, int64(out.lanes))) as loop:
-            offset = builder.mul(loop.index, int64(out.lanes))
-            scaled = builder.fmul(scales[0], first.load(builder.add(left_at, offset)))
-            value = out.multiply_add(scales[1], second.load(builder.add(right_at, offset)), scaled)
-            out.store(value, builder.add(target_at, offset))
-        return context.get_dummy_value()
-
-    number = target.dtype
-    places = (types.int64, left, types.int64, number, right, types.int64, number, types.int64)
-    return types.void(target, *places), emit
+    left_scales, right_scales = target.splat(left_scale), target.splat(right_scale)
+    with counting(builder, builder.udiv(count, int64(target.lanes))) as loop:
+        offset = builder.mul(loop.index, int64(target.lanes))
+        scaled = builder.fmul(left_scales, left.load(builder.add(left_at, offset)))
+        value = target.multiply_add(right_scales, right.load(builder.add(right_at, offset)), scaled)
+        target.store(value, builder.add(target_at, offset))
 
 
-@emitted
+@emitted()
 def update_and_multiply(
-    typing_context: Any,
-    matrix: Any,
-    step: Any,
-    row: Any,
-    column: Any,
-    size: Any,
-    old: Any,
-    old_start: Any,
-    partner: Any,
-    new: Any,
-    new_start: Any,
-    product: Any,
-) -> Any:
+    builder: Any,
+    matrix: Emitter,
+    step: Value,
+    row: Value,
+    column: Value,
+    size: Value,
+    old: Emitter,
+    old_at: Value,
+    partner: Emitter,
+    new: Emitter,
+    new_at: Value,
+    product: Emitter,
+) -> None:
     """Rows row..row + ROWS - 1: A -= partner old^T + old partner^T, then product = A new; one pass over A.
 
     Columns ``column:size`` only; both are multiples of the lanes.
     """
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, distance, first_row, first_column, end, _, old_at, _, _, new_at, _ = arguments
-        values = Emitter(context, builder, matrix, arguments[0])
-        old_vector = Emitter(context, builder, old, arguments[5])
-        partner_vector = Emitter(context, builder, partner, arguments[7])
-        new_vector = Emitter(context, builder, new, arguments[8])
-        rows = [builder.add(first_row, int64(offset)) for offset in range(ROWS)]
-        old_splats = [old_vector.load_splat(builder.add(old_at, place)) for place in rows]
-        partner_splats = [partner_vector.load_splat(place) for place in rows]
-        sums = Registers(builder, [values.zero()] * ROWS)
-        with counting(builder, builder.udiv(builder.sub(end, first_column), int64(values.lanes))) as loop:
-            at = builder.add(first_column, builder.mul(loop.index, int64(values.lanes)))
-            old_part = old_vector.load(builder.add(old_at, at))
-            partner_part = partner_vector.load(at)
-            new_part = new_vector.load(builder.add(new_at, at))
-            for offset in range(ROWS):
-                place = values.place(distance, first_row, offset, at)
-                value = values.multiply_subtract(old_splats[offset], partner_part, values.load(place))
-                value = values.multiply_subtract(partner_splats[offset], old_part, value)
-                values.store(value, place)
-                sums[offset] = values.multiply_add(value, new_part, sums[offset])
-        out = Emitter(context, builder, product, arguments[10])
-        for place, value in zip(rows, sums.values(), strict=True):
-            builder.store(values.sum_lanes(value), builder.gep(out.base, [place]))
-        return context.get_dummy_value()
-
-    places = (types.int64,) * 4
-    return types.void(matrix, *places, old, types.int64, partner, new, types.int64, product), emit
+    rows = [builder.add(row, int64(offset)) for offset in range(ROWS)]
+    old_splats = [old.load_splat(builder.add(old_at, place)) for place in rows]
+    partner_splats = [partner.load_splat(place) for place in rows]
+    sums = Registers(builder, [matrix.zero()] * ROWS)
+    with counting(builder, builder.udiv(builder.sub(size, column), int64(matrix.lanes))) as loop:
+        at = builder.add(column, builder.mul(loop.index, int64(matrix.lanes)))
+        old_part, partner_part = old.load(builder.add(old_at, at)), partner.load(at)
+        new_part = new.load(builder.add(new_at, at))
+        for offset in range(ROWS):
+            place = matrix.place(step, row, offset, at)
+            value = matrix.multiply_subtract(old_splats[offset], partner_part, matrix.load(place))
+            value = matrix.multiply_subtract(partner_splats[offset], old_part, value)
+            matrix.store(value, place)
+            sums[offset] = matrix.multiply_add(value, new_part, sums[offset])
+    for place, value in zip(rows, sums.values(), strict=True):
+        builder.store(matrix.sum_lanes(value), builder.gep(product.base, [place]))
 
 
 @compiled()

@@ -1,21 +1,21 @@
 """Vector instructions inside compiled functions: the little of LLVM that the blocked kernels need.
 
 The width comes from the processor: 64 bytes with AVX-512, else 32 (which LLVM splits where vectors are
-narrower, as on NEON). An ``Emitter`` writes instructions while a function is being compiled; places in arrays
-are element numbers, int64.
+narrower, as on NEON). A function that is ``emitted`` writes instructions while another is being compiled; places in
+arrays are element numbers, int64.
 """
 
-from collections.abc import Iterator, Sequence
+import inspect
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from llvmlite import ir
 from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils as _cgutils
+from numba.extending import intrinsic
 from numba.np import arrayobj as _arrayobj
-
-from fedboard.common.kernels.compiling import emitted
 
 HAS_WIDE_VECTORS: Final = bool(get_host_cpu_features().get("avx512f", False))
 VECTOR_BYTES: Final = 64 if HAS_WIDE_VECTORS else 32
@@ -40,7 +40,10 @@ _INT32: Final = ir.IntType(32)
 _ELEMENTS: Final = {
     types.float32: ir.FloatType(),
     types.float64: ir.DoubleType(),
+    types.int16: _INT16,
     types.int32: _INT32,
+    types.int64: ir.IntType(64),
+    types.uint32: _INT32,
     types.uint64: ir.IntType(64),
 }
 
@@ -59,10 +62,10 @@ class Emitter:
     def __init__(self, context: Any, builder: Any, array_type: Any, array: Value) -> None:
         self.builder = builder
         self.bits = int(array_type.dtype.bitwidth)
-        self.lanes = lane_count(array_type.dtype)
+        self.lanes = VECTOR_BYTES * 8 // self.bits
         self.element = _ELEMENTS[array_type.dtype]
         self.vector = ir.VectorType(self.element, self.lanes)
-        self.base = data_pointer(context, builder, array_type, array)
+        self.base = arrayobj.make_array(array_type)(context, builder, array).data
 
     def load(self, place: Value) -> Value:
         """The ``lanes`` elements from ``place`` on."""
@@ -123,9 +126,8 @@ class Emitter:
 
     def square_roots(self, value: Value) -> Value:
         """Square root of each lane; NaN below zero."""
-        return self._call(
-            f"llvm.sqrt.v{self.lanes}f{self.bits}", ir.FunctionType(self.vector, [self.vector]), [value]
-        )
+        kind = ir.FunctionType(self.vector, [self.vector])
+        return self._call(f"llvm.sqrt.v{self.lanes}f{self.bits}", kind, [value])
 
     def place(self, step: Value, row: Value, offset: int, column: Value) -> Value:
         """Place of (row + offset, column) in a matrix with rows ``step`` apart."""
@@ -228,41 +230,69 @@ def int64(value: int) -> Value:
     return ir.Constant(ir.IntType(64), value)
 
 
-def lane_count(kind: Any) -> int:
-    """Elements of a numba type in one vector."""
-    return VECTOR_BYTES * 8 // int(kind.bitwidth)
+ELEMENT: Final = "element"
+"""What an emitted function returns: a number of the kind that its first array holds."""
 
 
-def data_pointer(context: Any, builder: Any, array_type: Any, array: Value) -> Value:
-    """Address of an array's first element."""
-    return arrayobj.make_array(array_type)(context, builder, array).data
+def emitted(gives: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make a function that emits instructions callable from compiled functions, whose kinds decide what it gets.
+
+    It is given the builder, which is not part of the call, and then one thing for each argument: for an array an
+    ``Emitter``, for a number a ``Value`` (int64, or of the kind that the first array holds), and where the
+    parameter is annotated as ``int`` a literal itself.
+
+    Args:
+        gives: what the call returns: a numba type, ``ELEMENT``, or None for nothing.
+    """
+
+    def made(function: Callable[..., Any]) -> Callable[..., Any]:
+        parameters = list(inspect.signature(function).parameters.values())
+        literal = [parameter.annotation is int for parameter in parameters[1:]]
+
+        def define(_typing: Any, *kinds: Any) -> Any:
+            element = next((kind.dtype for kind in kinds if isinstance(kind, types.Array)), None)
+
+            def taken(kind: Any, literal: bool) -> Any:
+                if literal or isinstance(kind, types.Array):
+                    return kind
+                return types.int64 if isinstance(kind, types.Integer) else element
+
+            def emit(context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+                def given(kind: Any, literal: bool, argument: Value) -> Any:
+                    if literal:
+                        return kind.literal_value
+                    is_array = isinstance(kind, types.Array)
+                    return Emitter(context, builder, kind, argument) if is_array else argument
+
+                found = function(builder, *map(given, kinds, literal, arguments))
+                return context.get_dummy_value() if gives is None else found
+
+            returned: Any = {None: types.void, ELEMENT: element}.get(gives, gives)
+            return returned(*map(taken, kinds, literal)), emit
+
+        define.__name__, define.__doc__ = function.__name__, function.__doc__
+        cast(Any, define).__signature__ = inspect.Signature(parameters)
+        return cast(Callable[..., Any], intrinsic(prefer_literal=True)(define))
+
+    return made
 
 
 _UNROLLED: Final = 4
 
 
-@emitted
+@emitted(ELEMENT)
 def inner_product(
-    typing_context: Any, left: Any, left_place: Any, right: Any, right_place: Any, count: Any
-) -> Any:
+    builder: Any, left: Emitter, left_at: Value, right: Emitter, right_at: Value, count: Value
+) -> Value:
     """Sum of products of ``count`` numbers, a multiple of the lanes, from the two places on."""
+    sums = Registers(builder, [left.zero()] * _UNROLLED)
 
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _, left_at, _, right_at, numbers = arguments
-        first, second = (
-            Emitter(context, builder, left, arguments[0]),
-            Emitter(context, builder, right, arguments[2]),
-        )
-        sums = Registers(builder, [first.zero()] * _UNROLLED)
+    def add(offset: Value, slot: int) -> None:
+        product = left.load(builder.add(left_at, offset)), right.load(builder.add(right_at, offset))
+        sums[slot] = left.multiply_add(*product, sums[slot])
 
-        def add(offset: Value, slot: int) -> None:
-            product = first.load(builder.add(left_at, offset)), second.load(builder.add(right_at, offset))
-            sums[slot] = first.multiply_add(*product, sums[slot])
-
-        for_vectors(builder, numbers, first.lanes, add)
-        return first.sum_lanes(first.total(sums.values()))
-
-    return left.dtype(left, types.int64, right, types.int64, types.int64), emit
+    for_vectors(builder, count, left.lanes, add)
+    return left.sum_lanes(left.total(sums.values()))
 
 
 def for_vectors(builder: Any, numbers: Value, lanes: int, body: Any) -> None:

@@ -1,7 +1,7 @@
 """Coins of ratings as compiled loops: bit for bit those of ``coins``, without an array for each step."""
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.compiled.parts import mix
+from fedboard.common.kernels.compiled.panels import mix
 from fedboard.common.kernels.compiling import compiled, reading, writing
 
 

@@ -6,11 +6,12 @@ Inner products of tastes are sums of whole numbers below 2^24 in float32, so tha
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 
 from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
-from fedboard.common.kernels.compiled.parts import mix
-from fedboard.common.kernels.compiled.vectors import inner_product
-from fedboard.common.kernels.compiling import BOOLEAN, INTEGER, compiled, emitted, reading, writing
+from fedboard.common.kernels.compiled.panels import mix
+from fedboard.common.kernels.compiled.vectors import Value, emitted, inner_product
+from fedboard.common.kernels.compiling import INTEGER, compiled, reading, writing
 from fedboard.simulations.data.synthetic import people_tables as words
 from fedboard.simulations.data.synthetic.people_tables import ACCEPTED, LEAST_ACCEPTED, TASTES
 
@@ -23,14 +24,10 @@ _CENTRE = words.CENTRE
 _UNIT = 1 << 16
 
 
-@emitted
-def _trailing_zeros(typing_context: Any, word: Any) -> Any:
+@emitted(INTEGER)
+def _trailing_zeros(builder: Any, word: Value) -> Value:
     """How many zero bits stand below the lowest one of a word that is not zero."""
-
-    def emit(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.cttz(arguments[0], context.get_constant(BOOLEAN, True))
-
-    return INTEGER(word), emit
+    return builder.cttz(word, ir.IntType(1)(1))
 
 
 @compiled()

@@ -11,12 +11,13 @@ from fedboard.common.algorithms.registry import ALGORITHMS, algorithm_names
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("common", "client", "server", "simulations", "cli", "api")
-HOMES = tuple(f"common/algorithms/{folder}/" for folder in ALGORITHMS)
+FOLDERS_OF_ONE = tuple(name.replace("-", "_") for name in ALGORITHMS)
+HOMES = tuple(f"common/algorithms/{folder}/" for folder in FOLDERS_OF_ONE)
 """An algorithm may build on another one's parts."""
 ALLOWED = {
-    "common/algorithms/registry.py": "the one line each",
+    "common/algorithms/registry.py": "the lines of each",
     "common/algorithms/representation/": "`residual` is a target of its alternation there, not the algorithm",
-    "client/participation/policy.py": "an example in the file that a device's owner edits",
+    "client/participation/config.py": "an example in the file that a device's owner edits",
     "cli/research/demo.py": "lays AdaDPALS beside the default, to show both",
 }
 NAME = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, algorithm_names()))})(?![\w-])")
@@ -48,7 +49,7 @@ def imported(nodes: Sequence[ast.AST]) -> Iterator[tuple[int, str]]:
 def told(text: str) -> list[str]:
     """Where a file speaks of one algorithm."""
     nodes = list(ast.walk(ast.parse(text)))
-    homes = tuple(f"fedboard.common.algorithms.{folder}." for folder in ALGORITHMS)
+    homes = tuple(f"fedboard.common.algorithms.{folder}." for folder in FOLDERS_OF_ONE)
     found = [f"line {line} imports {name}" for line, name in imported(nodes) if f"{name}.".startswith(homes)]
     found += [
         f"line {node.lineno} says {NAME.search(node.value)}"

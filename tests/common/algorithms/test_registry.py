@@ -75,13 +75,12 @@ def board_of(task: str) -> Board:
     return replace(made, task=task)
 
 
-def test_each_line_is_a_folder_whose_record_has_its_name() -> None:
-    names = [folder.replace("_", "-") for folder in ALGORITHMS]
-    assert [algorithm.name for algorithm in installed()][: len(ALGORITHMS)] == names
-    assert USUAL in names
+def test_each_line_is_an_algorithm_whose_record_has_its_name() -> None:
+    assert tuple(algorithm.name for algorithm in installed())[: len(ALGORITHMS)] == ALGORITHMS
+    assert USUAL in ALGORITHMS
     for feedback in Feedback:
         assert usual(feedback) in algorithm_names(feedback)
-    for name in names:
+    for name in ALGORITHMS:
         assert algorithm_of(name).name == name
 
 

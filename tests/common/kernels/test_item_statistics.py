@@ -150,11 +150,11 @@ def test_processors_without_these_instructions_compute_the_same(monkeypatch):
     import numba
 
     from fedboard.common.kernels.compiled import item_statistics as statistics
-    from fedboard.common.kernels.compiled import tiles, vectors
+    from fedboard.common.kernels.compiled import panels, vectors
 
     def halves_and_products(numbers, weights, plain, low, high, sums):
-        statistics.split_pair(numbers, 0, lanes, lanes, weights, 0, plain, low, high, 0, 1)
-        tiles.add_tile(plain, 0, 1, low, 0, lanes, 1, sums, 0, lanes, 1, 1)
+        statistics.split_pair(numbers, 0, lanes, 0, lanes, weights, 0, plain, low, high, 0, 1)
+        panels.add_tile(plain, 0, 1, low, 0, lanes, 1, sums, 0, lanes, 1, 1)
 
     def outcome():
         plain, low, high, sums = (np.zeros(lanes, np.int32) for _ in range(4))

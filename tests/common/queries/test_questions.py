@@ -478,8 +478,8 @@ def test_where_rounds_were_lost_the_interval_is_what_is_left() -> None:
 
 def test_no_training_has_releases_that_are_called_as_questions_are() -> None:
     """Devices tell by the name of a release what counts as a question's."""
-    for folder in ALGORITHMS:
-        assert algorithm_of(folder.replace("_", "-")).name != StatedQuestion.NAME
+    for name in ALGORITHMS:
+        assert algorithm_of(name).name != StatedQuestion.NAME
 
 
 def test_a_question_about_the_number_of_ratings_needs_no_scale() -> None:

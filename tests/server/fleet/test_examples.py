@@ -9,8 +9,8 @@ import pytest
 from fedboard.client.participation.config import load_device
 from fedboard.client.participation.status import given_so_far
 from fedboard.client.ratings.examples_file import ExamplesTable
+from fedboard.common.algorithms.registry import example_algorithm_of
 from fedboard.common.algorithms.representation.algorithm import representation_of
-from fedboard.common.algorithms.supervised.registry import example_algorithm_of
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import TooFewAnswersError

@@ -32,7 +32,7 @@ EXAMPLE = chosen_algorithm(
 ).algorithm
 Task: Any = type(EXAMPLE.task(EXAMPLE.settings(), backend="numpy", features=None))
 Check = Callable[[Algorithm], None]
-NAMES = [folder.replace("_", "-") for folder in ALGORITHMS]
+NAMES = list(ALGORITHMS)
 
 
 @pytest.mark.slow

@@ -69,10 +69,10 @@ def obvious_round(task: AdaDpals, cohort: Cohort, board: Board, noise: SeededNoi
             a[i] += w_ij * np.outer(v, v)
             b[i] += w_ij * y_ij * v
     t, z = board.version, s.shared.noise_multipliers
-    upper = np.triu_indices(rank)
+    upper, packed = np.triu_indices(rank), rank * (rank + 1) // 2
 
     def symmetric_noise(name: str, rows: int) -> np.ndarray:
-        draws = noise.stream(name).normal(0, rows * s.packed).reshape(rows, s.packed)
+        draws = noise.stream(name).normal(0, rows * packed).reshape(rows, packed)
         full = np.zeros((rows, rank, rank))
         full[:, upper[0], upper[1]] = draws * np.where(upper[0] == upper[1], 1.0, np.sqrt(0.5))
         return full + np.triu(full, 1).transpose(0, 2, 1)

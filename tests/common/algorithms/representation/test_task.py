@@ -62,7 +62,7 @@ def test_calibration_spends_the_budget_of_one_user_and_no_more(cohorts: int) -> 
 def test_without_noise_nothing_can_be_asked() -> None:
     task = Representation(RepresentationConfig(rank=RANK))
 
-    with pytest.raises(PrivacyError, match="noise_multiplier"):
+    with pytest.raises(PrivacyError, match="noise multiplier"):
         task.requests(task.first_board(catalogue()))
 
 

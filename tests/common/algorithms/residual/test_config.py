@@ -16,8 +16,8 @@ from fedboard.common.algorithms.residual.config import (
     shares_by_release,
 )
 from fedboard.common.algorithms.residual.releases import alternation, bias_round, spectral_start
-from fedboard.common.algorithms.shared.preparation import real_stddev
 from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig, from_written, with_noise
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.board import Catalogue
 from fedboard.common.contribution import SumSource
 from fedboard.common.contribution_bounding.clipping import LINEAR_BOUND

@@ -14,8 +14,8 @@ from fedboard.client.recommending.recommend import explain, recommend
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.local import evidence_rows, user_ridge
 from fedboard.common.algorithms.residual.releases import RIDGES, ROW_ONE, evidence_request
-from fedboard.common.algorithms.shared.preparation import real_stddev
 from fedboard.common.algorithms.shared.regression import content_of, content_vectors
+from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution

@@ -8,18 +8,19 @@ import numpy as np
 import pytest
 
 from fedboard.client.boards.soundness import has_sound_arrays
-from fedboard.common.algorithms.rebuilding import rebuild_any
-from fedboard.common.algorithms.registry import algorithm_names, rebuild_task
-from fedboard.common.algorithms.representation.algorithm import Representation
-from fedboard.common.algorithms.supervised import registry
-from fedboard.common.algorithms.supervised.examples import CohortTask, cohort_of, examples_of
-from fedboard.common.algorithms.supervised.registry import (
-    ENTRY_POINTS,
+from fedboard.common.algorithms import registry
+from fedboard.common.algorithms.registry import (
     EXAMPLE_ALGORITHMS,
+    EXAMPLE_ENTRY_POINTS,
+    algorithm_names,
     example_algorithm_of,
     example_algorithms,
     learns_from_examples,
+    rebuild_any,
+    rebuild_task,
 )
+from fedboard.common.algorithms.representation.algorithm import Representation
+from fedboard.common.algorithms.supervised.examples import CohortTask, cohort_of, examples_of
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
@@ -32,7 +33,7 @@ class Theirs(Representation):
     NAME: ClassVar[str] = "theirs"
 
 
-NAMES = tuple(EXAMPLE_ALGORITHMS)
+NAMES = EXAMPLE_ALGORITHMS
 THEIRS = replace(
     example_algorithm_of("representation"), name="theirs", task=lambda settings: Theirs(settings)
 )
@@ -138,11 +139,11 @@ def test_a_reader_of_items_is_told_that_there_are_none() -> None:
 def test_an_installed_package_brings_one_and_takes_nobodys_name(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = "tests.common.algorithms.supervised.test_from_cohort:THEIRS"
     entries = tuple(
-        EntryPoint(name=name, value=theirs, group=ENTRY_POINTS)
+        EntryPoint(name=name, value=theirs, group=EXAMPLE_ENTRY_POINTS)
         for name in ("theirs", "renamed", "residual", "representation")
     )
     monkeypatch.setattr(
-        registry, "entry_points", lambda *, group: entries if group == ENTRY_POINTS else EntryPoints()
+        registry, "entry_points", lambda *, group: entries if group == EXAMPLE_ENTRY_POINTS else EntryPoints()
     )
 
     assert example_algorithm_of("theirs") is THEIRS
@@ -150,7 +151,8 @@ def test_an_installed_package_brings_one_and_takes_nobodys_name(monkeypatch: pyt
     first = task_of("theirs").first_board(catalogue())
     assert rebuild_any(first).name == "theirs"
     with pytest.raises(
-        InputError, match="'renamed' must be an ExampleAlgorithm record of that name, got 'theirs'"
+        InputError,
+        match="'renamed' must be an ExampleAlgorithm record of that name, got the record of 'theirs'",
     ):
         example_algorithm_of("renamed")
     assert not learns_from_examples("residual")
