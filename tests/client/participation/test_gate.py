@@ -24,9 +24,17 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.server.publication import certificate_for
 from tests.client.asking import signed
-from tests.client.certified_boards import NO_LIMIT, RUN, Device, Ratings, certified_boards, changed, put
+from tests.client.certified_boards import (
+    NO_LIMIT,
+    RUN,
+    Device,
+    Ratings,
+    certified_boards,
+    changed,
+    put,
+    with_certificate,
+)
 from tests.common.algorithms.conftest import a_task, population
 
 TASK = a_task(epsilon=5.0)
@@ -257,8 +265,8 @@ def test_a_certificate_with_less_noise_than_the_configuration_states_is_refused(
                 multiplier = request.release.noise_multiplier * factor
                 noisy = replace(request.release, noise_multiplier=multiplier)
                 ledger.book({**noisy.event(), "noise": SecureNoise.label, "private": True})
-            certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
-        codes.append(device().code(board.with_certificate(certificate.to_dict())))
+            noised = with_certificate(board, ledger)
+        codes.append(device().code(noised))
     assert codes == [Refusal.BAD_BOARD, None, None]
 
 
@@ -315,8 +323,7 @@ def test_the_right_terms_on_the_wrong_predecessor_are_refused(
     with Ledger.create(tmp_path / "ledger.sqlite", budget) as ledger:
         for request in TASK.requests(boards[0]):
             ledger.book({**request.release.event(), "noise": SecureNoise.label, "private": True})
-        certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
-    board = board.with_certificate(certificate.to_dict())
+        board = with_certificate(board, ledger)
 
     assert device().code(board) is None  # sound, to somebody who has not answered its predecessor
     mine = Device(tmp_path / "other", a_policy())
