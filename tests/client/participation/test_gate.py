@@ -46,11 +46,6 @@ def a_policy(**fields: Any) -> Policy:
     return Policy(**{"epsilon": 8.0, "delta": 1e-5, "smallest_catalogue": SMALL, **fields})
 
 
-@pytest.fixture(scope="module")
-def boards(tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
-    return certified_boards(tmp_path_factory.mktemp("run"), TASK)
-
-
 @pytest.fixture
 def device(tmp_path: Path) -> Callable[..., Device]:
     """``(**policy)`` to a device that has answered nothing."""
@@ -173,24 +168,28 @@ def test_an_answer_that_was_kept_but_not_booked_is_not_sent(
     assert mine.booked() == names(boards[:1])
 
 
+NOT_ALLOWED = [
+    ({"runs": ("books",)}, Refusal.NOT_ALLOWED),
+    ({"tasks": ("residual",)}, Refusal.NOT_ALLOWED),
+    ({"protocols": ("secure",)}, Refusal.NOT_ALLOWED),
+    ({"runs": ()}, Refusal.NOT_ALLOWED),
+    ({"runs": ("MOVIES", "movie", "*s2")}, Refusal.NOT_ALLOWED),
+    ({"smallest_catalogue": 26}, Refusal.SINGLES_OUT),
+    ({"catalogues": ("0" * 64,)}, Refusal.SINGLES_OUT),
+    ({"published_only": True}, Refusal.NOT_PUBLISHED),
+    ({"adjacency": Adjacency.REPLACE}, Refusal.OTHER_ADJACENCY),
+    ({"least_noise": 1e4}, Refusal.NOT_PRIVATE),
+    ({"epsilon": 0.01}, Refusal.OVER_LIMIT),
+    ({"epsilon_per_run": 0.01}, Refusal.OVER_LIMIT),
+    ({"epsilon": 0.01, "scale_down": True}, Refusal.OVER_LIMIT),
+]
+"""Policies that do not allow the boards of these tests."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "code"),
-    [
-        ({"runs": ("books",)}, Refusal.NOT_ALLOWED),
-        ({"tasks": ("residual",)}, Refusal.NOT_ALLOWED),
-        ({"protocols": ("secure",)}, Refusal.NOT_ALLOWED),
-        ({"runs": ()}, Refusal.NOT_ALLOWED),
-        ({"runs": ("MOVIES", "movie", "*s2")}, Refusal.NOT_ALLOWED),
-        ({"smallest_catalogue": 26}, Refusal.SINGLES_OUT),
-        ({"catalogues": ("0" * 64,)}, Refusal.SINGLES_OUT),
-        ({"published_only": True}, Refusal.NOT_PUBLISHED),
-        ({"adjacency": Adjacency.REPLACE}, Refusal.OTHER_ADJACENCY),
-        ({"least_noise": 1e4}, Refusal.NOT_PRIVATE),
-        ({"epsilon": 4.9}, Refusal.OVER_LIMIT),
-        ({"epsilon_per_run": 4.9}, Refusal.OVER_LIMIT),
-        ({"epsilon": 0.2, "scale_down": True}, Refusal.OVER_LIMIT),
-    ],
+    [*NOT_ALLOWED, ({"epsilon": 4.9}, Refusal.OVER_LIMIT), ({"epsilon_per_run": 4.9}, Refusal.OVER_LIMIT)],
 )
 def test_what_the_policy_does_not_allow_is_refused_and_counted(
     device: Callable[..., Device], boards: list[Board], policy: dict[str, Any], code: Refusal
