@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedboard.common import kernels
+from fedboard.common.algorithms.adadpals import update
 from fedboard.common.algorithms.adadpals.config import (
     AdaDpalsConfig,
     BudgetShares,
@@ -27,28 +28,10 @@ from fedboard.common.algorithms.adadpals.config import (
     shares_by_release,
     written_config,
 )
-from fedboard.common.algorithms.adadpals.update import (
-    BiasedModel,
-    ItemSolver,
-    after_biases,
-    bias_requests,
-    contribute_biases,
-    gauged,
-    item_ridge_of,
-    regression,
-    unobserved_scale,
-)
+from fedboard.common.algorithms.shared import array_rules as rules
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
-from fedboard.common.algorithms.shared.array_rules import (
-    ArrayRule,
-    biased_model,
-    mean_rating,
-    moving_clip_norm,
-    number,
-    prepared,
-    vectors,
-)
+from fedboard.common.algorithms.shared.array_rules import vectors
 from fedboard.common.algorithms.shared.preparation import (
     ONE_USER,
     answer,
@@ -72,25 +55,25 @@ from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 
-def array_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, settings: AdaDpalsConfig) -> tuple[rules.ArrayRule, ...]:
     """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
-    return (*model_rules(board, settings), *_bias_rules(board, settings), moving_clip_norm(settings))
+    return (*model_rules(board, settings), *_bias_rules(board, settings), rules.moving_clip_norm(settings))
 
 
-def _bias_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+def _bias_rules(board: Board, settings: AdaDpalsConfig) -> tuple[rules.ArrayRule, ...]:
     if not settings.biases or not board.version:
         return ()
-    spread = number("spread", 0.0, settings.shared.half_range)
-    return (biased_model(board, settings.rank)[1], spread)
+    spread = rules.number("spread", 0.0, settings.shared.half_range)
+    return (rules.biased_model(board, settings.rank)[1], spread)
 
 
-def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[rules.ArrayRule, ...]:
     """Those of the model itself, without what follows the users' norms."""
     return (
         vectors("item_factors", board, settings.rank),
-        *(prepared(board) if board.version else ()),
+        *(rules.prepared(board) if board.version else ()),
         *(
-            mean_rating(settings.shared)
+            rules.mean_rating(settings.shared)
             if board.version and settings.shared.feedback is Feedback.EXPLICIT
             else ()
         ),
@@ -122,7 +105,7 @@ class AdaDpals(TaskOfSettings):
         if version == 0:
             return preparation(settings, n_items=n_items)
         if t == 0:
-            return bias_requests(settings, n_items=n_items)
+            return update.bias_requests(settings, n_items=n_items)
         if t > settings.rounds:
             return ()
         clip_norm = settings.clip_norm if board is None else clip_norm_of(board, settings)
@@ -139,7 +122,7 @@ class AdaDpals(TaskOfSettings):
         """
         settings = self.settings
         if settings.biases:
-            return BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
+            return update.BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
         factors = np.ascontiguousarray(board.arrays["item_factors"], dtype=np.float32)
         own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
         ridge = settings.user_ridge * own_counts**settings.user_ridge_exponent
@@ -161,7 +144,7 @@ class AdaDpals(TaskOfSettings):
         if board.version == 0:
             return self._contribute_preparation(cohort, requests)
         if self._alternation(board.version) == 0:
-            return contribute_biases(cohort, board, self.settings)
+            return update.contribute_biases(cohort, board, self.settings)
         vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
         labels = self._labels(cohort, board)
         if self.settings.biases:
@@ -203,10 +186,10 @@ class AdaDpals(TaskOfSettings):
         requests = self.requests(board)
         t = self._alternation(board.version)
         if t == 0:
-            return after_biases(board, released, requests)
+            return update.after_biases(board, released, requests)
         names = {request.source: request.name for request in requests}
         clip_norm = clip_norm_of(board, self.settings)
-        solver = ItemSolver(
+        solver = update.ItemSolver(
             quadratic=names[SumSource.ITEM_QUADRATIC],
             linear=names[SumSource.ITEM_LINEAR],
             ridge=board.arrays["item_ridge"] * (clip_norm / self.settings.clip_norm) ** 2,
@@ -217,13 +200,13 @@ class AdaDpals(TaskOfSettings):
         per_item = (solver.quadratic, solver.linear)
         factors = released.map_items(per_item, solver, width=self.settings.rank)
         factors[board.arrays["learnt"] == 0] = 0.0
-        arrays = {"item_factors": gauged(self.settings, factors, board.arrays["item_counts"])}
+        arrays = {"item_factors": update.gauged(self.settings, factors, board.arrays["item_counts"])}
         return board.successor(**arrays, **next_clip_norm(board, released, self.settings, t))
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """The users' and the items' factors as they are; with biases (1, v_j) and (b_i, u_i)."""
         if self.settings.biases:
-            model, users = BiasedModel.of(board), local.copy()
+            model, users = update.BiasedModel.of(board), local.copy()
             users[:, 0] = 1.0
             biases = board.arrays["item_biases"] / np.float32(model.spread)
             return users, np.column_stack([biases, model.factors])
@@ -233,7 +216,7 @@ class AdaDpals(TaskOfSettings):
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
         factors, shared = board.arrays["item_factors"], self.settings.shared
         if self.settings.biases:
-            model, own = BiasedModel.of(board), local[users]
+            model, own = update.BiasedModel.of(board), local[users]
             found = own[:, 0] + np.einsum("pd,pd->p", factors[items], own[:, 1:], dtype=np.float64)
             found = model.base[items] + model.spread * found
             biased: FloatArray = np.clip(found, shared.rating_low, shared.rating_high)
@@ -249,7 +232,7 @@ class AdaDpals(TaskOfSettings):
         if self.settings.shared.feedback is Feedback.IMPLICIT:
             return cohort.ratings
         if self.settings.biases:
-            return BiasedModel.of(board).labels(cohort)
+            return update.BiasedModel.of(board).labels(cohort)
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
@@ -287,10 +270,10 @@ class AdaDpals(TaskOfSettings):
             mean=np.array([mean]),
             item_counts=counts,
             item_weights=omega,
-            item_scale=unobserved_scale(settings, omega, counts),
+            item_scale=update.unobserved_scale(settings, omega, counts),
             learnt=head_of(counts, settings.head_fraction),
-            item_ridge=item_ridge_of(counts, settings),
-            item_factors=gauged(settings, board.arrays["item_factors"], counts),
+            item_ridge=update.item_ridge_of(counts, settings),
+            item_factors=update.gauged(settings, board.arrays["item_factors"], counts),
             **levels,
         )
 
@@ -326,7 +309,7 @@ ALGORITHM = Algorithm(
     task=AdaDpals.made,
     array_rules=array_rules,
     folder=files(__package__),
-    regression=regression,
+    regression=update.regression,
     not_called=frozenset({"left_out"}),
 )
 """One task with five weightings."""

@@ -17,14 +17,7 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig
-from fedboard.common.algorithms.shared.levels import (
-    even_counts_request,
-    even_rows,
-    even_sums_request,
-    likely_counts,
-    posterior_effects,
-    released_sums,
-)
+from fedboard.common.algorithms.shared import levels
 from fedboard.common.algorithms.shared.preparation import in_range, spread_of
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import Regression, rated_rows
@@ -43,24 +36,26 @@ def bias_requests(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, R
     """Weighted counts, and weighted ratings around the mean, each user's part bounded as a whole."""
     shared = settings.shared
     return (
-        even_counts_request(shared, n_items=n_items, name=COUNTS),
-        even_sums_request(shared, SUMS, n_items=n_items, clip_norm=_CLIP),
+        levels.even_counts_request(shared, n_items=n_items, name=COUNTS),
+        levels.even_sums_request(shared, SUMS, n_items=n_items, clip_norm=_CLIP),
     )
 
 
 def contribute_biases(cohort: Cohort, board: Board, settings: AdaDpalsConfig) -> Contribution:
     """Integers within both bounds; each row depends on that user's row and the board alone."""
     left = in_range(cohort, settings.shared) - float(board.arrays["mean"][0])
-    return even_rows(cohort, left, spread=spread_of(board), clip_norm=_CLIP)
+    return levels.even_rows(cohort, left, spread=spread_of(board), clip_norm=_CLIP)
 
 
 def after_biases(board: Board, released: ReleasedSums, requests: tuple[Request, ...]) -> Board:
     """The item biases; post-processing."""
     asked, summed = requests
-    counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
+    counts = levels.likely_counts(
+        released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio
+    )
     users = float(board.arrays["population"][0])
-    biases = posterior_effects(
-        released_sums(released, summed, spread=spread_of(board)),
+    biases = levels.posterior_effects(
+        levels.released_sums(released, summed, spread=spread_of(board)),
         counts,
         spread=spread_of(board),
         mean_weight=min(users / max(float(counts.mean.sum()), 1.0), 1.0),

@@ -225,7 +225,10 @@ def weight_sums(
 
 
 def after_step(
-    board: Board, released: ReleasedSums, requests: Mapping[SumSource, Request], settings: AdaDpsgdConfig
+    board: Board,
+    released: ReleasedSums,
+    requests: Mapping[SumSource, Request],
+    settings: AdaDpsgdConfig,
 ) -> Board:
     """One step of every item, projected on the ball of radius C."""
     gradient, start = requests[SumSource.ITEM_LINEAR], board.arrays["item_factors"].astype(np.float64)
@@ -292,7 +295,10 @@ def _rates(board: Board, gradient: Request, curvature: FloatArray, settings: Ada
 
 
 def _gram_now(
-    board: Board, released: ReleasedSums, requests: Mapping[SumSource, Request], settings: AdaDpsgdConfig
+    board: Board,
+    released: ReleasedSums,
+    requests: Mapping[SumSource, Request],
+    settings: AdaDpsgdConfig,
 ) -> FloatArray | None:
     """G, released now or at the last solve; None for explicit feedback, or where that round was lost."""
     if SumSource.QUADRATIC not in requests:

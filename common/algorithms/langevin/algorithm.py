@@ -36,16 +36,9 @@ from fedboard.common.algorithms.langevin.config import (
     step,
 )
 from fedboard.common.algorithms.residual.algorithm import Residual, model_of
-from fedboard.common.algorithms.residual.local import Unclipped, fit_users, regression, residuals
+from fedboard.common.algorithms.residual.device import Unclipped, fit_users, regression, residuals
+from fedboard.common.algorithms.shared import array_rules as rules
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
-from fedboard.common.algorithms.shared.array_rules import (
-    ROUNDING,
-    ArrayRule,
-    biased_model,
-    mean_rating,
-    number,
-    prepared,
-)
 from fedboard.common.algorithms.shared.preparation import answer, capped_counts, capped_mean, released_mean
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.sums import real_stddev
@@ -174,14 +167,14 @@ def _item_arrays(coordinates: FloatArray, settings: LangevinConfig) -> dict[str,
     }
 
 
-def array_rules(board: Board, settings: LangevinConfig) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, settings: LangevinConfig) -> tuple[rules.ArrayRule, ...]:
     """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
-    model = biased_model(board, settings.rank)
+    model = rules.biased_model(board, settings.rank)
     if board.version == 0:
         return model
     largest = settings.vector_bound * settings.model.residual_bound
-    clip_norm = number("clip_norm", largest * ROUNDING, largest)
-    return (*model, *prepared(board), *mean_rating(settings.shared), clip_norm)
+    clip_norm = rules.number("clip_norm", largest * rules.ROUNDING, largest)
+    return (*model, *rules.prepared(board), *rules.mean_rating(settings.shared), clip_norm)
 
 
 @dataclass(frozen=True, slots=True)

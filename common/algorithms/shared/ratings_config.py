@@ -131,7 +131,7 @@ def keys_of(kind: type[Any]) -> tuple[str, ...]:
 def as_written(settings: Any) -> dict[str, Any]:
     """A configuration, JSON-able."""
     plain: dict[str, Any] = msgspec.to_builtins(settings)
-    return {**plain.pop(_PART), **plain}
+    return {**plain.pop(_PART, {}), **plain}
 
 
 def from_written(written: Mapping[str, Any], kind: type[Settings]) -> Settings:

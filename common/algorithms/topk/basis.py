@@ -21,7 +21,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.levels import likely_counts
 from fedboard.common.algorithms.shared.regression import standardised
-from fedboard.common.algorithms.topk.local import CONSTANT, TopKConfig
+from fedboard.common.algorithms.topk.device import CONSTANT, TopKConfig
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board
 from fedboard.common.item_features import CatalogueFeatures

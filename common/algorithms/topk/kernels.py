@@ -26,7 +26,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.regression import standardised, unit_rows
 from fedboard.common.algorithms.topk.basis import Directions
-from fedboard.common.algorithms.topk.local import KERNELS
+from fedboard.common.algorithms.topk.device import KERNELS
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import Catalogue
 

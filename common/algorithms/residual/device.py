@@ -80,7 +80,7 @@ def fit_users(
         model: the board's.
         settings: public.
         backend: which kernels compute.
-        user_ridge: its strength on v, squared stars; see ``ridges.user_ridge``.
+        user_ridge: its strength on v, squared stars; see ``user_ridge``.
         targets: what ``model.left_of`` gave, if it is at hand. Private.
 
     Returns:

@@ -2,7 +2,7 @@
 
 Every contribution is normalised on the device, so every bound is 1, reached by nearly everybody, and there is no
 clipping norm to choose. What is asked does not depend on what was released: where there is too little to learn more
-than popularity, devices put counts into the same sums (``rounds.py``).
+than popularity, devices put counts into the same sums (``server.py``).
 
 x_j in {0, 1}^m' are a user's items among those that are learnt, k_j their number, z_j = x_j / sqrt(k_j). Rows are
 computed one by one (sparse times dense), so that a user's integers do not depend on who is computed with her.
