@@ -84,8 +84,7 @@ class BiasedModel:
 
     def labels(self, cohort: Cohort) -> Float32Array:
         """What mean and item biases leave of each rating, in units of the spread. Private."""
-        left: Float32Array = ((cohort.ratings - self.base[cohort.items]) / self.spread).astype(np.float32)
-        return left
+        return ((cohort.ratings - self.base[cohort.items]) / self.spread).astype(np.float32)
 
     def columns(self, settings: AdaDpalsConfig, rows: IndexArray | slice = slice(None)) -> Float32Array:
         """A constant that stands for the own bias under its own ridge, then the factors; of some items, or all."""
@@ -178,8 +177,7 @@ def unobserved_scale(settings: AdaDpalsConfig, omega: FloatArray, counts: FloatA
     """What an item's unobserved term is multiplied by: float64, shape (n_items,), 1 on average over ratings."""
     if not settings.weighted_unobserved:
         return np.ones_like(omega)
-    scale: FloatArray = omega * np.sum(counts) / np.sum(omega * counts)
-    return scale
+    return omega * np.sum(counts) / np.sum(omega * counts)
 
 
 def gauged(settings: AdaDpalsConfig, factors: Float32Array, counts: FloatArray) -> Float32Array:

@@ -274,8 +274,7 @@ class _Beside:
     def curvature(self) -> FloatArray:
         """The largest in any direction, float64, shape (n_items,)."""
         largest = 0.0 if self.gram is None else float(np.linalg.eigvalsh(self.gram)[-1])
-        found: FloatArray = 2.0 * self.ridge + 2.0 * self.unobserved * largest
-        return found
+        return 2.0 * self.ridge + 2.0 * self.unobserved * largest
 
 
 def _rates(board: Board, gradient: Request, curvature: FloatArray, settings: AdaDpsgdConfig) -> FloatArray:

@@ -228,13 +228,11 @@ class BiasPrivate(TaskOfSettings):
         left = preparation.in_range(cohort, self.settings.shared) - base_of(board)[cohort.items]
         if board.version > 1:
             left -= self._own(cohort, left)[cohort.user_of_entry()]
-        found: FloatArray = left
-        return found
+        return left
 
     def _own(self, cohort: Cohort, left: FloatArray) -> FloatArray:
         sums = np.bincount(cohort.user_of_entry(), weights=left, minlength=cohort.n_users)
-        own: FloatArray = sums / (cohort.counts + self.settings.user_ridge)
-        return own
+        return sums / (cohort.counts + self.settings.user_ridge)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""
@@ -264,10 +262,7 @@ class BiasPrivate(TaskOfSettings):
 
 def base_of(board: Board) -> FloatArray:
     """What the board alone predicts: float64, shape (n_items,). Public."""
-    base: FloatArray = float(board.arrays["mean"][0]) + np.asarray(
-        board.arrays["item_biases"], dtype=np.float64
-    )
-    return base
+    return float(board.arrays["mean"][0]) + np.asarray(board.arrays["item_biases"], dtype=np.float64)
 
 
 def _array_rules(board: Board, settings: BiasConfig) -> tuple[rules.ArrayRule, ...]:

@@ -94,8 +94,7 @@ def user_weights(
     shares = np.ones(counts.size) if budget_shares is None else budget_shares
     if shares.shape != counts.shape or not ((shares >= 0) & (shares <= 1)).all():
         raise InputError("budget_shares must hold one number in [0, 1] per user")
-    weights: FloatArray = np.minimum(largest, most * shares / np.maximum(counts, 1))
-    return weights
+    return np.minimum(largest, most * shares / np.maximum(counts, 1))
 
 
 _SHARE_OF_BOUND = 1.0 - 1e-9

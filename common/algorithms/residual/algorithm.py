@@ -218,10 +218,7 @@ class Residual(TaskOfSettings):
         if not self.settings.has_biases:
             return scores
         scores += model.mean + model.biases[items] + own[:, 0]
-        ratings: FloatArray = np.clip(
-            scores, self.settings.shared.rating_low, self.settings.shared.rating_high
-        )
-        return ratings
+        return np.clip(scores, self.settings.shared.rating_low, self.settings.shared.rating_high)
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """Vectors whose inner products order the items for each user: (1, v_j, h_j) and (b_i, u_i, phi_i)."""

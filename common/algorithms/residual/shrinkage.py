@@ -287,8 +287,7 @@ def credible_curvature(
     blended = prior + keep[:, None, None] * differences
     least = _LEAST_SHARE * float(np.trace(moment)) / width
     scaled = positive_definite(blended / weighted_counts[:, None, None], least=least)
-    found: FloatArray = scaled * weighted_counts[:, None, None]
-    return found
+    return scaled * weighted_counts[:, None, None]
 
 
 def _fitted(excess: FloatArray, counts: FloatArray, stddev: float) -> FloatArray:

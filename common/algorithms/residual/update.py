@@ -180,8 +180,7 @@ def _joined(estimates: Estimates, remembered: Remembered) -> Estimates:
     def covariance(first: int, last: int) -> FloatArray:
         noise = estimates.covariance(first, last)
         gain = noise[:, :, 0] / (noise[:, 0, 0] + variances[first:last])[:, None]
-        found: FloatArray = noise - gain[:, :, None] * noise[:, None, 0, :]
-        return found
+        return noise - gain[:, :, None] * noise[:, None, 0, :]
 
     values = estimates.values.copy()
     for block, noise in estimates.blocks():
@@ -274,8 +273,7 @@ def gauge(factors: FloatArray, moment: FloatArray, counts: FloatArray) -> FloatA
 def _curvature(released: ReleasedRound) -> FloatArray:
     if released.curvature is not None:
         return released.curvature
-    curvature: FloatArray = released.weighted_counts[:, None, None] * released.moment
-    return curvature
+    return released.weighted_counts[:, None, None] * released.moment
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +307,7 @@ def _sum(one: Covariance, other: Covariance) -> Covariance:
     """Of two independent errors."""
 
     def covariance(first: int, last: int) -> FloatArray:
-        found: FloatArray = one(first, last) + other(first, last)
-        return found
+        return one(first, last) + other(first, last)
 
     return covariance
 
@@ -320,13 +317,11 @@ def _release_noise(step: _Step, released: ReleasedRound, settings: ResidualConfi
     noise = (settings.step * released.noise_stddev) ** 2
 
     def shared(first: int, last: int) -> FloatArray:
-        found: FloatArray = noise * step.inverse @ step.inverse / step.scales[first:last, None, None] ** 2
-        return found
+        return noise * step.inverse @ step.inverse / step.scales[first:last, None, None] ** 2
 
     def each(first: int, last: int) -> FloatArray:
         inverse = step.inverse[first:last]
-        found: FloatArray = noise * inverse @ inverse
-        return found
+        return noise * inverse @ inverse
 
     return shared if step.inverse.ndim == 2 else each
 
@@ -338,13 +333,11 @@ def _rating_noise(step: _Step, released: ReleasedRound, settings: ResidualConfig
     def shared(first: int, last: int) -> FloatArray:
         block = slice(first, last)
         scatter = (own * released.weighted_counts)[block] / step.scales[block] ** 2
-        found: FloatArray = scatter[:, None, None] * step.inverse
-        return found
+        return scatter[:, None, None] * step.inverse
 
     def each(first: int, last: int) -> FloatArray:
         inverse = step.inverse[first:last]
         middle = own[first:last, None, None] * _curvature(released)[first:last]
-        found: FloatArray = inverse @ middle @ inverse
-        return found
+        return inverse @ middle @ inverse
 
     return shared if step.inverse.ndim == 2 else each

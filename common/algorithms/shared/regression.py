@@ -51,11 +51,9 @@ class Regression:
         """
         own, wanted = self.vectors[rated], self.vectors[items]
         if self.scale is not None:
-            summed: FloatArray = self.scale[items, None] * (wanted @ own.T)
-            return summed
+            return self.scale[items, None] * (wanted @ own.T)
         system = own.T @ own + self.ridge * np.eye(own.shape[1]) + self.gram
-        fitted: FloatArray = np.linalg.solve(system, wanted.T).T @ own.T
-        return fitted
+        return np.linalg.solve(system, wanted.T).T @ own.T
 
 
 _ROWS_AT_ONCE = 1 << 17
@@ -184,12 +182,10 @@ def standardised(numbers: FloatArray) -> FloatArray:
     filled = np.where(known, numbers, 0.0)
     centred = np.where(known, filled - filled.sum(axis=0) / count, 0.0)
     spread = np.sqrt(np.sum(centred**2, axis=0) / count)
-    scaled: FloatArray = centred / np.where(spread > 0, spread, 1.0)
-    return scaled
+    return centred / np.where(spread > 0, spread, 1.0)
 
 
 def unit_rows(values: FloatArray) -> FloatArray:
     """Rows of norm 1, or 0."""
     norms = np.linalg.norm(values, axis=1, keepdims=True)
-    unit: FloatArray = values / np.where(norms > 0, norms, 1.0)
-    return unit
+    return values / np.where(norms > 0, norms, 1.0)

@@ -308,8 +308,7 @@ def arrays_of(counts: Counts) -> dict[str, AnyArray]:
 
 def first(counts: FloatArray, number: int) -> IndexArray:
     """Numbers of the items that lead, int32, shape (number,) or fewer."""
-    found: IndexArray = np.argsort(-counts, kind="stable")[:number].astype(np.int32)
-    return found
+    return np.argsort(-counts, kind="stable")[:number].astype(np.int32)
 
 
 def contenders(counts: Counts) -> AnyArray:

@@ -306,8 +306,7 @@ def bounded(values: FloatArray, bound: float) -> IntArray:
 def _unit(vectors: FloatArray, own: Cohort) -> FloatArray:
     """Rows of norm 1; zeros for whoever has no pair of items."""
     norms = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
-    scaled: FloatArray = vectors * np.where(own.counts > 1, 1.0 / np.maximum(norms, 1e-12), 0.0)[:, None]
-    return scaled
+    return vectors * np.where(own.counts > 1, 1.0 / np.maximum(norms, 1e-12), 0.0)[:, None]
 
 
 def _product(rows: FloatArray, matrix: FloatArray) -> FloatArray:

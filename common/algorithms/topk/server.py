@@ -349,8 +349,7 @@ def _credible_diagonal(noisy: FloatArray, counts: FloatArray, stddev: float) -> 
     """The diagonal, each item's pulled to what its count predicts as far as noise demands."""
     predicted = max(float(noisy @ counts) / float(counts @ counts), 0.0) * counts
     believed = (_CREDIBLE * predicted) ** 2
-    pulled: FloatArray = predicted + believed / (believed + stddev**2) * (noisy - predicted)
-    return pulled
+    return predicted + believed / (believed + stddev**2) * (noisy - predicted)
 
 
 def _no_directions(settings: device.TopKConfig, board: Board) -> dict[str, AnyArray]:
