@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedboard.common import kernels
-from fedboard.common.algorithms.adadpals import update
+from fedboard.common.algorithms.adadpals import server
 from fedboard.common.algorithms.adadpals.config import (
     AdaDpalsConfig,
     BudgetShares,
@@ -105,7 +105,7 @@ class AdaDpals(TaskOfSettings):
         if version == 0:
             return preparation(settings, n_items=n_items)
         if t == 0:
-            return update.bias_requests(settings, n_items=n_items)
+            return server.bias_requests(settings, n_items=n_items)
         if t > settings.rounds:
             return ()
         clip_norm = settings.clip_norm if board is None else clip_norm_of(board, settings)
@@ -122,7 +122,7 @@ class AdaDpals(TaskOfSettings):
         """
         settings = self.settings
         if settings.biases:
-            return update.BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
+            return server.BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
         factors = np.ascontiguousarray(board.arrays["item_factors"], dtype=np.float32)
         own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
         ridge = settings.user_ridge * own_counts**settings.user_ridge_exponent
@@ -144,7 +144,7 @@ class AdaDpals(TaskOfSettings):
         if board.version == 0:
             return self._contribute_preparation(cohort, requests)
         if self._alternation(board.version) == 0:
-            return update.contribute_biases(cohort, board, self.settings)
+            return server.contribute_biases(cohort, board, self.settings)
         vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
         labels = self._labels(cohort, board)
         if self.settings.biases:
@@ -186,10 +186,10 @@ class AdaDpals(TaskOfSettings):
         requests = self.requests(board)
         t = self._alternation(board.version)
         if t == 0:
-            return update.after_biases(board, released, requests)
+            return server.after_biases(board, released, requests)
         names = {request.source: request.name for request in requests}
         clip_norm = clip_norm_of(board, self.settings)
-        solver = update.ItemSolver(
+        solver = server.ItemSolver(
             quadratic=names[SumSource.ITEM_QUADRATIC],
             linear=names[SumSource.ITEM_LINEAR],
             ridge=board.arrays["item_ridge"] * (clip_norm / self.settings.clip_norm) ** 2,
@@ -200,13 +200,13 @@ class AdaDpals(TaskOfSettings):
         per_item = (solver.quadratic, solver.linear)
         factors = released.map_items(per_item, solver, width=self.settings.rank)
         factors[board.arrays["learnt"] == 0] = 0.0
-        arrays = {"item_factors": update.gauged(self.settings, factors, board.arrays["item_counts"])}
+        arrays = {"item_factors": server.gauged(self.settings, factors, board.arrays["item_counts"])}
         return board.successor(**arrays, **next_clip_norm(board, released, self.settings, t))
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """The users' and the items' factors as they are; with biases (1, v_j) and (b_i, u_i)."""
         if self.settings.biases:
-            model, users = update.BiasedModel.of(board), local.copy()
+            model, users = server.BiasedModel.of(board), local.copy()
             users[:, 0] = 1.0
             biases = board.arrays["item_biases"] / np.float32(model.spread)
             return users, np.column_stack([biases, model.factors])
@@ -216,7 +216,7 @@ class AdaDpals(TaskOfSettings):
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
         factors, shared = board.arrays["item_factors"], self.settings.shared
         if self.settings.biases:
-            model, own = update.BiasedModel.of(board), local[users]
+            model, own = server.BiasedModel.of(board), local[users]
             found = own[:, 0] + np.einsum("pd,pd->p", factors[items], own[:, 1:], dtype=np.float64)
             found = model.base[items] + model.spread * found
             biased: FloatArray = np.clip(found, shared.rating_low, shared.rating_high)
@@ -232,7 +232,7 @@ class AdaDpals(TaskOfSettings):
         if self.settings.shared.feedback is Feedback.IMPLICIT:
             return cohort.ratings
         if self.settings.biases:
-            return update.BiasedModel.of(board).labels(cohort)
+            return server.BiasedModel.of(board).labels(cohort)
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
@@ -270,10 +270,10 @@ class AdaDpals(TaskOfSettings):
             mean=np.array([mean]),
             item_counts=counts,
             item_weights=omega,
-            item_scale=update.unobserved_scale(settings, omega, counts),
+            item_scale=server.unobserved_scale(settings, omega, counts),
             learnt=head_of(counts, settings.head_fraction),
-            item_ridge=update.item_ridge_of(counts, settings),
-            item_factors=update.gauged(settings, board.arrays["item_factors"], counts),
+            item_ridge=server.item_ridge_of(counts, settings),
+            item_factors=server.gauged(settings, board.arrays["item_factors"], counts),
             **levels,
         )
 
@@ -309,7 +309,7 @@ ALGORITHM = Algorithm(
     task=AdaDpals.made,
     array_rules=array_rules,
     folder=files(__package__),
-    regression=update.regression,
+    regression=server.regression,
     not_called=frozenset({"left_out"}),
 )
 """One task with five weightings."""

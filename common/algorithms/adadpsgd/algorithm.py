@@ -24,7 +24,7 @@ import numpy as np
 
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals, model_rules
 from fedboard.common.algorithms.adadpals.config import needs_population
-from fedboard.common.algorithms.adadpals.update import regression
+from fedboard.common.algorithms.adadpals.server import regression
 from fedboard.common.algorithms.adadpsgd.config import (
     AdaDpsgdConfig,
     AdaDpsgdShares,

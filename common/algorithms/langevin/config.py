@@ -5,15 +5,16 @@ Nothing here looks at data.
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fedboard.common.algorithms.residual.config import ResidualConfig
 from fedboard.common.algorithms.shared.preparation import counts_request, mean_requests
 from fedboard.common.algorithms.shared.ratings_config import (
-    SUM_SHARE_OF_MEAN,
     Feedback,
     RatingSettings,
     ReleaseShares,
+    grown,
+    mean_shares,
     settings_as,
 )
 from fedboard.common.algorithms.shared.sums import item_vectors
@@ -102,33 +103,18 @@ class LangevinConfig(RatingSettings):
 class LangevinShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
+    BEFORE: ClassVar = ("mean", "counts")
     mean: Share = 0.002
     """Both sums of the private mean together."""
     counts: Share = 0.04
     """The private item counts."""
 
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            InputError: a share is outside (0, 1), or nothing is left for the steps.
-        """
-        super(LangevinShares, self).__post_init__()
-        before = self.mean + self.counts
-        require(before < 1.0, "shares before the first step together", "< 1", before)
-
 
 def shares_by_release(config: LangevinConfig, shares: LangevinShares) -> dict[str, float]:
     """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
-    result = {
-        "mean/sum": shares.mean * SUM_SHARE_OF_MEAN,
-        "mean/number": shares.mean * (1 - SUM_SHARE_OF_MEAN),
-        "counts": shares.counts,
-    }
-    left = 1.0 - sum(result.values())
-    lengths = [float(t) ** -config.decay for t in range(1, config.steps + 1)]
-    steps = {f"step-{t}": left * length / sum(lengths) for t, length in enumerate(lengths, start=1)}
-    return result | steps
+    result = mean_shares(shares.mean) | {"counts": shares.counts}
+    steps = grown(1.0 - sum(result.values()), config.steps, -config.decay)
+    return result | {f"step-{t}": of_step for t, of_step in enumerate(steps, start=1)}
 
 
 def preparation(settings: LangevinConfig, *, n_items: int) -> tuple[Request, ...]:

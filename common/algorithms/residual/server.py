@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.algorithms.residual import releases, update
+from fedboard.common.algorithms.residual import item_step, releases
 from fedboard.common.algorithms.residual.config import ResidualConfig, releases_ridges, stage_of
 from fedboard.common.algorithms.residual.device import after_evidence, unit_of
 from fedboard.common.algorithms.residual.shrinkage import credible_curvature
@@ -69,7 +69,7 @@ def after_biases(
     """Weighted counts and, with explicit feedback, item biases."""
     request, rows = requests[SumSource.ITEM_COUNT], _learnt(board)
     weighted, doubt = np.ones(board.catalogue.n_items), np.zeros(board.catalogue.n_items)
-    credible = update.credible_weighted_counts(
+    credible = item_step.credible_weighted_counts(
         released.array(request.name)[rows, 0],
         board.arrays["item_counts"][rows],
         settings.weight_exponent,
@@ -86,7 +86,7 @@ def after_biases(
     )
     found = np.zeros((weighted.size, 1))
     design = _design(board, features)
-    step = update.new_coordinates(found[rows], evidence, design, settings, remembered=None)
+    step = item_step.new_coordinates(found[rows], evidence, design, settings, remembered=None)
     found[rows] = step.coordinates
     biases = (found[:, 0] * settings.bias_scale).astype(np.float32)
     return board.successor(
@@ -129,7 +129,7 @@ def after_alternation(
     )
     evidence = _with_curvature(evidence, board, released, requests)
     start, design = _coordinates(board, settings)[rows][:, measured], _design(board, features)
-    step = update.new_coordinates(
+    step = item_step.new_coordinates(
         start, evidence, design, settings, remembered=_remembered(board, rows, settings)
     )
     found = step.coordinates
@@ -166,8 +166,8 @@ def _ridges(
 
 def _explores(
     board: Board,
-    step: update.ItemStep,
-    evidence: update.ReleasedRound,
+    step: item_step.ItemStep,
+    evidence: item_step.ReleasedRound,
     settings: ResidualConfig,
     t: int,
     ratio: float,
@@ -189,14 +189,14 @@ def _explores(
     return {"explores": np.array([float(worth)])}
 
 
-def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> update.Remembered | None:
+def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> item_step.Remembered | None:
     """What earlier rounds measured of the biases, at what it is worth now; None where nothing is kept."""
     if "bias_precisions" not in board.arrays or settings.bias_memory == 0.0:
         return None
     # What a bias is changes with the factors that others are predicted by; without factors it does not.
     alone = not np.any(board.arrays["item_factors"])
     memory = 1.0 if alone else settings.bias_memory
-    return update.Remembered(
+    return item_step.Remembered(
         alone=alone,
         values=np.asarray(board.arrays["bias_measured"], dtype=np.float64)[rows] / settings.bias_scale,
         precisions=memory
@@ -205,7 +205,7 @@ def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> updat
     )
 
 
-def _remembered_arrays(measured: update.Remembered, settings: ResidualConfig) -> dict[str, Any]:
+def _remembered_arrays(measured: item_step.Remembered, settings: ResidualConfig) -> dict[str, Any]:
     """Measurements of the biases up to now, in stars, for boards whose items all have one."""
     if not settings.has_biases or settings.bias_memory == 0.0 or settings.head_fraction < 1.0:
         return {}
@@ -248,7 +248,7 @@ def _evidence(
     *,
     measured: BoolArray,
     column: float,
-) -> update.ReleasedRound:
+) -> item_step.ReleasedRound:
     """The releases of a round, for the items that are learnt and the coordinates that were measured.
 
     Where x_j was zero for everybody the sums are noise. ``column`` is what the first coordinate of each was: sums
@@ -264,11 +264,11 @@ def _evidence(
     shorter = settings.bias_scale / column
     # omega_i in units of c_i: an average user's weight on item i.
     of_user = omega * float(weighted.sum()) / float(counts @ omega)
-    return update.ReleasedRound(
+    return item_step.ReleasedRound(
         linear=shorter * spread * sums[rows][:, measured].astype(np.float64),
         noise_stddev=shorter * spread * real_stddev(linear) * released.noise_ratio,
         moment=shorter**2
-        * update.moment_matrix(
+        * item_step.moment_matrix(
             unpack_symmetric(packed[None, :], rank=measured.size)[0][np.ix_(measured, measured)],
             stddev=real_stddev(moment) * released.noise_ratio,
             population=population,
@@ -299,8 +299,8 @@ def _mean_weights(
 
 
 def _with_curvature(
-    evidence: update.ReleasedRound, board: Board, released: ReleasedSums, requests: Requests
-) -> update.ReleasedRound:
+    evidence: item_step.ReleasedRound, board: Board, released: ReleasedSums, requests: Requests
+) -> item_step.ReleasedRound:
     """Evidence with a matrix per item, where one was released."""
     if SumSource.ITEM_QUADRATIC not in requests:
         return evidence
@@ -332,12 +332,12 @@ def _design(board: Board, features: FloatArray | None) -> FloatArray:
 
 
 def _change(
-    found: FloatArray, counts: FloatArray, evidence: update.ReleasedRound, settings: ResidualConfig
+    found: FloatArray, counts: FloatArray, evidence: item_step.ReleasedRound, settings: ResidualConfig
 ) -> FloatArray:
     """The change of gauge of all coordinates: the bias, if any, stays what it is."""
     change = np.eye(found.shape[1])
     own = slice(int(settings.has_biases), None)
     if found[:, own].shape[1] == 0:
         return change
-    change[own, own] = update.gauge(found[:, own], evidence.moment[own, own], counts)
+    change[own, own] = item_step.gauge(found[:, own], evidence.moment[own, own], counts)
     return change

@@ -10,7 +10,7 @@ computed one by one (sparse times dense), so that a user's integers do not depen
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from fedboard.common.algorithms.shared.ratings_config import (
 from fedboard.common.algorithms.shared.sums import item_vectors, user_matrix, user_totals
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
-from fedboard.common.checks import Fraction, Positive, Share, UpToOne, require, whole
+from fedboard.common.checks import Fraction, Positive, Share, UpToOne, whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, clip_vectors, quantise_weights
@@ -87,6 +87,7 @@ class TopKConfig(RatingSettings):
 class TopKShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
+    BEFORE: ClassVar = ("users", "counts", "start", "energies")
     users: Share = 0.0005
     """The private number of users."""
     counts: Share = 0.05
@@ -95,16 +96,6 @@ class TopKShares(ReleaseShares):
     """The second moments along public columns."""
     energies: Share = 0.04
     """The energies along what was found; the directions get the rest."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            InputError: a share is outside (0, 1), or nothing is left for the directions.
-        """
-        super(TopKShares, self).__post_init__()
-        before = self.users + self.counts + self.start + self.energies
-        require(before < 1.0, "shares.users + shares.counts + shares.start + shares.energies", "< 1", before)
 
 
 def shares_by_release(config: TopKConfig, shares: TopKShares) -> dict[str, float]:
