@@ -291,7 +291,8 @@ class _Step:
     def times(self, vectors: FloatArray) -> FloatArray:
         """K_i^-1 times a vector per item."""
         if len(self.inverse) == 1:
-            return vectors @ self.inverse[0] / self.scales[:, None]
+            shared: FloatArray = vectors @ self.inverse[0] / self.scales[:, None]
+            return shared
         own: FloatArray = np.einsum("iab,ib->ia", self.inverse, vectors)
         return own
 
