@@ -51,7 +51,6 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.contribution_bounding.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.contribution_bounding.weights import WeightScheme, entry_weights, item_weights
-from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 
@@ -132,7 +131,7 @@ class AdaDpals(TaskOfSettings):
         return kernels.solve_ridge(
             cohort.indptr,
             cohort.items,
-            self._labels(cohort, board),
+            self.labels(cohort, board),
             factors,
             ridge=ridge.astype(np.float32),
             gram=gram,
@@ -146,7 +145,7 @@ class AdaDpals(TaskOfSettings):
         if self._alternation(board.version) == 0:
             return server.contribute_biases(cohort, board, self.settings)
         vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
-        labels = self._labels(cohort, board)
+        labels = self.labels(cohort, board)
         if self.settings.biases:
             labels, vectors = labels - vectors[cohort.user_of_entry(), 0], vectors[:, 1:]
 
@@ -228,7 +227,8 @@ class AdaDpals(TaskOfSettings):
         ratings: FloatArray = np.clip(scores + mean, shared.rating_low, shared.rating_high)
         return ratings
 
-    def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
+    def labels(self, cohort: Cohort, board: Board) -> Float32Array:
+        """What vectors are fitted to; float32, shape (n_ratings,). Private."""
         if self.settings.shared.feedback is Feedback.IMPLICIT:
             return cohort.ratings
         if self.settings.biases:
@@ -286,11 +286,8 @@ class AdaDpals(TaskOfSettings):
     def _item_gram(self, names: Mapping[SumSource, str], released: ReleasedSums) -> FloatArray | None:
         if SumSource.QUADRATIC not in names:
             return None
-        gram = unpack_symmetric(released.array(names[SumSource.QUADRATIC]), rank=self.settings.rank)[0]
-        values, vectors = np.linalg.eigh(gram)
-        weight = self.settings.item_unobserved_weight
-        projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return projected
+        packed, weight = released.array(names[SumSource.QUADRATIC]), self.settings.item_unobserved_weight
+        return server.psd_matrix(packed, self.settings.rank, weight=weight)
 
 
 ALGORITHM = Algorithm(

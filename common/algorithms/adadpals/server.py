@@ -26,6 +26,7 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 COUNTS, SUMS = "bias/counts", "bias/sums"
@@ -164,6 +165,13 @@ class ItemSolver:
             quadratic, linear, ridge = quadratic / scale, linear / scale, ridge / scale[:, 0]
         solved = kernels.solve_psd(quadratic, linear, ridge=ridge, gram=self.gram, backend=self.backend)
         return solved.astype(np.float32)
+
+
+def psd_matrix(packed: FloatArray, rank: int, *, weight: float = 1.0) -> FloatArray:
+    """A released symmetric matrix with its negative eigenvalues at zero, times a weight."""
+    values, vectors = np.linalg.eigh(unpack_symmetric(packed, rank=rank)[0])
+    projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return projected
 
 
 def item_ridge_of(counts: FloatArray, settings: AdaDpalsConfig) -> FloatArray:
