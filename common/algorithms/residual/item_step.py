@@ -313,12 +313,13 @@ class _Step:
 
         def covariance(first: int, last: int) -> FloatArray:
             block = slice(first, last)
+            inverse: FloatArray = self.inverse
             if released.curvature is None:
-                scatter = (own * released.weighted_counts)[block] / self.scales[block] ** 2
-                found: FloatArray = scatter[:, None, None] * self.inverse
-                return found
-            inverse = self.inverse[block]
-            found = inverse @ (own[block, None, None] * released.curvature[block]) @ inverse
+                scatter: FloatArray = (own * released.weighted_counts)[block] / self.scales[block] ** 2
+                found: FloatArray = scatter[:, None, None] * inverse
+            else:
+                inverse = inverse[block]
+                found = inverse @ (own[block, None, None] * released.curvature[block]) @ inverse
             return found
 
         return covariance
