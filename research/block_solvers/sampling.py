@@ -253,7 +253,7 @@ def sample_dpmf(
     """Run the chain from a draw of the prior and keep its last state.
 
     Args:
-        stream: ratings, at most tau a user (``common.algorithms.trimming.trimmed``). Private.
+        stream: ratings, at most tau a user (``kept_ratings``). Private.
         config: public.
         budget_shares: B_j / B in [0, 1], float64, shape (n_users,), for users who want an epsilon_j of their
             own: ``2 epsilon_j / epsilon``. None for 1.

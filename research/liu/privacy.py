@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedboard.common.algorithms.langevin.algorithm import Langevin, trimmed
+from fedboard.common.algorithms.langevin.algorithm import Langevin, kept_ratings
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
@@ -75,7 +75,7 @@ def _comparison(data: Rated, sampled: dict[str, Any], booked: dict[str, Any], re
 
 
 def _samples(data: Rated, setting: Setting) -> dict[str, dict[str, Any]]:
-    stream = arrange(trimmed(data.train, most=CHAIN["most_ratings"], seed=0))
+    stream = arrange(data.train.where(kept_ratings(data.train, most=CHAIN["most_ratings"], seed=0)))
     found: dict[str, dict[str, Any]] = {}
     for done, epsilon in enumerate(_ASYMPTOTIC):
         setting.on_progress("samples", done, len(_ASYMPTOTIC))

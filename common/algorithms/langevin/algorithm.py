@@ -61,6 +61,8 @@ from fedboard.common.contribution_bounding.weights import WeightScheme, entry_we
 from fedboard.common.errors import InputError
 from fedboard.common.task import ReleasedSums
 
+_INSIDE = 1.0 - 1e-9  # keeps weights inside their bound whatever floating point does
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangevinConfig(RatingSettings):
@@ -138,6 +140,11 @@ class LangevinConfig(RatingSettings):
         """Length of x_j."""
         return self.rank + 1
 
+    @property
+    def largest(self) -> float:
+        """Largest ``|r_ij| |x_j|``; no contribution is longer."""
+        return self.vector_bound * self.model.residual_bound
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LangevinShares(ReleaseShares):
@@ -157,11 +164,6 @@ def shares_by_release(config: LangevinConfig, shares: LangevinShares) -> dict[st
     return result | {f"step-{t}": of_step for t, of_step in enumerate(steps, start=1)}
 
 
-def preparation(settings: LangevinConfig, *, n_items: int) -> tuple[Request, ...]:
-    """Private mean and private counts, asked in one visit."""
-    return (*mean_requests(settings.shared), counts_request(settings.shared, n_items=n_items))
-
-
 def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | None) -> tuple[Request, ...]:
     """The gradient of step t, from 1.
 
@@ -177,15 +179,14 @@ def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | N
     Raises:
         InputError: clip_norm is not a finite number > 0.
     """
-    largest = settings.vector_bound * settings.model.residual_bound
-    bound = largest if clip_norm is None else clip_norm
+    bound = settings.largest if clip_norm is None else clip_norm
     require(0.0 < bound < math.inf, "clip_norm", "finite and > 0", bound)
     request = item_vectors(
         settings.shared,
         f"step-{t}",
         n_items=n_items,
         width=settings.width,
-        largest=largest,
+        largest=settings.largest,
         clip_norm=bound,
         covers="g_i = sum of w r x per item over at most tau ratings a user, each user's part clipped as a whole",
     )
@@ -202,11 +203,6 @@ def kept_ratings(cohort: Cohort, *, most: int, seed: int) -> BoolArray:
     """
     equal = np.ones(cohort.n_items)
     return entry_weights(WeightScheme.UNIFORM, cohort, equal, items_per_user=most, seed=seed) > 0
-
-
-def trimmed(cohort: Cohort, *, most: int, seed: int) -> Cohort:
-    """The same users with the ratings that ``kept_ratings`` marks."""
-    return cohort.where(kept_ratings(cohort, most=most, seed=seed))
 
 
 def user_weights(
@@ -237,24 +233,20 @@ def user_weights(
     return np.minimum(largest, most * shares / np.maximum(counts, 1))
 
 
-_SHARE_OF_BOUND = 1.0 - 1e-9
-
-
 def after_preparation(board: Board, released: ReleasedSums, settings: LangevinConfig) -> Board:
     """Mean, counts, the preconditioner's root a_i, and the bound of a contribution."""
     counts = np.maximum(released.array("counts")[:, 0], 1.0)
     omega = item_weights(WeightScheme.ADAPTIVE, counts, exponent=settings.weight_exponent)
     # The largest possible norm of a user's weights is 1, as the grid wants it.
-    roots = omega * (_SHARE_OF_BOUND / (omega.max() * settings.largest_weights_norm))
+    roots = omega * (_INSIDE / (omega.max() * settings.largest_weights_norm))
     average = float(np.sqrt(np.sum(counts * roots**2) / np.sum(counts)))
-    largest = settings.vector_bound * settings.model.residual_bound
     clip_norm = settings.clip_norm * float(np.sqrt(settings.most_ratings)) * average
     return board.successor(
         mean=np.array([released_mean(released, settings.shared)]),
         item_counts=counts,
         item_weights=roots,
         learnt=np.ones(counts.size, dtype=np.uint8),
-        clip_norm=np.array([min(clip_norm, largest)]),
+        clip_norm=np.array([min(clip_norm, settings.largest)]),
     )
 
 
@@ -308,7 +300,7 @@ def array_rules(board: Board, settings: LangevinConfig) -> tuple[rules.ArrayRule
     model = rules.biased_model(board, settings.rank)
     if board.version == 0:
         return model
-    largest = settings.vector_bound * settings.model.residual_bound
+    largest = settings.largest
     clip_norm = rules.number("clip_norm", largest * rules.ROUNDING, largest)
     return (*model, *rules.prepared(board), *rules.mean_rating(settings.shared), clip_norm)
 
@@ -333,7 +325,8 @@ class Langevin(TaskOfSettings):
     def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
         """Preparation, then the steps."""
         if version == 0:
-            return preparation(self.settings, n_items=n_items)
+            shared = self.settings.shared  # private mean and private counts, asked in one visit
+            return (*mean_requests(shared), counts_request(shared, n_items=n_items))
         if version > self.settings.steps:
             return ()
         clip_norm = None if board is None else float(board.arrays["clip_norm"][0])
@@ -351,7 +344,18 @@ class Langevin(TaskOfSettings):
                 weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
                 totals=capped_mean(cohort, self.settings.shared),
             )
-        part = self._measure(cohort, board)
+        settings, shared, model = self.settings, self.settings.model, model_of(board)
+        # Her vector is from all her ratings, her gradient from those that she keeps.
+        local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
+        constant = np.full((cohort.n_users, 1), settings.bias_scale)
+        part = Unclipped.of(
+            cohort,
+            self.weigh(cohort, board),
+            residuals(cohort, local, model),
+            np.hstack([constant, local[:, 1:]]),
+            residual_bound=shared.residual_bound,
+            vector_bound=settings.vector_bound,
+        )
         return part.clipped(part.norms(), float(board.arrays["clip_norm"][0]))
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
@@ -381,21 +385,6 @@ class Langevin(TaskOfSettings):
     def _shared(self) -> Residual:
         """The task whose model of ratings this one's is."""
         return Residual(self.settings.model, backend=self.backend)
-
-    def _measure(self, cohort: Cohort, board: Board) -> Unclipped:
-        """Each user's gradient on the ratings that she keeps, before it is clipped; her vector is from all."""
-        settings, shared = self.settings, self.settings.model
-        model = model_of(board)
-        local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
-        constant = np.full((cohort.n_users, 1), settings.bias_scale)
-        return Unclipped.of(
-            cohort,
-            self.weigh(cohort, board),
-            residuals(cohort, local, model),
-            np.hstack([constant, local[:, 1:]]),
-            residual_bound=shared.residual_bound,
-            vector_bound=settings.vector_bound,
-        )
 
 
 ALGORITHM = Algorithm(
