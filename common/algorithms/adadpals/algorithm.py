@@ -17,7 +17,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedboard.common import kernels
 from fedboard.common.algorithms.adadpals import server
 from fedboard.common.algorithms.adadpals.config import (
     AdaDpalsConfig,
@@ -44,7 +43,7 @@ from fedboard.common.algorithms.shared.preparation import (
     share_among_learnt,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.regression import gram_of
+from fedboard.common.algorithms.shared.regression import fit_vectors, user_ridges
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -122,19 +121,12 @@ class AdaDpals(TaskOfSettings):
         settings = self.settings
         if settings.biases:
             return server.BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
-        factors = np.ascontiguousarray(board.arrays["item_factors"], dtype=np.float32)
-        own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
-        ridge = settings.user_ridge * own_counts**settings.user_ridge_exponent
-        gram = None
-        if settings.unobserved_weight > 0:
-            gram = settings.unobserved_weight * gram_of(factors)
-        return kernels.solve_ridge(
-            cohort.indptr,
-            cohort.items,
+        return fit_vectors(
+            cohort,
             self.labels(cohort, board),
-            factors,
-            ridge=ridge.astype(np.float32),
-            gram=gram,
+            board.arrays["item_factors"],
+            ridge=user_ridges(cohort, settings.user_ridge, settings.user_ridge_exponent),
+            unobserved_weight=settings.unobserved_weight,
             backend=self.backend,
         )
 

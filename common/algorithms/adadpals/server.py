@@ -20,9 +20,9 @@ from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig
 from fedboard.common.algorithms.shared import levels
 from fedboard.common.algorithms.shared.preparation import in_range, spread_of
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.regression import Regression, rated_rows
+from fedboard.common.algorithms.shared.regression import Regression, fit_biased_vectors
 from fedboard.common.algorithms.shared.sums import real_stddev
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
@@ -87,34 +87,17 @@ class BiasedModel:
         """What mean and item biases leave of each rating, in units of the spread. Private."""
         return ((cohort.ratings - self.base[cohort.items]) / self.spread).astype(np.float32)
 
-    def columns(self, settings: AdaDpalsConfig, rows: IndexArray | slice = slice(None)) -> Float32Array:
-        """A constant that stands for the own bias under its own ridge, then the factors; of some items, or all."""
-        factors = self.factors[rows]
-        found = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
-        found[:, 0] = _constant(settings)
-        found[:, 1:] = factors
-        return found
-
     def fit(self, cohort: Cohort, settings: AdaDpalsConfig, *, backend: str) -> Float32Array:
         """(c_j, v_j) by one ridge regression; float32, shape (n_users, 1 + rank). Private, unclipped."""
-        rows, items = rated_rows(cohort.items, self.factors.shape[0])
-        columns = self.columns(settings, rows)
-        own = np.maximum(cohort.counts, 1).astype(np.float64)
-        solved = kernels.solve_ridge(
-            cohort.indptr,
-            items,
+        return fit_biased_vectors(
+            cohort,
             self.labels(cohort),
-            columns,
-            ridge=(settings.user_ridge * own**settings.user_ridge_exponent).astype(np.float32),
+            self.factors,
+            strength=settings.user_ridge,
+            bias_strength=settings.user_bias_ridge,
+            exponent=settings.user_ridge_exponent,
             backend=backend,
         )
-        solved[:, 0] *= np.float32(_constant(settings))
-        return solved
-
-
-def _constant(settings: AdaDpalsConfig) -> float:
-    """The column by which the own bias has a ridge of its own."""
-    return math.sqrt(settings.user_ridge / settings.user_bias_ridge)
 
 
 def regression(settings: AdaDpalsConfig, own: Cohort, board: Board) -> Regression:
@@ -126,9 +109,10 @@ def regression(settings: AdaDpalsConfig, own: Cohort, board: Board) -> Regressio
         board: public; of version 1 or later.
     """
     if settings.biases:
-        model = BiasedModel.of(board)
+        model, constant = BiasedModel.of(board), math.sqrt(settings.user_ridge / settings.user_bias_ridge)
+        columns = np.column_stack([np.full(len(model.factors), np.float32(constant)), model.factors])
         return Regression(
-            vectors=model.spread * model.columns(settings).astype(np.float64),
+            vectors=model.spread * columns.astype(np.float64),
             base=model.base,
             ridge=model.spread**2
             * settings.user_ridge
