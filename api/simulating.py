@@ -13,9 +13,10 @@ from fedboard.common.errors import InputError
 from fedboard.configuring import configuration_of, require_main_process
 from fedboard.ratings import InMemory
 from fedboard.run import Run
+from fedboard.simulations.evaluation.references import is_reference
 from fedboard.simulations.runs.directory import RUNS, fresh
 from fedboard.simulations.runs.progress import listening
-from fedboard.simulations.runs.without_privacy import is_reference, name_of, require_runnable
+from fedboard.simulations.runs.without_privacy import name_of, require_runnable
 from fedboard.simulations.simulate import simulate as run_private
 from fedboard.simulations.sweeps.cells import CellOutcome
 from fedboard.simulations.sweeps.sweep import Grid, SweepRecord

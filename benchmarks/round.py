@@ -39,7 +39,7 @@ from fedboard.common.protocols.sums.exact import FactoredSums, index_by_item
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.round import run_round
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.streams.spans import SpanWork
+from fedboard.simulations.engine.spans import SpanWork
 
 MEASURED_ROUNDS = 4
 PLACES = (

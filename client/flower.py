@@ -16,10 +16,10 @@ from fedboard.client.participation.rounds import Asker, Gate, respond
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.messages.flower_parts import SERVER, frame_of, record_of
+from fedboard.common.messages.question import Question, refusal
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.messages.signing import PinnedServer
-from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
-from fedboard.common.rounds.question import Question, refusal
 
 People = Sequence[Mapping[str, float]]
 """One mapping of item id to rating a user. Private."""

@@ -8,7 +8,7 @@ carry the messages.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
@@ -166,17 +166,21 @@ class AggregationProtocol(Protocol):
     Guarantee: for every request the session's sums are, to the last bit, the sum over the rows of all clients that
     stayed, plus the noise that the protocol's clients or helpers add; in any order and for any split of the users
     into clients. ``tests/common/protocols/test_contract.py`` holds every protocol to it.
+
+    A class that names it as its base needs to say nothing of noise that the server draws.
     """
+
+    NAME: ClassVar[str]
 
     @property
     def name(self) -> str:
         """Registered name."""
-        ...
+        return self.NAME
 
     @property
     def noise_at(self) -> NoiseAt:
         """Where the noise is drawn that the guarantee counts."""
-        ...
+        return NoiseAt.SERVER
 
     @property
     def trust(self) -> Trust:
@@ -190,7 +194,7 @@ class AggregationProtocol(Protocol):
 
     def noise(self, drawn: NoiseSource) -> NoiseSource:
         """What the ledger books as the source of noise, given the server's own: that, or the clients' shares."""
-        ...
+        return drawn
 
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int

@@ -18,21 +18,18 @@ from fedboard.common.errors import InputError
 from fedboard.common.messages.frame import pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, Given, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 
 
 @dataclass(frozen=True, kw_only=True)
-class AdditiveShares:
+class AdditiveShares(AggregationProtocol):
     """The protocol. ``most_users``: how many users the sums have room for, public."""
 
     NAME: ClassVar[str] = "additive-shares"
-    name: ClassVar[str] = NAME
-    noise_at: ClassVar[NoiseAt] = NoiseAt.SERVER
     trust: ClassVar[Trust] = Trust(
         server_sees="Each server sees one uniformly random half of a client's sums, and both halves of the total.",
         network_sees="Whoever reads both halves of a message reads a client's sums: they must be sealed apart.",
@@ -65,10 +62,6 @@ class AdditiveShares:
         if set(parameters) != {"most_users"}:
             raise InputError(f"additive-shares has the one setting most_users, got {sorted(parameters)}")
         return cls(most_users=parameters["most_users"], backend=backend)
-
-    def noise(self, drawn: NoiseSource) -> NoiseSource:
-        """The servers' own noise, in full."""
-        return drawn
 
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
@@ -122,7 +115,7 @@ def _left(protocol: AdditiveShares) -> SumsLeft:
     def packing(requests: Sequence[Request]) -> Packing:
         return Packing.of(requests, most_users=protocol.most_users)
 
-    return SumsLeft(packing=packing, fewest=1, gives_at_once=True)
+    return SumsLeft(packing=packing, fewest=1)
 
 
 CARD = Card(

@@ -32,11 +32,11 @@ from fedboard.server.round import run_round
 from fedboard.server.runtime import Gathered, NoisedSums
 from fedboard.server.training import plan_of
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.engine.merging import SpanSums, require_everybody
 from fedboard.simulations.engine.runtime import SpreadSums
+from fedboard.simulations.engine.spans import SpanWork, sums_of_span
+from fedboard.simulations.problem import open_problem
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.streams.merging import SpanSums, require_everybody
-from fedboard.simulations.streams.problem import open_problem
-from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 
 Mapped = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """A function and a list -> the results, in any order for ``gather``, in the order of the list for ``open``."""

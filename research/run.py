@@ -29,7 +29,7 @@ from fedboard.common.errors import InputError
 from research.shared.experiment import Experiment
 
 if TYPE_CHECKING:
-    from fedboard.simulations.config import DataConfig
+    from fedboard.simulations.sections import DataConfig
     from research.shared.experiment import Outcome
 
 PAPERS = {

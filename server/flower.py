@@ -21,21 +21,20 @@ from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.flower_parts import SERVER, frame_of, record_of
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.messages.signing import ENVELOPE_BYTES, QuestionKey
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
-from fedboard.common.rounds.question import Question
 from fedboard.common.task import ReleasedSums
 from fedboard.server.calibrating import Training as Trained
 from fedboard.server.calibrating import calibrated_task
-from fedboard.server.fleet.rounds.admission import Admission, Intake, fresh_question
-from fedboard.server.fleet.rounds.over_nodes import require_drawn_by_answers, told_refusals
+from fedboard.server.fleet.rounds.over_nodes import told_refusals
+from fedboard.server.fleet.rounds.trusted_rounds import Admission, fresh_question, require_drawn_by_answers
 from fedboard.server.fleet.running import training_in, write_certificate
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Gathered, NoisedSums
@@ -89,12 +88,16 @@ class ReplyRuntime:
         if self._asked is None or self._asked[0].board.digest != board.digest:
             raise InputError("replies are summed after a question about this very board; ask it first")
         (question, key), self._asked = self._asked, None
-        admission = Admission(question=question, requests=tuple(requests), key=key)
-        running = RunningSums(requests=tuple(requests), backend=self.protocol.backend)
-        intake = Intake(running=running, attendance=attendance)
+        admission = Admission(
+            question=question,
+            requests=tuple(requests),
+            key=key,
+            attendance=attendance,
+            backend=self.protocol.backend,
+        )
         self.refused.clear()
         for reply in self._replies:
-            self._take(reply, admission, intake)
+            self._take(reply, admission)
         self._replies, self.n_answers = [], len(admission.users)
         if self.n_answers < self.quorum:
             raise TooFewAnswersError(
@@ -102,7 +105,7 @@ class ReplyRuntime:
                 f"was released (not taken: {told_refusals(self.refused)})"
             )
         down = len(question.content) + ENVELOPE_BYTES
-        return Gathered(sums=intake.sums(), traffic=intake.traffic(down))
+        return Gathered(sums=admission.sums(), traffic=admission.traffic(down))
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
@@ -110,17 +113,15 @@ class ReplyRuntime:
         """Noised sums of releases that are paid for."""
         return NoisedSums(sums=sums, requests=requests, booked=booked)
 
-    def _take(self, reply: Message, admission: Admission, intake: Intake) -> None:
+    def _take(self, reply: Message, admission: Admission) -> None:
         node = str(reply.metadata.src_node_id)
         try:
             content = None if reply.has_error() else frame_of(reply.content)
             if content is None:
                 raise RefusedError(Refusal.UNREACHABLE if reply.has_error() else Refusal.MALFORMED)
-            answer = admission.take(node, content, max_users=self.users_per_node)
+            admission.take(node, content, max_users=self.users_per_node)
         except RefusedError as refused:
             self.refused[refused.code] += 1
-            return
-        intake.add(node, answer, len(content))
 
 
 _LOOK_SECONDS = 0.5

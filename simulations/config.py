@@ -336,22 +336,3 @@ def nested(key: str, value: Any) -> dict[str, Any]:
         value = {part: value}
     whole: dict[str, Any] = value
     return whole
-
-
-__all__ = [
-    "KEYS",
-    "DataConfig",
-    "PersonalLevel",
-    "PrivacyConfig",
-    "RunConfig",
-    "SimulationConfig",
-    "SplitConfig",
-    "TunedConfig",
-    "base_of",
-    "configured",
-    "nested",
-    "overlay",
-    "parse_config",
-    "read_config",
-    "with_kernels",
-]

@@ -1,18 +1,20 @@
 """The learning problem of a simulation: ratings, split, catalogue, and what is public about them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.algorithms.shared.ratings_config import Feedback, checked_options
+from fedboard.common.algorithms.shared.ratings_config import checked_options
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.properties import shows_rows
+from fedboard.common.protocols.registry import names_where, says
 from fedboard.server.catalogue.features import (
     NONE,
     TITLES,
@@ -21,30 +23,28 @@ from fedboard.server.catalogue.features import (
     features_of_titles,
     load_item_features,
 )
-from fedboard.simulations.config import DataConfig, SimulationConfig, SplitConfig
+from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import (
     ColumnMapping,
+    Kind,
     Ratings,
     SyntheticConfig,
     features_beside,
     find_data,
+    id_keys,
     load_ratings,
     look_at,
     synthetic_ratings,
 )
 from fedboard.simulations.data.loading import NO_TIMES
-from fedboard.simulations.data.splits import (
-    RatingSplit,
-    UserSplit,
-    split_lists_by_time,
-    split_ratings,
-    split_ratings_by_time,
-    split_users,
-)
-from fedboard.simulations.data.splits.coins import Fold, SplitCoins
+from fedboard.simulations.data.named import is_sharded
+from fedboard.simulations.data.shards import open_shards
+from fedboard.simulations.data.splits import RatingSplit, Splitting, UserSplit
 from fedboard.simulations.data.splits.tables import SplitTables, split_tables
-from fedboard.simulations.data.splits.times import ByDate, ByLast, TimeRule, public_time
-from fedboard.simulations.data.stream import UserStream
+from fedboard.simulations.data.stream import HeldStream, UserStream
+from fedboard.simulations.data.synthetic.people import is_people, open_people
+from fedboard.simulations.sections import DataConfig
+from fedboard.simulations.splitting import splitting_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,17 +112,10 @@ class Problem(Described):
         return counts
 
 
-def described(
-    data: Ratings | UserStream, config: SimulationConfig, features: ItemFeatures | None, *, origin: str
+def _described(
+    data: Ratings | UserStream, config: SimulationConfig, features: ItemFeatures | None
 ) -> dict[str, Any]:
-    """The fields of ``Described``.
-
-    Args:
-        data: the ratings; of them only what is public.
-        config: of the run.
-        features: of the items in their order.
-        origin: where the list of items comes from.
-    """
+    """The fields of ``Described``, of data of which only what is public is looked at."""
     return {
         "name": data.name,
         "catalogue": Catalogue(
@@ -131,7 +124,7 @@ def described(
             features=None if features is None else features.table,
         ),
         "rating_range": data.rating_range,
-        "catalogue_origin": origin,
+        "catalogue_origin": _origin_of(config.data, listed=data.items_listed),
         "catalogue_listed": data.items_listed,
         "item_features": features,
         "own_metrics": config.run.metrics,
@@ -159,54 +152,96 @@ def problem_of(ratings: Ratings, config: SimulationConfig, *, brought: ItemFeatu
     Raises:
         InputError: the split does not fit the feedback.
     """
-    require_fitting_split(config, ratings.name, presence=ratings.presence)
+    splitting = splitting_of(config, ratings)
     if config.run.judged_users is not None:
         raise InputError(
             "run.judged_users is of streamed runs; ratings that are in memory are judged on everybody: leave it out"
         )
-    split = _split_of(ratings, config)
+    times = ratings.times if config.split.by_time else None
+    split = splitting.split(ratings.cohort(), id_keys(ratings.item_ids.tolist(), Kind.ITEM), times)
+    if ratings.test is not None and isinstance(split, RatingSplit):
+        split = replace(split, test=ratings.test)
     # A private run must not say so: it goes on, and gives what nobody gives.
     if config.privacy.noise == "seeded":
-        _require_something_to_learn(split, config)
+        indptr = split.train.indptr
+        positive = f"of users with enough ratings above {config.split.positive_above:g}, "
+        part = positive * (config.split_kind == "users")
+        learnt_from = int((indptr[1:] > indptr[:-1]).sum())
+        require_learnable(users=learnt_from, ratings=split.train.n_ratings, part=part)
     features = _item_features(config.data, ratings.item_ids, ratings.titles) or brought
     return Problem(
-        **described(ratings, config, features, origin=origin_of(config.data, listed=ratings.items_listed)),
-        train=split.train,
-        split=split,
-        user_ids=ratings.user_ids,
+        **_described(ratings, config, features), train=split.train, split=split, user_ids=ratings.user_ids
     )
 
 
-def require_fitting_split(config: SimulationConfig, name: str, *, presence: bool) -> None:
-    """See that data, feedback and split go together.
+@dataclass(frozen=True, kw_only=True)
+class StreamedProblem(Described):
+    """A stream of users and how each is split, where ratings do not fit into memory. The stream is private, the
+    splitting is public.
+    """
+
+    stream: UserStream
+    splitting: Splitting
+    judged_users: int | None = None
+    """On how many users it is judged; None: on all."""
+
+    @property
+    def n_users(self) -> int:
+        """Rows of the stream, with those of users who are held out or have no ratings."""
+        return self.stream.n_users
+
+
+def streamed_problem(
+    stream: UserStream, config: SimulationConfig, *, features: ItemFeatures | None = None
+) -> StreamedProblem:
+    """A stream with the split of a configuration.
 
     Args:
+        stream: private.
         config: of the run.
-        name: of the data set.
-        presence: whether its rows say only who used what.
+        features: public, of the items in the stream's order.
 
     Raises:
-        InputError: they do not.
+        InputError: the split does not fit the feedback or the stream.
     """
-    explicit = config.feedback is Feedback.EXPLICIT
-    if explicit != (config.split_kind == "ratings"):
-        raise InputError(
-            "explicit feedback is judged on held-out ratings (split.kind 'ratings'), "
-            "implicit feedback on held-out users (split.kind 'users')"
-        )
-    if explicit and presence:
-        raise InputError(
-            f"{name} says who used what, not how they liked it: there are no ratings to predict. "
-            "Say --feedback implicit (feedback in a configuration)"
-        )
-
-
-def _require_something_to_learn(split: RatingSplit | UserSplit, config: SimulationConfig) -> None:
-    indptr = split.train.indptr
-    part = f"of users with enough ratings above {config.split.positive_above:g}, " * (
-        config.split_kind == "users"
+    return StreamedProblem(
+        **_described(stream, config, features),
+        stream=stream,
+        splitting=splitting_of(config, stream),
+        judged_users=config.run.judged_users,
     )
-    require_learnable(users=int((indptr[1:] > indptr[:-1]).sum()), ratings=split.train.n_ratings, part=part)
+
+
+def is_streamed(config: SimulationConfig) -> bool:
+    """Whether a run goes through its ratings in blocks: where it says so, or where the data are made for it."""
+    if config.run.streamed is not None:
+        return config.run.streamed
+    return is_people(config.data.source) or is_sharded(find_data(config.data.source))
+
+
+def open_problem(config: SimulationConfig) -> StreamedProblem:
+    """The stream that a configuration names, with its split.
+
+    Raises:
+        InputError: it cannot be read, its split does not go with a stream, or clients run where nothing streams.
+    """
+    run, data = config.run, config.data
+    if run.runtime not in ("engine", "ray") or not says(run.protocol, shows_rows):
+        raise InputError(
+            f"{data.source} is read in blocks, which needs run.runtime 'engine' or 'ray' and run.protocol "
+            f"'{names_where(shows_rows)}', got {run.runtime!r} and {run.protocol!r}: take these, or run.streamed = "
+            "false where its ratings fit into memory"
+        )
+    stream: UserStream
+    if is_people(data.source):
+        stream = open_people(data.source)
+    elif is_sharded(find_data(data.source)):
+        require_data(data)
+        stream = open_shards(find_data(data.source))
+    else:
+        stream = HeldStream.of_ratings(load_data(data))
+    features = _item_features(data, stream.item_ids, stream.titles)
+    return streamed_problem(stream, config, features=features or _brought_features(data, stream.item_ids))
 
 
 def require_learnable(*, users: int, ratings: int, part: str = "") -> None:
@@ -231,17 +266,6 @@ def require_learnable(*, users: int, ratings: int, part: str = "") -> None:
         )
 
 
-def features_of(
-    config: DataConfig, item_ids: NDArray[np.str_], titles: Sequence[str] | None
-) -> ItemFeatures | None:
-    """What is publicly known about these items: what the configuration names, or what the data set brings.
-
-    Raises:
-        InputError: what it names cannot be read.
-    """
-    return _item_features(config, item_ids, titles) or _brought_features(config, item_ids)
-
-
 def _item_features(
     config: DataConfig, item_ids: NDArray[np.str_], titles: Sequence[str] | None
 ) -> ItemFeatures | None:
@@ -263,13 +287,8 @@ def _brought_features(config: DataConfig, item_ids: NDArray[np.str_]) -> ItemFea
         return None
 
 
-def origin_of(config: DataConfig, *, listed: bool) -> str:
-    """Where the list of items comes from, for the certificate.
-
-    Args:
-        config: public.
-        listed: whether the list stands apart from the ratings.
-    """
+def _origin_of(config: DataConfig, *, listed: bool) -> str:
+    """Where the list of items comes from, for the certificate."""
     if not listed:
         return "read off the ratings: which items are listed is not covered by the guarantee"
     if not config.made_up and config.catalogue == "listed":
@@ -324,51 +343,3 @@ def _options_of(config: DataConfig) -> dict[str, Any]:
         "titles": config.titles,
         "catalogue": "listed" if config.catalogue == "listed" else "rated",
     }
-
-
-def _split_of(ratings: Ratings, config: SimulationConfig) -> RatingSplit | UserSplit:
-    split, by_time, fold = config.split, _time_rule(config.split), fold_of(config.split)
-    if config.feedback is Feedback.EXPLICIT:
-        if by_time is not None:
-            return split_ratings_by_time(ratings, by_time)
-        return split_ratings(
-            ratings, seed=split.seed, validation=split.validation, test=split.test, fold=fold
-        )
-    if by_time is not None:
-        return split_lists_by_time(ratings, by_time, positive_above=split.positive_above)
-    return split_users(
-        ratings,
-        seed=split.seed,
-        validation=split.held_out_users,
-        test=split.held_out_users,
-        positive_above=split.positive_above,
-        fold=fold,
-    )
-
-
-def _time_rule(config: SplitConfig) -> TimeRule | None:
-    if config.leave_last is not None:
-        return ByLast(count=config.leave_last, coins=SplitCoins(config.seed))
-    if config.test_from is None:
-        return None
-    test = public_time(config.test_from, "split.test_from")
-    earlier = config.validation_from
-    return ByDate(
-        test_from=test,
-        validation_from=test if earlier is None else public_time(earlier, "split.validation_from"),
-    )
-
-
-def fold_of(config: SplitConfig) -> Fold | None:
-    """Which ratings or users are tested, where a configuration names folds.
-
-    Raises:
-        InputError: a fold, and not of how many.
-    """
-    if config.folds is not None:
-        return Fold(number=config.fold, of=config.folds)
-    if config.fold != 0:
-        raise InputError(
-            f"split.fold = {config.fold} says which fold, but not of how many: set split.folds too."
-        )
-    return None

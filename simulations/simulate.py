@@ -17,6 +17,7 @@ from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, with_kernels
 from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
+from fedboard.simulations.engine.partial_sums import PartialSums
 from fedboard.simulations.runs.calibrated import (
     AnyProblem,
     build_any,
@@ -31,7 +32,6 @@ from fedboard.simulations.runs.directory import Part, RunDirectory, give_back, r
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 from fedboard.simulations.runs.without_privacy import compared, judged
 from fedboard.simulations.sessions.choice import chosen_class
-from fedboard.simulations.streams.partial_sums import PartialSums
 
 
 class Silent:
@@ -118,7 +118,16 @@ def simulate(
     with ExitStack() as stack:
         try:
             pool = pool or _workers(config, backend, stack)
-            session = _Session(config, run, problem, task, backend, listener, pool, stack, part)
+            simulated = Simulated(
+                config=config,
+                run=run,
+                problem=problem,
+                task=task,
+                backend=backend,
+                listener=listener,
+                part=part,
+            )
+            session = _Session(simulated, task, pool, stack)
         except FedboardError:
             if not resume:  # nothing is booked before the first round
                 if part is None:  # what is reserved for all parts is not this one's to give
@@ -166,63 +175,38 @@ def require_installed(*, report: bool) -> None:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
+def _trainer(simulated: Simulated, pool: WorkerPool, stack: ExitStack) -> Trainer:
+    runtime, part = simulated.config.run.runtime, simulated.part
+    if part is not None and runtime != "engine":
+        raise InputError(
+            f"{part.name}: several runs under one promise need run.runtime 'engine', got {runtime!r}"
+        )
+    if runtime in ("engine", "ray"):
+        return EngineTrainer(simulated, pool=pool, stack=stack)
+    from fedboard.simulations.flower.training import FleetTrainer
+
+    return FleetTrainer(simulated, runtime, stack)
+
+
 class _Session:
     """The open resources of a run and its place in the round loop."""
 
-    def __init__(
-        self,
-        config: SimulationConfig,
-        run: RunDirectory,
-        problem: AnyProblem,
-        task: AnyTask,
-        backend: str,
-        listener: Listener,
-        pool: WorkerPool,
-        stack: ExitStack,
-        part: Part | None = None,
-    ) -> None:
-        self.config, self.run, self.problem, self.listener = config, run, problem, listener
-        self.task, self.backend = task, backend
-        self.pool = pool
-        self.trainer = self._trainer(stack, part)
+    def __init__(self, simulated: Simulated, task: AnyTask, pool: WorkerPool, stack: ExitStack) -> None:
+        self.of, self.task, self.pool, self.run = simulated, task, pool, simulated.run
+        self.trainer = _trainer(simulated, pool, stack)
         self.board = self.trainer.start()
         self.run.keep_lines(
-            [x for x in run.lines() if x["event"] == "round" and x["round"] < self.board.version]
+            [x for x in self.run.lines() if x["event"] == "round" and x["round"] < self.board.version]
         )
-        self.rounds = round_names(self.task.plan())
-        listener.planned(problem, self.rounds)
-
-    def _trainer(self, stack: ExitStack, part: Part | None) -> Trainer:
-        if part is not None and self.config.run.runtime != "engine":
-            raise InputError(
-                f"{part.name}: several runs under one promise need run.runtime 'engine', got "
-                f"{self.config.run.runtime!r}"
-            )
-        simulated = Simulated(
-            config=self.config,
-            run=self.run,
-            problem=self.problem,
-            task=self.task,
-            backend=self.backend,
-            listener=self.listener,
-            part=part,
-        )
-        if self.config.run.runtime in ("engine", "ray"):
-            return EngineTrainer(simulated, pool=self.pool, stack=stack)
-        from fedboard.simulations.flower.training import FleetTrainer
-
-        return FleetTrainer(simulated, self.config.run.runtime, stack)
+        self.rounds = round_names(task.plan())
+        simulated.listener.planned(simulated.problem, self.rounds)
 
     def run_rounds(self) -> None:
         """Rounds until the task asks for nothing more; each ends with a published board and a record."""
         for line in self.run.lines():
-            self.listener.round_finished(line)
+            self.of.listener.round_finished(line)
         self._record_missing_line()
-        self.trainer.run(self.board, self._take)
-
-    def _take(self, finished: FinishedRound) -> None:
-        self.board = finished.board
-        self._record(finished)
+        self.trainer.run(self.board, self._record)
 
     def _record_missing_line(self) -> None:
         """A crash between publishing and recording: the board is there, its record is made now."""
@@ -240,8 +224,10 @@ class _Session:
             )
 
     def _record(self, finished: FinishedRound) -> None:
+        self.board = finished.board
         PartialSums(self.run.partial_sums).delete()  # whoever began the round, and whoever ended it
         traffic = finished.traffic
+        judging = self.of.config.run.evaluate_rounds and self.board.version >= 2
         line: dict[str, Any] = {
             "event": "round",
             "round": self.board.version - 1,
@@ -251,42 +237,30 @@ class _Session:
             "delta": finished.spent.delta,
             "releases": list(finished.releases),
             "rejected_rows": finished.rejected_rows,
-            "metrics": self._round_metrics(),
+            "metrics": self._judged("validation")["metrics"] if judging else {},
         }
         if traffic is not None:
             line["bytes_up_per_client"] = traffic.up
             line["bytes_down_per_client"] = traffic.down
         self.run.append(line)
-        self.listener.round_finished(line)
-
-    def _round_metrics(self) -> dict[str, float]:
-        if not self.config.run.evaluate_rounds or self.board.version < 2:
-            return {}
-        return dict(self._judged("validation")["metrics"])
+        self.of.listener.round_finished(line)
 
     def _judged(self, part: str) -> dict[str, Any]:
-        return judged(self.task, self.board, self.problem, part=part, pool=self.pool, backend=self.backend)
+        of = self.of
+        return judged(self.task, self.board, of.problem, part=part, pool=self.pool, backend=of.backend)
 
     def finish(self, seconds: float) -> dict[str, Any]:
         """Final metrics, comparison, certificate."""
-        self.listener.progress("judging", 0, 1)
+        self.of.listener.progress("judging", 0, 1)
         line: dict[str, Any] = {"event": "final", **self._judged("test")}
-        if self.config.run.baselines:
-            line |= compared(
-                self.config,
-                self.problem,
-                self.board,
-                run=self.run,
-                pool=self.pool,
-                backend=self.backend,
-                on_progress=self.listener.progress,
-            )
+        if self.of.config.run.baselines:
+            line |= compared(self.of, self.board, pool=self.pool)
         rounds = sum(float(done["seconds"]) for done in self.run.lines() if done["event"] == "round")
         line["seconds_total"] = max(seconds, rounds)  # a run that was resumed took longer than its last part
         self.run.append(line)
         certificate = Certificate.from_dict(dict(self.board.certificate or {}))
         write_atomically(self.run.certificate, certificate.to_json().encode())
-        self.listener.progress("judging", 1, 1)
+        self.of.listener.progress("judging", 1, 1)
         return line
 
 

@@ -49,12 +49,12 @@ FLOWER = (
     "client/flower.py",
     "server/flower.py",
     "simulations/flower",
-    "common/rounds/flower_parts.py",
+    "common/messages/flower_parts.py",
 )
 """Where Flower may be imported."""
 WITH_FLOWER = {"flwr"}
 NEEDED_BY = {
-    "common/rounds/flower_parts.py": ("sim",),
+    "common/messages/flower_parts.py": ("sim",),
     "common/queries": ("optimization",),
     "common/privacy/accounting": ("pld",),
     "common": ("sim",),
@@ -376,13 +376,11 @@ ROWS = (
     "rows are the trusted aggregator's messages: whoever makes, carries, sums or attacks them knows its forms"
 )
 MAY_NAME_A_PROTOCOL = {
-    ("common/rounds/question.py", "trusted"): ROWS,
     ("client/participation/rounds.py", "trusted"): ROWS,
     ("server/fleet/running.py", "trusted"): ROWS,
     ("server/flower.py", "trusted"): ROWS,
     ("server/fleet/rounds", "trusted"): ROWS,
     ("simulations/engine", "trusted"): ROWS,
-    ("simulations/streams", "trusted"): ROWS,
     ("simulations/runs/trainer.py", "trusted"): ROWS,
     ("simulations/audit", "trusted"): ROWS,
     ("simulations/evaluation/algorithm_contract.py", "trusted"): ROWS,

@@ -33,7 +33,9 @@ import msgspec
 
 from fedboard.client.participation.config import load_device
 from fedboard.client.participation.connection import CallError, ServerConnection, chunks
-from fedboard.common.boards.methods import LATEST, method
+from fedboard.common.boards.boards_pb2 import FetchRequest
+from fedboard.common.boards.layout import LATEST
+from fedboard.common.boards.methods import FETCH, method
 from fedboard.common.messages.devices import CHUNK_BYTES, DeviceKey, Method
 from fedboard.common.messages.devices_pb2 import AnswerChunk, WorkRequest
 from fleets.swarm import percentiles
@@ -178,7 +180,8 @@ def look(plan: AttackPlan, took: list[float], counts: Counter[str], stop: thread
         options = [("grpc.use_local_subchannel_pool", 1)]
         with grpc.secure_channel(plan.address, credentials, options=options) as channel:
             try:
-                channel.unary_unary(method(LATEST))(b"", timeout=30.0)
+                request = FetchRequest(name=LATEST).SerializeToString()
+                list(channel.unary_stream(method(FETCH))(request, timeout=30.0))
             except grpc.RpcError as error:
                 if error.code() is not grpc.StatusCode.NOT_FOUND:  # there is no board yet
                     counts[f"reader {error.code().name}"] += 1

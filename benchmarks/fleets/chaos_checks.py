@@ -278,40 +278,27 @@ def _same_content(old: Board, new: Board) -> bool:
 def tampers() -> dict[str, tuple[Callable[[Left], None], str]]:
     """What may be done to the files of a finished run, and under which kind it must be found."""
     return {
-        "ledger cut short": (_cut_ledger, "underbooked_ledgers"),
-        "device forgot": (_forget_device, "underbooked_ledgers"),
-        "device booked less": (_cut_device, "underbooked_ledgers"),
-        "board gone": (_remove_board, "lost_boards"),
+        "ledger cut short": (lambda left: _cut(left.run / "ledger.sqlite"), "underbooked_ledgers"),
+        "device forgot": (lambda left: _of_device(left, "b").unlink(), "underbooked_ledgers"),
+        "device booked less": (lambda left: _cut(_of_device(left, "a")), "underbooked_ledgers"),
+        "board gone": (lambda left: _last(left).unlink(), "lost_boards"),
         "board replaced": (_replace_board, "lost_boards"),
         "board of NaN": (_spoil_board, "invalid_final_boards"),
         "noise drawn once more": (_draw_again, "double_releases"),
     }
 
 
-def _cut_ledger(left: Left) -> None:
-    _drop_last_row(left.run / "ledger.sqlite")
+def _of_device(left: Left, name: str) -> Path:
+    return left.folder / name / "state" / "ledger.sqlite"
 
 
-def _cut_device(left: Left) -> None:
-    _drop_last_row(left.folder / "a" / "state" / "ledger.sqlite")
-
-
-def _drop_last_row(ledger: Path) -> None:
-    with sqlite3.connect(ledger) as connection:
+def _cut(ledger: Path) -> None:
+    with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
         connection.execute("DELETE FROM events WHERE seq = (SELECT MAX(seq) FROM events)")
-    connection.close()
-
-
-def _forget_device(left: Left) -> None:
-    (left.folder / "b" / "state" / "ledger.sqlite").unlink()
 
 
 def _last(left: Left) -> Path:
     return max((left.run / "boards").glob("board-*.board"))
-
-
-def _remove_board(left: Left) -> None:
-    _last(left).unlink()
 
 
 def _replace_board(left: Left) -> None:

@@ -21,7 +21,8 @@ from fedboard.common.boards.ed25519_keys import write_pair
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.server.publishing.mirror_files import Mirror
 from fleets.chaos_checks import KINDS, Left, Reader, problems
-from fleets.deployment import FEDBOARD, Deployment, FleetPlan, free_ports, make_fleet
+from fleets.deployment import FEDBOARD, Deployment, FleetPlan, make_fleet
+from tests.ports import free_ports
 
 HERE = Path(__file__).parent
 NODES, WITNESSES = ("a", "b", "c"), ("w0", "w1", "w2")

@@ -2,18 +2,17 @@
 
 import contextlib
 import csv
-import json
 import os
 import signal
-import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from process_tree import family
 
@@ -23,8 +22,7 @@ from fedboard.client.ratings.cohort_file import write_cohort
 from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Catalogue
 from fedboard.common.cohort import Cohort
-from fedboard.common.messages.addresses import Address, parse_address
-from fedboard.common.messages.devices_pb2 import JoinReply, JoinRequest
+from fedboard.common.messages.addresses import Address
 from fedboard.common.messages.enrolment import (
     Introduction,
     Invitation,
@@ -34,16 +32,13 @@ from fedboard.common.messages.enrolment import (
 from fedboard.server.fleet.credentials import introduction_of, make_keys
 from fedboard.server.fleet.enrolment import Enrolment
 from fedboard.server.fleet.register import Register
-from fedboard.server.fleet.running import RoundLog
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.server.fleet.state_folder import StateFolder
+from fedboard.server.fleet.state_folder import RoundLog, StateFolder
+from tests.ports import free_ports
+from tests.server.fleet.made import toml_value
 
 FEDBOARD = (sys.executable, "-c", "from fedboard.cli.main import main; main()")
-_BELOW_EPHEMERAL = range(12_000, 32_000)
-"""Ports that no outgoing connection takes while a server is being restarted."""
 _INVITED_SECONDS = 86_400.0
-_taken: set[int] = set()
-_taking = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,25 +58,6 @@ class FleetPlan:
     trusted: Mapping[str, Any] = field(default_factory=dict)
     """``[boards]`` of the devices."""
     statement: str = "made-up ratings"
-
-
-def free_ports(number: int) -> list[int]:
-    """Ports that nothing listens on and that nobody else in this process gets."""
-    with _taking:
-        found = []
-        start = _BELOW_EPHEMERAL.start + os.getpid() * 37 % 10_000
-        for port in range(start, _BELOW_EPHEMERAL.stop):
-            if port not in _taken and _is_free(port):
-                found.append(port)
-            if len(found) == number:
-                break
-        _taken.update(found)
-        return found
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 def make_fleet(folder: Path, plan: FleetPlan, *, door: int | None = None) -> FleetSettings:
@@ -163,18 +139,10 @@ def write_device(
 
 def _admit(settings: FleetSettings, invitation: Invitation, folder: Path) -> None:
     """Make a member of a device without a server: by what the server would do."""
-    introduction = introduction_of(settings)
-    enrolment = Enrolment(
-        introduction=introduction,
-        register=StateFolder.of(settings).members,
-        capacity=settings.capacity,
-    )
-
-    def ask(request: JoinRequest) -> JoinReply:
-        return enrolment.admit(request.SerializeToString())
-
-    opened = Introduction.open(introduction, digest=invitation.introduction)
-    become_member(invitation, opened, folder, ask=ask)
+    content, register = introduction_of(settings), StateFolder.of(settings).members
+    enrolment = Enrolment(introduction=content, register=register, capacity=settings.capacity)
+    opened = Introduction.open(content, digest=invitation.introduction)
+    become_member(invitation, opened, folder, ask=lambda one: enrolment.admit(one.SerializeToString()))
 
 
 def joined(url: str, token: str, folder: Path) -> float:
@@ -185,14 +153,8 @@ def joined(url: str, token: str, folder: Path) -> float:
 
 
 def toml(sections: Mapping[str, Any]) -> str:
-    """Sections as TOML: texts, numbers and lists look as they do in JSON; empty ones are left out."""
-    return "".join(f"{name} = {_value(value)}\n" for name, value in sections.items() if value != {})
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value)
+    """Sections as TOML; empty ones are left out."""
+    return "".join(f"{name} = {toml_value(value)}\n" for name, value in sections.items() if value != {})
 
 
 class Deployment:
@@ -213,7 +175,7 @@ class Deployment:
     @property
     def port(self) -> int:
         """Of the server."""
-        return parse_address(self.settings.network.address, name="address").port
+        return self.settings.network.reached.port
 
     def start(
         self, name: str, command: Sequence[str] = FEDBOARD, *, stays: bool = False, **environment: str

@@ -7,14 +7,12 @@ from io import BytesIO
 import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from google.protobuf.message import DecodeError
 
-from fedboard.client.boards.grpc_source import signed_of
 from fedboard.client.boards.witness import NotCosignedError, Witness
 from fedboard.common.board import Board
 from fedboard.common.boards import boards_pb2
 from fedboard.common.boards.board_signature import PinnedKey, message_to_sign
-from fedboard.common.boards.layout import pack, unpack
+from fedboard.common.boards.layout import LATEST, file_name, manifest_name, pack, root_name, unpack
 from fedboard.common.boards.manifest import (
     BoardFile,
     Link,
@@ -90,6 +88,9 @@ class _Call:
     async def abort(self, status: object, word: str) -> None:
         raise _Refused(word)
 
+    async def send_initial_metadata(self, _: object) -> None:
+        """Nothing waits for it."""
+
     def add_done_callback(self, callback: Callable[[object], None]) -> None:
         callback(None)
 
@@ -107,11 +108,11 @@ def _requests() -> dict[str, Target]:
     free = Limits(requests_per_second=1e9, requests_per_second_per_address=1e9)
     service = BoardsServicer(mirror, limits=free)
     asyncio.run(service.look())
-    methods = (service._latest, service._root, service._get, service._cosign)
+    methods = (service._fetch, service._cosign)
 
     def asked(content: bytes) -> object:
         """The first byte is the method."""
-        method = methods[content[0] % len(methods)] if content else service._latest
+        method = methods[content[0] % len(methods)] if content else service._fetch
         try:
             return asyncio.run(method(content[1:], _Call()))
         except _Refused as status:
@@ -119,21 +120,16 @@ def _requests() -> dict[str, Target]:
 
     newest = mirror.published()[-1]
     cosignature = cosigned(_KEY, newest.signed.content.encode())
-    signature = boards_pb2.Cosignature(
-        key=bytes.fromhex(cosignature.key), signature=bytes.fromhex(cosignature.signature)
-    )
-    messages = (
-        boards_pb2.LatestRequest(),
-        boards_pb2.RootRequest(version=1),
-        boards_pb2.GetRequest(version=1, file=True, offset=7),
-        boards_pb2.CosignRequest(manifest=newest.digest, cosignature=signature),
-    )
-    specimens = tuple(bytes([n]) + message.SerializeToString() for n, message in enumerate(messages))
+    signed = bytes.fromhex(cosignature.key), bytes.fromhex(cosignature.signature)
+    fetched = (LATEST, root_name(1), manifest_name(newest.digest), file_name(newest.manifest.file.sha256))
+    messages = [(0, boards_pb2.FetchRequest(name=name, offset=7)) for name in fetched]
+    messages += [(1, boards_pb2.CosignRequest(manifest=newest.digest, key=signed[0], signature=signed[1]))]
+    specimens = tuple(bytes([n]) + message.SerializeToString() for n, message in messages)
     return {"server/boards-request": Target(asked, (), specimens, share=0.3)}
 
 
 def _manifests() -> dict[str, Target]:
-    """What is signed of boards, in files and over gRPC; chains of it, and cosignatures."""
+    """What is signed of boards; chains of it, and cosignatures."""
     file = BoardFile(size=12, sha256=_DIGEST, board_size=20, board_sha256=_DIGEST)
     first = Manifest(
         run="films",
@@ -177,12 +173,6 @@ def _manifests() -> dict[str, Target]:
         require_next(Link.of(before), found)
         return contradiction
 
-    def message(content: bytes) -> object:
-        try:
-            return signed_of(boards_pb2.SignedManifest.FromString(content)).digest
-        except DecodeError:  # gRPC itself ends the call
-            return None
-
     def cosigned_by_witness(content: bytes) -> object:
         """Of a run that may begin, with the certificate that is named."""
         manifest, certificate = (*pieces(content), b"", b"")[:2]
@@ -195,13 +185,11 @@ def _manifests() -> dict[str, Target]:
         before, cosignatures=tuple(cosigned(key, before.content.encode()) for key in witness_keys)
     )
     refusals = (FeedRefusedError,)
-    sent = boards_pb2.SignedManifest(content=whole.content.encode(), signatures=[bytes(64)])
     begun = msgspec.structs.replace(first, certificate_digest=None, releases=0, ledger_head=None)
     return {
         "reader/manifest": Target(by_a_liar, refusals, (first.to_bytes(),), "json"),
         "reader/signed-manifest": Target(on_the_way, refusals, (whole.to_bytes(),), "json"),
         "witness/chain": Target(chained, refusals, (after.to_bytes(),), "json"),
-        "reader/manifest-message": Target(message, refusals, (sent.SerializeToString(),)),
         "witness/pending": Target(
             cosigned_by_witness, (NotCosignedError,), (in_pieces(begun.to_bytes(), b""),), share=0.3
         ),

@@ -52,23 +52,8 @@ authority = "authority.pem"
 key = "device.key"
 question_key = "question-signing.pub"
 """
-_SIMULATION = """algorithm = "residual"
-seed = 3
-[data]
-source = "ratings.csv"
-rating_range = [1.0, 5.0]
-columns = { user = "u", item = "i", rating = "r" }
-[privacy]
-epsilon = 5.0
-delta = 1e-5
-noise = "seeded"
-[run]
-workers = 1
-[settings]
-rank = 4
-"""
 _PLAN = b'[round-1]\nlinear = 8.0\n[round-2]\nlinear = { noise_multiplier = 9.0 }\n["shared"]\nitems = 7\n'
-_FLEET = Path(__file__).parents[2] / "examples" / "fleet" / "fleet.toml"
+_EXAMPLES = Path(__file__).parents[2] / "examples"
 _RANGE = (1.0, 5.0)
 _ROWS = (FedboardError, sqlite3.Error)
 """The second is what whoever asks a database has to expect: the port lets nobody in then."""
@@ -106,9 +91,11 @@ def _configurations() -> dict[str, Target]:
 
     return {
         "file/device": _file("device.toml", load_device, _DEVICE.encode()),
-        "file/fleet": _file("fleet.toml", read_settings, _FLEET.read_bytes()),
+        "file/fleet": _file("fleet.toml", read_settings, (_EXAMPLES / "fleet" / "fleet.toml").read_bytes()),
         "file/simulation": _file(
-            "run.toml", lambda place: parse_config(read_config(place)), _SIMULATION.encode()
+            "run.toml",
+            lambda place: parse_config(read_config(place)),
+            (_EXAMPLES / "simulate.toml").read_bytes(),
         ),
         "file/plan": _file("plan.toml", account, _PLAN),
     }

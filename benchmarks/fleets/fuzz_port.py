@@ -28,12 +28,12 @@ from fedboard.common.messages.enrolment import (
     digest_of_introduction,
 )
 from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.question import Answer, Question, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope, ReplyKey
 from fedboard.common.messages.signing import QuestionKey
+from fedboard.common.messages.step import StepMessage, reply_frame, reply_of
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Answer, Question, refusal
-from fedboard.common.rounds.step import StepMessage, reply_frame, reply_of
 from fedboard.server.fleet.device_service import RefusedCallError, chunks_of, read_message
 from fleets.specimens import N_ITEMS, N_USERS, boards, introduction, rows
 

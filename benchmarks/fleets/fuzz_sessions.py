@@ -34,8 +34,7 @@ class _Masked:
     """An honest session up to a step: what the server said, what the clients replied, and how they were before."""
 
     def __init__(self, step: int) -> None:
-        contribution, requests = rows()
-        self._given = Given(contribution=contribution, requests=requests)
+        self._given, requests = _given(), rows()[1]
         settings = {"most_users": len(_CLIENTS) * N_USERS}
         self.protocol = SecureSum.sized(clients=len(_CLIENTS), users=settings["most_users"], settings={})
         self.server = self.protocol.open(_ABOUT, requests, _CLIENTS, n_items=N_ITEMS)
@@ -78,7 +77,7 @@ def _taking(step: int, first: _Masked) -> Callable[[bytes], object]:
     held = [first]
 
     def take(content: bytes) -> object:
-        held[0].server._replied.discard(_CLIENTS[0])
+        held[0].server._step.replied.discard(_CLIENTS[0])
         try:
             held[0].server.take(_CLIENTS[0], content)
         except RefusedError as error:
@@ -91,23 +90,16 @@ def _taking(step: int, first: _Masked) -> Callable[[bytes], object]:
 
 def _of_two_servers() -> dict[str, Target]:
     requests = rows()[1]
-    helper = LocalHelper(SecureNoise())
     parts: dict[str, bytes] = {}
 
-    class Kept:
+    class Kept(LocalHelper):
         """A helper, whose parts are kept."""
 
-        def begin(self, about, asked, rules):  # type: ignore[no-untyped-def]
-            return helper.begin(about, asked, rules)
-
-        def take(self, about, client, part):  # type: ignore[no-untyped-def]
+        def take(self, about: bytes, client: str, part: bytes) -> None:
             parts[client] = Take.of(about, client, part).to_bytes()
-            helper.take(about, client, part)
+            super().take(about, client, part)
 
-        def total(self, about, clients):  # type: ignore[no-untyped-def]
-            return helper.total(about, clients)
-
-    protocol = TwoServer.sized(clients=3, users=3 * N_USERS, settings={}).helped_by(Kept())
+    protocol = TwoServer.sized(clients=3, users=3 * N_USERS, settings={}).helped_by(Kept(SecureNoise()))
     session = protocol.open(_ABOUT, requests, _CLIENTS[:3], n_items=N_ITEMS)
     given = _given()
     asked = session.outgoing()[_CLIENTS[0]]

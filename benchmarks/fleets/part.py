@@ -11,21 +11,60 @@ FLEET_BROKEN names one of two broken servers, which the checks of chaos must cat
 """
 
 import asyncio
+import hashlib
 import json
 import os
 import signal
 import sys
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from fleets.watching import append_line, watch, watch_draws
-
 FOLDER, WHO = Path(os.environ["FLEET_LOG"]), os.environ.get("FLEET_WHO", "")
 _LOOK_SECONDS = 0.02
 _LINES = 250
+
+
+def watch(steps: Mapping[str, tuple[Any, str]], on_step: Callable[[str], None]) -> None:
+    """Tell ``on_step`` before and after every step, of which ``steps`` has the owner and the name."""
+    for name, (owner, attribute) in steps.items():
+        setattr(owner, attribute, watched(name, getattr(owner, attribute), on_step))
+
+
+def watched(name: str, original: Callable[..., Any], on_step: Callable[[str], None]) -> Callable[..., Any]:
+    def replaced(*arguments: Any, **keywords: Any) -> Any:
+        on_step(f"before: {name}")
+        result = original(*arguments, **keywords)
+        on_step(f"after: {name}")
+        return result
+
+    return replaced
+
+
+def watch_draws(booked: Any, on_draw: Callable[[str, int, int, str], None]) -> None:
+    """Tell of every draw before its values are handed over: release, first row, rows, digest of the key."""
+    original = booked.publish
+
+    def publish(
+        self: Any, sums: Any, *, start_row: int = 0, noise_shares: int = 0, residue_bits: int = 0
+    ) -> Any:
+        values = original(
+            self, sums, start_row=start_row, noise_shares=noise_shares, residue_bits=residue_bits
+        )
+        on_draw(self.release.name, start_row, int(sums.shape[0]), hashlib.sha256(self.stream.key).hexdigest())
+        return values
+
+    booked.publish = publish
+
+
+def append_line(path: Path, line: str) -> None:
+    """One line more; a single ``write``, so that a kill splits none."""
+    log = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(log, (line + "\n").encode())
+    os.close(log)
 
 
 def note(kind: str, **fields: Any) -> None:
@@ -55,8 +94,8 @@ def be_server() -> None:
     from fedboard.common.privacy.ledger.ledger import Ledger
     from fedboard.common.privacy.releases.gaussian import BookedRelease
     from fedboard.server.fleet.mailbox import Mailbox
-    from fedboard.server.fleet.rounds.admission import Admission
-    from fedboard.server.fleet.running import RoundLog
+    from fedboard.server.fleet.rounds.trusted_rounds import Admission
+    from fedboard.server.fleet.state_folder import RoundLog
     from fedboard.server.publication import BoardStore
 
     watch_draws(BookedRelease, lambda *what: note("draw", **dict(zip(_DRAW, what, strict=True))))
@@ -125,8 +164,8 @@ def be_measured() -> None:
     """How late the event loop is, and when rounds are closed: their answers are here, their boards are not."""
     from fedboard.server.fleet.enrolment import Enrolment
     from fedboard.server.fleet.rounds.asking import Asking
-    from fedboard.server.fleet.running import RoundLog
     from fedboard.server.fleet.server import FleetServer
+    from fedboard.server.fleet.state_folder import RoundLog
 
     Enrolment.hears = lambda *_: True  # type: ignore[method-assign]
     watch({"asking": (Asking, "run"), "logged": (RoundLog, "append")}, _note_time)

@@ -1,5 +1,6 @@
 """What the product itself makes: boards with certificates, ledgers, keys, sessions. Small, and all made up."""
 
+import sys
 import tempfile
 from dataclasses import replace
 from functools import cache
@@ -7,26 +8,27 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from fedboard.client.participation.ledger import AnsweredBoard, DeviceLedger
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
-from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, BudgetShares, shares_by_release
-from fedboard.common.algorithms.shared.ratings_config import from_written, with_noise
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate, certify
-from fedboard.common.cohort import Cohort, cohort_from_triples
+from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.item_features import CatalogueFeatures
 from fedboard.common.messages.enrolment import Introduction
 from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.accounting.calibration import noise_multipliers
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise
+from tests.common.algorithms.conftest import a_task, population
 
 N_ITEMS, N_USERS = 12, 6
+_BUDGET = Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 _RELEASE = GaussianRelease(
     name="round",
     rows=20,
@@ -44,8 +46,8 @@ _RELEASE = GaussianRelease(
 @cache
 def folder() -> Path:
     """For files of this process, in memory where there is such a thing."""
-    shm = Path("/dev/shm")
-    held = tempfile.TemporaryDirectory(prefix="fedboard-fuzz-", dir=shm if shm.is_dir() else None)
+    memory = Path("/dev/shm")
+    held = tempfile.TemporaryDirectory(prefix="fedboard-fuzz-", dir=memory if memory.is_dir() else None)
     _HELD.append(held)
     return Path(held.name)
 
@@ -55,22 +57,13 @@ _HELD: list[tempfile.TemporaryDirectory[str]] = []
 
 def cohort() -> Cohort:
     """A few users."""
-    rng = np.random.default_rng(0)
-    users, items = np.nonzero(rng.random((N_USERS, N_ITEMS)) < 0.5)
-    ratings = rng.integers(1, 6, users.size).astype(np.float32)
-    return cohort_from_triples(
-        users.astype(np.int32), items.astype(np.int32), ratings, n_users=N_USERS, n_items=N_ITEMS
-    )
+    return population(n_users=N_USERS, n_items=N_ITEMS)
 
 
 @cache
 def task() -> AdaDpals:
     """An algorithm."""
-    written = {"rank": 3, "rounds": 2, "count_cap": 10, "mean_cap": 5.0, "items_per_user": 6}
-    config = from_written(written, AdaDpalsConfig)
-    return AdaDpals(
-        with_noise(config, noise_multipliers(5.0, 1e-5, shares_by_release(config, BudgetShares())))
-    )
+    return a_task(rank=3)
 
 
 def catalogue() -> Catalogue:
@@ -110,11 +103,10 @@ def rows() -> tuple[Contribution, tuple[Request, ...]]:
 def certificate(board_digest: str, *, planned: bool = True) -> Certificate:
     """Of two releases, by a plan or by a budget."""
     events = [{**replace(_RELEASE, name=f"round-{n}").event(), **SecureNoise().describe()} for n in (1, 2)]
-    budget = Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     plan = {str(event["name"]): event["noise_multiplier"] for event in events} if planned else None
     return certify(
         events,
-        commitment=Commitment.of(budget, plan),
+        commitment=Commitment.of(_BUDGET, plan),
         trust=("The server sees each contribution and forgets it.",),
         assumptions=("Each device takes part once in a release.",),
         dataset="made up",
@@ -127,9 +119,8 @@ def certificate(board_digest: str, *, planned: bool = True) -> Certificate:
 def ledger() -> bytes:
     """The file of a ledger with a plan of two releases, one booked."""
     place = folder() / "ledger.sqlite"
-    budget = Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
     plan = {f"round-{number}": 5.0 for number in (1, 2)}
-    with Ledger.create(place, budget, run="films", plan=plan) as made:
+    with Ledger.create(place, _BUDGET, run="films", plan=plan) as made:
         made.book({**replace(_RELEASE, name="round-1").event(), **SecureNoise().describe()})
     return place.read_bytes()
 
@@ -140,7 +131,7 @@ def device_ledger() -> bytes:
     place = folder() / "device.sqlite"
     board = boards()[0]
     about = AnsweredBoard(round=board.version, board=board.digest, terms="ab" * 32)
-    with DeviceLedger.create(place, Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)) as made:
+    with DeviceLedger.create(place, _BUDGET) as made:
         made.admit("films", rows()[1], about=about)
     return place.read_bytes()
 
@@ -149,8 +140,7 @@ def device_ledger() -> bytes:
 def population_account() -> bytes:
     """The file of an account of two runs, of which one has booked a release."""
     place = folder() / "population.sqlite"
-    budget = Budget(epsilon=10.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
-    with Population.create(place, budget, lineage_epsilon=8.0) as made:
+    with Population.create(place, _BUDGET, lineage_epsilon=8.0) as made:
         made.join("ab" * 16, name="films", plan={f"round-{number}": 5.0 for number in (1, 2)})
         made.join("cd" * 16, name="books", plan={"round-1": 9.0})
         made.book("ab" * 16, [{**replace(_RELEASE, name="round-1").event(), **SecureNoise().describe()}])

@@ -24,9 +24,9 @@ from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.round import run_round
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import SyntheticConfig, Triples, synthetic_ratings
-from fedboard.simulations.data.splits import RatingSplit, split_ratings
+from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.problem import load_problem
+from fedboard.simulations.problem import load_problem, problem_of
 
 WARM_USERS = 300
 LIKED_ABOVE = 3.5
@@ -66,17 +66,16 @@ def load_data(source: str) -> Data:
     if source.startswith("synthetic"):
         small = source == "synthetic-small"
         people = SyntheticConfig(n_users=400 if small else 20_000, n_items=120 if small else 3_000)
-        ratings = synthetic_ratings(people)
-        split = split_ratings(ratings, seed=SEED)
-        return _data(source, split, ratings.rating_range)
-    problem = load_problem(parse_config({"algorithm": "residual", "data": {"source": source}}))
+        config = parse_config({"algorithm": "residual", "split": {"seed": SEED}})
+        problem = problem_of(synthetic_ratings(people), config)
+    else:
+        problem = load_problem(parse_config({"algorithm": "residual", "data": {"source": source}}))
     if not isinstance(problem.split, RatingSplit):
         raise SystemExit(f"{source}: has no ratings to hold out; take a set of ratings with stars")
-    return _data(Path(source).name.removesuffix(".npz"), problem.split, problem.rating_range)
-
-
-def _data(name: str, split: RatingSplit, rating_range: tuple[float, float]) -> Data:
-    return Data(name=name, train=split.train_and_validation, test=split.test, rating_range=rating_range)
+    split, name = problem.split, Path(source).name.removesuffix(".npz")
+    return Data(
+        name=name, train=split.train_and_validation, test=split.test, rating_range=problem.rating_range
+    )
 
 
 def make_job(kind: str, data: Data, *, rank: int, epochs: int, place: Path) -> JobFolder:

@@ -7,7 +7,7 @@ said by `fedboard sweep --epsilon` with these numbers.
 """
 
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import mpmath
@@ -23,7 +23,6 @@ from fedboard.common.privacy.accounting.exact import (
     epsilon_through_renyi,
     epsilon_through_zcdp,
     mu_for,
-    rho_through,
 )
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
@@ -87,12 +86,17 @@ def total_noise(epsilon: float, delta: float) -> Mapping[str, float]:
         event = planned_event("all", multiplier, Adjacency.ADD_REMOVE)
         return epsilon_by_library([event], delta, accountant="rdp") - epsilon
 
+    def through(conversion: Callable[..., float]) -> float:
+        return float(
+            brentq(lambda z: conversion(delta, rho=0.5 / z**2) - epsilon, exact, 2 * exact, xtol=1e-10)
+        )
+
     exact = 1.0 / mu_for(epsilon, delta)
     return {
         "exact": exact,
         "rdp": float(brentq(by_library, exact, 2 * exact, xtol=1e-10)),
-        "rdp_best_order": (2 * rho_through(epsilon_through_renyi, epsilon, delta)) ** -0.5,
-        "zcdp": (2 * rho_through(epsilon_through_zcdp, epsilon, delta)) ** -0.5,
+        "rdp_best_order": through(epsilon_through_renyi),
+        "zcdp": through(epsilon_through_zcdp),
     }
 
 

@@ -113,12 +113,18 @@ class Fedboard:
 
     @staticmethod
     def columns(shards: Path) -> tuple[list[Any], list[np.ndarray]]:
-        """Items, and each column of the rows, in order."""
+        """Items, and whose, what, how and when of each rating, in order."""
         from pyarrow import concat_tables, parquet
 
         rows = concat_tables([parquet.read_table(path) for path in sorted(shards.glob("ratings-*.parquet"))])
         items = parquet.read_table(shards / "items.parquet").to_pydict()
-        return list(items.values()), [column.to_numpy() for column in rows.columns]
+        counts, lists = rows["count"].to_numpy(), ("items", "values", "times")
+        users = [np.arange(rows.num_rows), rows["key"].to_numpy()]
+        columns = [np.repeat(column, counts) for column in users]
+        columns += [
+            rows[name].combine_chunks().flatten().to_numpy() for name in lists if name in rows.column_names
+        ]
+        return list(items.values()), columns
 
     @classmethod
     def keys(cls, people: People) -> Path:

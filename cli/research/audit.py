@@ -19,9 +19,9 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
-    from fedboard.simulations.audit.audit import AuditResult, Plan
+    from fedboard.simulations.audit.audit import AuditResult
     from fedboard.simulations.audit.board_games import BoardGame
-    from fedboard.simulations.audit.subject import AuditFinding
+    from fedboard.simulations.audit.subject import AuditFinding, Plan
     from fedboard.simulations.config import SimulationConfig
 
 
@@ -73,10 +73,10 @@ def _left(seconds: float, phase: str, done: int, total: int, games: int) -> str:
     return f", about {timedelta(seconds=round(seconds / share * (1.0 - share)))} left" if share else ""
 
 
-def audit_text(result: "AuditResult", plan: "Plan") -> str:
+def audit_text(result: "AuditResult") -> str:
     """Releases, board-only games, checks and the verdict."""
     return "\n\n".join(
-        (_releases(result), _games(result.board), checks_text(result.findings), _verdict(result, plan))
+        (_releases(result), _games(result.board), checks_text(result.findings), _verdict(result))
     )
 
 
@@ -87,8 +87,8 @@ def _releases(result: "AuditResult") -> str:
             line.name,
             noise.get(line.name, "-"),
             f"{line.mu:.4f}",
-            f"{line.bound.sharp:.4f}",
-            f"{line.bound.split:.4f}",
+            f"{line.sharp:.4f}",
+            f"{line.split:.4f}",
         )
         for line in (*result.releases, *result.game.parties, result.game.whole)
     ]
@@ -117,15 +117,17 @@ def checks_text(findings: Sequence["AuditFinding"]) -> str:
     return aligned(("", "", "", ""), rows)
 
 
-def _verdict(result: "AuditResult", plan: "Plan") -> str:
+def _verdict(result: "AuditResult") -> str:
+    from fedboard.simulations.audit.statistics import CONFIDENCE
+
     game = result.game
     told = (
         f"Claimed: epsilon {game.claimed:.4g} at delta {game.delta:g} (proof). Audited: at least "
-        f"{game.epsilon_lower_bound:.4g} ({plan.confidence:.0%}, {game.n_canaries:,} canaries)."
+        f"{game.epsilon_lower_bound:.4g} ({CONFIDENCE:.0%}, {game.n_canaries:,} canaries)."
     )
     if result.violated:
         return (
-            f"{told}\nThe claim does not hold, or this is one of the {1 - plan.confidence:.0%} of games in which "
+            f"{told}\nThe claim does not hold, or this is one of the {1 - CONFIDENCE:.0%} of games in which "
             "chance goes beyond it: see the checks that failed, and decide with --repeat 60."
         )
     return f"{told}\nNothing exceeds what is claimed. An audit can refute a guarantee, not prove one."
@@ -177,7 +179,7 @@ def audit(
 
     Nothing that is printed is private: audits are for test data and simulations.
     """
-    from fedboard.simulations.audit.audit import Plan
+    from fedboard.simulations.audit.subject import Plan
 
     workers = flags.pop("workers") or 2
     base = {} if flags.get("data") is not None else {"data": {"source": "synthetic", "synthetic": _SYNTHETIC}}
@@ -223,7 +225,7 @@ def _audit(
         about |= {"users": int(entrance.honest.ids.size), "items": subject.catalogue.n_items}
         try:
             result = run_audit(subject, entrance, plan, pool=pool, on_step=on_step)
-            record, text = audit_record(result, plan, about), audit_text(result, plan)
+            record, text = audit_record(result, about), audit_text(result)
             text += f"\n\nNumbers: {place / 'audit.json'}"
         except (InputError, PrivacyError) as error:
             if subject.sessions is not None and not isinstance(error, PrivacyError):

@@ -76,7 +76,7 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
         return
     from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import RunFiles
-    from fedboard.simulations.runs.without_privacy import is_reference
+    from fedboard.simulations.evaluation.references import is_reference
 
     if is_reference(config.algorithm):
         raise InputError(

@@ -166,8 +166,9 @@ def run(
         StorageError: a full disk, with the command that goes on.
     """
     from fedboard.cli.research.summary import private_summary, reference_summary
+    from fedboard.simulations.evaluation.references import is_reference
     from fedboard.simulations.runs.progress import listening
-    from fedboard.simulations.runs.without_privacy import is_reference, require_runnable, run_reference
+    from fedboard.simulations.runs.without_privacy import require_runnable, run_reference
 
     require_runnable(config)
     try:

@@ -10,8 +10,9 @@ from fedboard.cli.text import aligned, folded
 
 if TYPE_CHECKING:
     from fedboard.common.certificate import Certificate
-    from fedboard.simulations.config import RunConfig, SimulationConfig
+    from fedboard.simulations.config import SimulationConfig
     from fedboard.simulations.evaluation.verdict import Verdict
+    from fedboard.simulations.sections import RunConfig
     from fedboard.simulations.simulate import RunResult
 
 _NOTHING_JUDGED = (

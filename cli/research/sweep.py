@@ -17,7 +17,8 @@ from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
 
 if TYPE_CHECKING:
-    from fedboard.simulations.sweeps.sweep import CellOutcome, SweepRecord, SweepResult
+    from fedboard.simulations.sweeps.cells import CellOutcome
+    from fedboard.simulations.sweeps.sweep import SweepRecord, SweepResult
 
 _AXES: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "algorithms": (str, "--algorithms"),

@@ -1,34 +1,16 @@
 """A board service as a source of boards."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import grpc
 
-from fedboard.common.boards.board_signature import Cosignature, SignedManifest
-from fedboard.common.boards.boards_pb2 import (
-    GetRequest,
-    LatestRequest,
-    Part,
-    RootDocument,
-    RootRequest,
-    WatchRequest,
-)
-from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.manifest import Manifest
-from fedboard.common.boards.methods import (
-    GET,
-    LATEST,
-    MAX_MESSAGE_BYTES,
-    ROOT,
-    WATCH,
-    allowed_seconds,
-    method,
-)
+from fedboard.client.boards.mirror_source import MirrorSource
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.boards_pb2 import Chunk, FetchRequest, WatchRequest
+from fedboard.common.boards.methods import FETCH, MAX_MESSAGE_BYTES, WATCH, allowed_seconds, method
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.boards.roots import MOST_KEYS
-from fedboard.common.boards.witnesses import MOST_COSIGNATURES
 from fedboard.common.messages.certificate_dates import NOT_VOUCHED_FOR, OUT_OF_DATE, read_authority
 
 _CODES = {
@@ -64,8 +46,8 @@ def channel_to(
     )
 
 
-class GrpcSource:
-    """A board service."""
+class GrpcSource(MirrorSource):
+    """A board service, which serves the files of a mirror."""
 
     def __init__(
         self, address: str, *, tls: bool = True, authority: Path | None = None, seconds: float = 30.0
@@ -73,48 +55,27 @@ class GrpcSource:
         self._channel = channel_to(address, tls=tls, authority=authority)
         self._seconds = seconds
 
-    def manifest(self, digest: str | None = None) -> SignedManifest:
-        """By ``Latest``, or by ``Get`` without a file."""
-        with grpc_failures():
-            if digest is None:
-                call = self._channel.unary_unary(
-                    method(LATEST), LatestRequest.SerializeToString, SignedMessage.FromString
-                )
-                return signed_of(call(LatestRequest(), timeout=self._seconds))
-            for part in self._get(GetRequest(manifest=digest), self._seconds):
-                if part.WhichOneof("part") == "manifest":
-                    return signed_of(part.manifest)
-        raise FeedRefusedError(FeedCode.MALFORMED)
-
-    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
-        """By ``Get``."""
-        request = GetRequest(digest=manifest.board_digest, file=True, offset=offset)
-        allowed = allowed_seconds(manifest.file.size - offset, self._seconds)
-        with grpc_failures():
-            for part in self._get(request, allowed):
-                if part.WhichOneof("part") == "chunk":
-                    yield part.chunk
-
-    def root(self, version: int) -> bytes:
-        """By ``Root``."""
-        with grpc_failures():
-            call = self._channel.unary_unary(
-                method(ROOT), RootRequest.SerializeToString, RootDocument.FromString
-            )
-            return bytes(call(RootRequest(version=version), timeout=self._seconds).content)
+    def pieces(self, name: str, size: int = 0, offset: int = 0) -> Generator[bytes, None, None]:
+        """By ``Fetch``."""
+        call = self._channel.unary_stream(method(FETCH), FetchRequest.SerializeToString, Chunk.FromString)
+        stream = call(FetchRequest(name=name, offset=offset), timeout=allowed_seconds(size, self._seconds))
+        try:
+            with grpc_failures():
+                for chunk in stream:
+                    yield chunk.content
+        finally:
+            stream.cancel()
 
     def watch(self, known: int | None, *, seconds: float | None = None) -> Iterator[SignedManifest]:
         """The newest manifest if it is not known, then each one as it is published; ends when the service does, or
         after so many seconds.
         """
-        call = self._channel.unary_stream(
-            method(WATCH), WatchRequest.SerializeToString, SignedMessage.FromString
-        )
+        call = self._channel.unary_stream(method(WATCH), WatchRequest.SerializeToString, Chunk.FromString)
         stream = call(WatchRequest(known=known), timeout=seconds)
         try:
             with grpc_failures():
-                for message in stream:
-                    yield signed_of(message)
+                for chunk in stream:
+                    yield SignedManifest.from_bytes(chunk.content)
         except FeedRefusedError:
             if stream.code() is not grpc.StatusCode.DEADLINE_EXCEEDED:
                 raise
@@ -124,33 +85,6 @@ class GrpcSource:
     def close(self) -> None:
         """Close the channel; whatever runs over it ends."""
         self._channel.close()
-
-    def _get(self, request: GetRequest, seconds: float) -> Iterator[Part]:
-        call = self._channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
-        stream = call(request, timeout=seconds)
-        try:
-            yield from stream
-        finally:
-            stream.cancel()
-
-
-def signed_of(message: SignedMessage) -> SignedManifest:
-    """A signed manifest as it came over gRPC.
-
-    Raises:
-        FeedRefusedError: ``malformed``.
-    """
-    try:
-        return SignedManifest(
-            content=message.content.decode(),
-            signatures=tuple(one.hex() for one in message.signatures[:MOST_KEYS]),
-            cosignatures=tuple(
-                Cosignature(key=one.key.hex(), signature=one.signature.hex())
-                for one in message.cosignatures[:MOST_COSIGNATURES]
-            ),
-        )
-    except UnicodeDecodeError as error:
-        raise FeedRefusedError(FeedCode.MALFORMED) from error
 
 
 @contextlib.contextmanager

@@ -14,19 +14,17 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Any, Final, Protocol, TypeVar, cast, runtime_checkable
+from typing import Any, Final, Protocol, TypeVar, cast, runtime_checkable
 
-from fedboard.common.boards.board_signature import MAX_MANIFEST_BYTES, SignedManifest
-from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
+from fedboard.client.boards.mirror_source import MirrorSource
+from fedboard.common.boards.board_signature import SignedManifest
 from fedboard.common.boards.manifest import Manifest
 from fedboard.common.boards.methods import CHUNK_BYTES, allowed_seconds
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
-from fedboard.common.boards.roots import MAX_ROOT_BYTES
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import is_address, parse_address
 from fedboard.common.messages.certificate_dates import OUT_OF_DATE, read_authority
@@ -154,34 +152,7 @@ def _require_web_address(place: str) -> None:
         )
 
 
-class _MirrorSource:
-    """A mirror's files, wherever they lie."""
-
-    def _opened(self, name: str, size: int = 0, offset: int = 0) -> AbstractContextManager[IO[bytes]]:
-        """A file of the mirror, of which so many bytes may come, from an offset on."""
-        raise NotImplementedError
-
-    def manifest(self, digest: str | None = None) -> SignedManifest:
-        """``latest.json``, or another one."""
-        with self._opened(LATEST if digest is None else manifest_name(digest)) as stream:
-            return SignedManifest.from_bytes(stream.read(2 * MAX_MANIFEST_BYTES + 1))
-
-    def read(self, manifest: Manifest, offset: int) -> Iterator[bytes]:
-        """From its file."""
-        with self._opened(file_name(manifest.file.sha256), manifest.file.size - offset, offset) as stream:
-            while piece := stream.read(CHUNK_BYTES):
-                yield piece
-
-    def root(self, version: int) -> bytes:
-        """From its file."""
-        with self._opened(root_name(version)) as stream:
-            return bytes(stream.read(MAX_ROOT_BYTES + 1))
-
-    def close(self) -> None:
-        """Nothing is held."""
-
-
-class HttpSource(_MirrorSource):
+class HttpSource(MirrorSource):
     """A mirror on a web server, with or without support for ranges."""
 
     def __init__(self, place: str, *, authority: Path | None = None, seconds: float = 30.0) -> None:
@@ -189,8 +160,7 @@ class HttpSource(_MirrorSource):
         context = ssl.create_default_context(cadata=None if authority is None else read_authority(authority))
         self._opener = urllib.request.build_opener(_InTime(context=context), _NoRedirectDown())
 
-    @contextlib.contextmanager
-    def _opened(self, name: str, size: int = 0, offset: int = 0) -> Iterator[IO[bytes]]:
+    def pieces(self, name: str, size: int = 0, offset: int = 0) -> Generator[bytes, None, None]:
         """By a request for a range; where the server sends the whole file, what is known is skipped."""
         request = _Request(f"{self._place}/{name}", headers={"Range": f"bytes={offset}-"} if offset else {})
         request.allowed = allowed_seconds(size, self._seconds)
@@ -198,7 +168,8 @@ class HttpSource(_MirrorSource):
             skip = offset if answer.status != http.client.PARTIAL_CONTENT else 0
             while skip > 0 and (skipped := len(answer.read(min(skip, CHUNK_BYTES)))):
                 skip -= skipped
-            yield answer
+            while piece := answer.read(CHUNK_BYTES):
+                yield piece
 
 
 class _Request(urllib.request.Request):
@@ -242,18 +213,19 @@ class _InTime(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
         return super().do_open(timed, req, **more)
 
 
-class FolderSource(_MirrorSource):
+class FolderSource(MirrorSource):
     """A mirror's folder, on this machine or mounted."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    @contextlib.contextmanager
-    def _opened(self, name: str, size: int = 0, offset: int = 0) -> Iterator[IO[bytes]]:
+    def pieces(self, name: str, size: int = 0, offset: int = 0) -> Generator[bytes, None, None]:
+        """From the disk."""
         try:
             with (self._folder / name).open("rb") as stream:
                 stream.seek(offset)
-                yield stream
+                while piece := stream.read(CHUNK_BYTES):
+                    yield piece
         except OSError as error:
             raise FeedRefusedError(FeedCode.NOT_FOUND) from error
 

@@ -16,9 +16,8 @@ import grpc
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from fedboard.client.boards.grpc_source import channel_to, grpc_failures, signed_of
+from fedboard.client.boards.grpc_source import channel_to, grpc_failures
 from fedboard.common.boards.board_signature import Cosignature, SignedManifest
-from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
 from fedboard.common.boards.boards_pb2 import CosignReply, CosignRequest, PendingManifest, PendingRequest
 from fedboard.common.boards.manifest import Link, contradict, require_next
 from fedboard.common.boards.methods import COSIGN, MAX_PENDING_BYTES, PENDING, method
@@ -254,7 +253,7 @@ class Server:
         try:
             with grpc_failures():
                 for offered in stream:
-                    signed = signed_of(offered.manifest)
+                    signed = SignedManifest.from_bytes(offered.manifest)
                     cosignature = witness.cosign(signed, offered.certificate)
                     if cosignature is not None and self._is_new(signed, cosignature):
                         self._hand_in(signed, cosignature)
@@ -277,10 +276,12 @@ class Server:
         call = self._channel.unary_unary(
             method(COSIGN), CosignRequest.SerializeToString, CosignReply.FromString
         )
-        message = CosignatureMessage(
-            key=bytes.fromhex(cosignature.key), signature=bytes.fromhex(cosignature.signature)
+        request = CosignRequest(
+            manifest=signed.digest,
+            key=bytes.fromhex(cosignature.key),
+            signature=bytes.fromhex(cosignature.signature),
         )
-        call(CosignRequest(manifest=signed.digest, cosignature=message), timeout=_REPLY_SECONDS)
+        call(request, timeout=_REPLY_SECONDS)
 
 
 def _stop_when_told(stream: Any, told: Callable[[], bool], ended: threading.Event) -> None:

@@ -37,13 +37,13 @@ from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import BudgetExceededError, FedboardError, InputError, PrivacyError
+from fedboard.common.messages.question import BookedRound, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.sessions import Voucher
 from fedboard.common.queries.names import of_question
-from fedboard.common.rounds.question import BookedRound, Question
-from fedboard.common.rounds.step import StepMessage
 
 _log = logging.getLogger(__name__)
 

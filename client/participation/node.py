@@ -19,8 +19,8 @@ from fedboard.client.participation.rounds import Gate
 from fedboard.client.participation.steps import Client, MemoryVault, is_asking, respond_to
 from fedboard.common.messages.certificate_dates import read_authority
 from fedboard.common.messages.devices import DeviceKey
+from fedboard.common.messages.question import refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.question import refusal
 
 _log = logging.getLogger(__name__)
 

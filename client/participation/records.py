@@ -21,8 +21,8 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 if TYPE_CHECKING:  # a reader looks at what is kept here, and has neither questions nor cryptography
     from fedboard.common.board import Board
     from fedboard.common.boards.roster import Roster
+    from fedboard.common.messages.question import BookedRound, Question
     from fedboard.common.queries.statement import QuestionStatement
-    from fedboard.common.rounds.question import BookedRound, Question
 
 _Held = TypeVar("_Held")
 _MOST_RUNS: Final = 64

@@ -12,12 +12,12 @@ from fedboard.common.board import Board
 from fedboard.common.boards.validity import Clock
 from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.errors import FedboardError
+from fedboard.common.messages.question import FORM, Answer, BookedRound, Question, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
+from fedboard.common.messages.step import StepMessage, reply_frame
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.protocols.trusted import FORM, Trusted
-from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
-from fedboard.common.rounds.step import StepMessage, reply_frame
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 
 if TYPE_CHECKING:

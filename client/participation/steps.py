@@ -11,12 +11,12 @@ import msgspec
 from fedboard.client.participation.contributing import RatingSource, Work, made_from_rows
 from fedboard.client.participation.rounds import Gate, asked_of, noted, respond, sealed_reply, unheard
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.messages.question import ROUND, STEP, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
+from fedboard.common.messages.step import StepMessage, reply_frame
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocol import ClientSession, Given
-from fedboard.common.rounds.question import ROUND, STEP, Question
-from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.common.task import ClientTask
 
 

@@ -36,7 +36,7 @@ from fedboard.common.privacy.accounting.exact import (
     mu_for,
 )
 from fedboard.common.privacy.accounting.grouping import is_installed
-from fedboard.common.privacy.accounting.rating_level import group_epsilon
+from fedboard.common.privacy.accounting.guarantee import group_epsilon
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency
 from fedboard.common.privacy.commitment import Commitment, Numbers, numbers_of
 from fedboard.common.privacy.events import Event, is_pure, pure_epsilon, require_sound

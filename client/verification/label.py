@@ -19,12 +19,12 @@ from fedboard.client.verification.verification import require_holds
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.accounting.grouping import mechanisms_of as grouped
 from fedboard.common.privacy.accounting.guarantee import (
+    PAIR,
     in_hundred,
     right_bets,
     right_bets_of_epsilon,
     right_bets_of_mu,
 )
-from fedboard.common.privacy.accounting.rating_level import PAIR
 from fedboard.common.privacy.adjacency import parse_adjacency
 from fedboard.common.privacy.events import is_amplified
 from fedboard.common.privacy.shown import shown_number

@@ -23,8 +23,7 @@ from fedboard.common.privacy.events import RELATIVE_TOLERANCE, canonical_json
 from fedboard.common.privacy.ledger.chain import peek
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, kind_of
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.ledger.membership import missing_from
-from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.privacy.ledger.population import Population, missing_from
 from fedboard.common.privacy.releases.noise import Protection, protection_of
 
 LIMITS = (

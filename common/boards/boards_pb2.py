@@ -24,37 +24,27 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0c\x62oards.proto\x12\x0b\x66\x65\x64\x62oard.v1\"\x0f\n\rLatestRequest\"l\n\nGetRequest\x12\x11\n\x07version\x18\x01 \x01(\rH\x00\x12\x10\n\x06\x64igest\x18\x02 \x01(\tH\x00\x12\x12\n\x08manifest\x18\x05 \x01(\tH\x00\x12\x0c\n\x04\x66ile\x18\x03 \x01(\x08\x12\x0e\n\x06offset\x18\x04 \x01(\x04\x42\x07\n\x05\x62oard\",\n\x0cWatchRequest\x12\x12\n\x05known\x18\x01 \x01(\rH\x00\x88\x01\x01\x42\x08\n\x06_known\"-\n\x0b\x43osignature\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\tsignature\x18\x02 \x01(\x0c\"e\n\x0eSignedManifest\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\x12\x12\n\nsignatures\x18\x02 \x03(\x0c\x12.\n\x0c\x63osignatures\x18\x03 \x03(\x0b\x32\x18.fedboard.v1.Cosignature\"P\n\x04Part\x12/\n\x08manifest\x18\x01 \x01(\x0b\x32\x1b.fedboard.v1.SignedManifestH\x00\x12\x0f\n\x05\x63hunk\x18\x02 \x01(\x0cH\x00\x42\x06\n\x04part\"\x1e\n\x0bRootRequest\x12\x0f\n\x07version\x18\x01 \x01(\r\"\x1f\n\x0cRootDocument\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\"\x1f\n\x0ePendingRequest\x12\r\n\x05known\x18\x01 \x03(\t\"U\n\x0fPendingManifest\x12-\n\x08manifest\x18\x01 \x01(\x0b\x32\x1b.fedboard.v1.SignedManifest\x12\x13\n\x0b\x63\x65rtificate\x18\x02 \x01(\x0c\"P\n\rCosignRequest\x12\x10\n\x08manifest\x18\x01 \x01(\t\x12-\n\x0b\x63osignature\x18\x02 \x01(\x0b\x32\x18.fedboard.v1.Cosignature\"\x1d\n\x0b\x43osignReply\x12\x0e\n\x06\x65nough\x18\x01 \x01(\x08\x32\x88\x03\n\x06\x42oards\x12\x41\n\x06Latest\x12\x1a.fedboard.v1.LatestRequest\x1a\x1b.fedboard.v1.SignedManifest\x12\x33\n\x03Get\x12\x17.fedboard.v1.GetRequest\x1a\x11.fedboard.v1.Part0\x01\x12\x41\n\x05Watch\x12\x19.fedboard.v1.WatchRequest\x1a\x1b.fedboard.v1.SignedManifest0\x01\x12;\n\x04Root\x12\x18.fedboard.v1.RootRequest\x1a\x19.fedboard.v1.RootDocument\x12\x46\n\x07Pending\x12\x1b.fedboard.v1.PendingRequest\x1a\x1c.fedboard.v1.PendingManifest0\x01\x12>\n\x06\x43osign\x12\x1a.fedboard.v1.CosignRequest\x1a\x18.fedboard.v1.CosignReplyb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x0c\x62oards.proto\x12\x0b\x66\x65\x64\x62oard.v1\",\n\x0c\x46\x65tchRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0e\n\x06offset\x18\x02 \x01(\x04\"\x18\n\x05\x43hunk\x12\x0f\n\x07\x63ontent\x18\x01 \x01(\x0c\",\n\x0cWatchRequest\x12\x12\n\x05known\x18\x01 \x01(\rH\x00\x88\x01\x01\x42\x08\n\x06_known\"\x1f\n\x0ePendingRequest\x12\r\n\x05known\x18\x01 \x03(\t\"8\n\x0fPendingManifest\x12\x10\n\x08manifest\x18\x01 \x01(\x0c\x12\x13\n\x0b\x63\x65rtificate\x18\x02 \x01(\x0c\"A\n\rCosignRequest\x12\x10\n\x08manifest\x18\x01 \x01(\t\x12\x0b\n\x03key\x18\x02 \x01(\x0c\x12\x11\n\tsignature\x18\x03 \x01(\x0c\"\x1d\n\x0b\x43osignReply\x12\x0e\n\x06\x65nough\x18\x01 \x01(\x08\x32\x84\x02\n\x06\x42oards\x12\x38\n\x05\x46\x65tch\x12\x19.fedboard.v1.FetchRequest\x1a\x12.fedboard.v1.Chunk0\x01\x12\x38\n\x05Watch\x12\x19.fedboard.v1.WatchRequest\x1a\x12.fedboard.v1.Chunk0\x01\x12\x46\n\x07Pending\x12\x1b.fedboard.v1.PendingRequest\x1a\x1c.fedboard.v1.PendingManifest0\x01\x12>\n\x06\x43osign\x12\x1a.fedboard.v1.CosignRequest\x1a\x18.fedboard.v1.CosignReplyb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'boards_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LATESTREQUEST']._serialized_start=29
-  _globals['_LATESTREQUEST']._serialized_end=44
-  _globals['_GETREQUEST']._serialized_start=46
-  _globals['_GETREQUEST']._serialized_end=154
-  _globals['_WATCHREQUEST']._serialized_start=156
-  _globals['_WATCHREQUEST']._serialized_end=200
-  _globals['_COSIGNATURE']._serialized_start=202
-  _globals['_COSIGNATURE']._serialized_end=247
-  _globals['_SIGNEDMANIFEST']._serialized_start=249
-  _globals['_SIGNEDMANIFEST']._serialized_end=350
-  _globals['_PART']._serialized_start=352
-  _globals['_PART']._serialized_end=432
-  _globals['_ROOTREQUEST']._serialized_start=434
-  _globals['_ROOTREQUEST']._serialized_end=464
-  _globals['_ROOTDOCUMENT']._serialized_start=466
-  _globals['_ROOTDOCUMENT']._serialized_end=497
-  _globals['_PENDINGREQUEST']._serialized_start=499
-  _globals['_PENDINGREQUEST']._serialized_end=530
-  _globals['_PENDINGMANIFEST']._serialized_start=532
-  _globals['_PENDINGMANIFEST']._serialized_end=617
-  _globals['_COSIGNREQUEST']._serialized_start=619
-  _globals['_COSIGNREQUEST']._serialized_end=699
-  _globals['_COSIGNREPLY']._serialized_start=701
-  _globals['_COSIGNREPLY']._serialized_end=730
-  _globals['_BOARDS']._serialized_start=733
-  _globals['_BOARDS']._serialized_end=1125
+  _globals['_FETCHREQUEST']._serialized_start=29
+  _globals['_FETCHREQUEST']._serialized_end=73
+  _globals['_CHUNK']._serialized_start=75
+  _globals['_CHUNK']._serialized_end=99
+  _globals['_WATCHREQUEST']._serialized_start=101
+  _globals['_WATCHREQUEST']._serialized_end=145
+  _globals['_PENDINGREQUEST']._serialized_start=147
+  _globals['_PENDINGREQUEST']._serialized_end=178
+  _globals['_PENDINGMANIFEST']._serialized_start=180
+  _globals['_PENDINGMANIFEST']._serialized_end=236
+  _globals['_COSIGNREQUEST']._serialized_start=238
+  _globals['_COSIGNREQUEST']._serialized_end=303
+  _globals['_COSIGNREPLY']._serialized_start=305
+  _globals['_COSIGNREPLY']._serialized_end=334
+  _globals['_BOARDS']._serialized_start=337
+  _globals['_BOARDS']._serialized_end=597
 # @@protoc_insertion_point(module_scope)

@@ -1,17 +1,15 @@
 """The names of the service's methods, as gRPC writes them, and the limits that both sides keep."""
 
 SERVICE = "fedboard.v1.Boards"
-LATEST = "Latest"
-GET = "Get"
+FETCH = "Fetch"
 WATCH = "Watch"
-ROOT = "Root"
 PENDING = "Pending"
 COSIGN = "Cosign"
 
 CHUNK_BYTES = 1 << 20
 """Bytes of a file in one message."""
 MAX_MESSAGE_BYTES = CHUNK_BYTES + (1 << 18)
-"""Most bytes of one answer, which is a chunk or a manifest."""
+"""Most bytes of one message to a reader, which is a chunk or a manifest."""
 MAX_PENDING_BYTES = 1 << 26
 """Most bytes of a manifest with its certificate, which only witnesses read: the releases of some 60 000 rounds."""
 MAX_REQUEST_BYTES = 4096

@@ -6,8 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import TypeAlias
 
 from fedboard.common.privacy.accounting.grouping import round_problems
-from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee
-from fedboard.common.privacy.accounting.rating_level import Implied
+from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee, Implied
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import MEMBERS, Event, event_problems
 from fedboard.common.privacy.releases.noise import noise_problems
@@ -49,18 +48,15 @@ def claim_findings(claim: Guarantee) -> list[Finding]:
     """Whether a claim, which may state anything, is a guarantee that this package knows."""
     known = tuple(Adjacency)
     checks = {
-        "claimed epsilon": (
-            0 <= claim.epsilon < math.inf,
-            f"must be a finite number >= 0, is {claim.epsilon}",
-        ),
-        "claimed delta": (0 < claim.delta < 1, f"must be in (0, 1), is {claim.delta}"),
-        "claimed adjacency": (
-            claim.adjacency in known,
-            f"must be one of {', '.join(known)}, is {claim.adjacency}",
-        ),
-        "claimed unit": (claim.unit == "user", f"must be user, is {claim.unit}"),
+        "epsilon": (0 <= claim.epsilon < math.inf, "a finite number >= 0"),
+        "delta": (0 < claim.delta < 1, "in (0, 1)"),
+        "adjacency": (claim.adjacency in known, f"one of {', '.join(known)}"),
+        "unit": (claim.unit == "user", "user"),
     }
-    return [Finding(check=name, passed=passed, detail=detail) for name, (passed, detail) in checks.items()]
+    return [
+        Finding(check=f"claimed {name}", passed=passed, detail=f"must be {rule}, is {getattr(claim, name)}")
+        for name, (passed, rule) in checks.items()
+    ]
 
 
 def release_findings(releases: Sequence[Event], *, claim: Guarantee) -> list[Finding]:

@@ -19,15 +19,18 @@ from fedboard.common.certificate.checks import (
 )
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Plan
-from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint, Finding, Guarantee
-from fedboard.common.privacy.accounting.rating_level import Implied, implied_sentences
-from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.commitment import (
-    PLAN,
-    Commitment,
+from fedboard.common.privacy.accounting.guarantee import (
+    Composition,
+    CurvePoint,
+    Finding,
+    Guarantee,
+    Implied,
+    implied_sentences,
 )
+from fedboard.common.privacy.adjacency import Adjacency
+from fedboard.common.privacy.commitment import PLAN, Commitment
 from fedboard.common.privacy.events import Event, canonical_json, digest
-from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.ledger.members import PopulationTotal
 from fedboard.common.privacy.releases.noise import protection_of
 from fedboard.common.privacy.shown import shown_number, table_html
 
@@ -171,17 +174,14 @@ class Certificate:
 
     @property
     def promise(self) -> str:
-        """What is claimed, in one line: mu first, where a plan bounds it, epsilon beside it; for people."""
+        """What is claimed, in one line, for people: mu first, where a plan bounds it, epsilon beside it.
+
+        Without a plan mu is left out: what releases may count as Gaussian ones is not promised of pure ones.
+        """
         claim = self.claim
         cost = f"({shown_number(claim.epsilon)}, {shown_number(claim.delta)})-differential privacy"
-        return f"{self._shown_mu}{cost} for each {claim.unit}, {claim.adjacency}"
-
-    @property
-    def _shown_mu(self) -> str:
-        """Nothing without a plan: what releases may count as Gaussian ones is not promised of pure ones."""
-        if not self.planned:
-            return ""
-        return f"mu {'' if self.composition.exact else 'at most '}{shown_number(self.composition.mu)}, "
+        mu = f"mu {'' if self.composition.exact else 'at most '}{shown_number(self.composition.mu)}, "
+        return f"{mu if self.planned else ''}{cost} for each {claim.unit}, {claim.adjacency}"
 
     def __repr__(self) -> str:
         """One line."""
@@ -254,15 +254,9 @@ def _record_findings(certificate: Certificate) -> list[Finding]:
     except PrivacyError:
         unchanged = False
     checks = {
-        "format": (
-            certificate.format == FORMAT,
-            f"this version reads format {FORMAT}",
-        ),
+        "format": (certificate.format == FORMAT, f"this version reads format {FORMAT}"),
         "noise": ((certificate.noise, certificate.private) == noise, "must be what the releases say"),
-        "statements": (
-            certificate.statements == statements_of(certificate),
-            "must follow from the numbers",
-        ),
+        "statements": (certificate.statements == statements_of(certificate), "must follow from the numbers"),
         "rounds made": (
             certificate.rounds is None or certificate.rounds.consistent,
             "made and lost must add to at most what was planned",
@@ -284,32 +278,17 @@ def statements_of(certificate: Certificate) -> tuple[str, ...]:
     """The promise in sentences: what its own must be, whatever they are."""
     claim = certificate.claim
     neighbours = _NEIGHBOURS.get(claim.adjacency, "unknown")
+    is_private = certificate.private or not certificate.releases
     return (
         f"What is published is ({claim.epsilon!r}, {claim.delta!r})-differentially private "
         f"for each {claim.unit}.",
         f"Neighbouring data sets ({claim.adjacency}): {neighbours}.",
-        *_composed(certificate),
+        *certificate.commitment.sentences(certificate.composition, len(certificate.releases)),
         *implied_sentences(certificate.implied, claim.adjacency),
-        *_of_population(certificate),
+        *(() if certificate.population is None else (certificate.population.sentence(),)),
         *(() if certificate.rounds is None else (certificate.rounds.sentence,)),
-        f"Noise: {certificate.noise}." + ("" if _is_private(certificate) else _SIMULATED),
+        f"Noise: {certificate.noise}." + ("" if is_private else _SIMULATED),
     )
-
-
-def _is_private(certificate: Certificate) -> bool:
-    """Whether no seed has to be warned of."""
-    return certificate.private or not certificate.releases
-
-
-def _composed(certificate: Certificate) -> tuple[str, ...]:
-    return certificate.commitment.sentences(certificate.composition, len(certificate.releases))
-
-
-def _of_population(certificate: Certificate) -> tuple[str, ...]:
-    total = certificate.population
-    if total is None:
-        return ()
-    return (total.sentence(),)
 
 
 def content_of(certificate: Certificate) -> dict[str, Any]:

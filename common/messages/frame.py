@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,6 +29,12 @@ _LONGEST_SIDE = 1 << 40
 _DTYPES = {name: np.dtype(f"<{name}") for name in ("i2", "i4", "i8", "u4", "u8")} | {"u1": np.dtype("u1")}
 
 Fields = TypeVar("Fields")
+Shapes: TypeAlias = Mapping[str, tuple[str, tuple[int | None, ...]]]
+"""What arrays a message has: dtype and shape by name; None is a side of any length."""
+
+
+class NoFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Of a message that is arrays alone."""
 
 
 class _Described(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -61,6 +67,23 @@ class Frame:
             return msgspec.convert(dict(self.fields), fields)
         except msgspec.ValidationError:
             raise RefusedError(Refusal.MALFORMED) from None
+
+    def arrays_as(self, shapes: Shapes) -> list[NDArray[Any]]:
+        """The arrays, in the order of ``shapes``.
+
+        Raises:
+            RefusedError: other arrays, dtypes or shapes.
+        """
+        if set(self.arrays) != set(shapes):
+            raise RefusedError(Refusal.MALFORMED)
+        for name, (dtype, shape) in shapes.items():
+            array = self.arrays[name]
+            fits = len(shape) == array.ndim and all(
+                side in (None, found) for side, found in zip(shape, array.shape, strict=True)
+            )
+            if not fits or array.dtype != np.dtype(f"<{dtype}"):
+                raise RefusedError(Refusal.MALFORMED)
+        return [self.arrays[name] for name in shapes]
 
 
 def pack_frame(kind: str, fields: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> bytes:

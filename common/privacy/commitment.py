@@ -35,12 +35,13 @@ from fedboard.common.privacy.accounting.guarantee import (
     CurvePoint,
     Finding,
     Guarantee,
+    Implied,
     composition_of,
     composition_sentences,
     curve_of,
+    implied_by,
     is_exact,
 )
-from fedboard.common.privacy.accounting.rating_level import Implied, implied_by
 from fedboard.common.privacy.adjacency import parse_adjacency
 from fedboard.common.privacy.events import (
     LIBRARY_TOLERANCE,

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
-from fedboard.common.checks import require_whole
+from fedboard.common.checks import require_whole, whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
@@ -22,8 +22,6 @@ from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
 from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
-from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
-from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood, share_of
 from fedboard.common.protocols.secure_sum.protocol import (
     AUDITED_WITH,
     MEANINGS,
@@ -32,10 +30,15 @@ from fedboard.common.protocols.secure_sum.protocol import (
     masked_trust,
     neighbours,
 )
-from fedboard.common.protocols.secure_sum.rules import SumRules, require_known, require_room
+from fedboard.common.protocols.secure_sum.rules import (
+    MOST_CLIENTS,
+    Neighbourhood,
+    SumRules,
+    require_known,
+    share_of,
+)
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +60,7 @@ class SharingRules(SumRules):
         """
         SumRules.__post_init__(self)
         require_whole("most_clients", self.most_clients, least=self.survivors, most=MOST_CLIENTS)
-        whole = isinstance(self.honest, int) and not isinstance(self.honest, bool)
-        if not whole or not 1 <= self.honest <= self.honest_among(self.survivors):
+        if not whole(1, self.honest_among(self.survivors)).holds(self.honest):
             raise InputError(
                 f"honest must be a whole number from 1 to survivors - floor(colluding most_clients) = "
                 f"{self.honest_among(self.survivors)}, got {self.honest!r}: every sum must hold as much noise as "
@@ -68,14 +70,6 @@ class SharingRules(SumRules):
     def honest_among(self, survivors: int) -> int:
         """How many of those who stay do not collude, at least."""
         return survivors - share_of(self.most_clients, self.colluding)
-
-    @property
-    def noise_ratio(self) -> float:
-        """Deviation of all noise in a sum over the booked one, if everybody stays; >= 1.
-
-        Every client adds a share, and only the fewest honest ones are counted.
-        """
-        return math.sqrt(self.most_clients / self.honest)
 
     def require_list(self, devices: int) -> None:
         """Refuse a list with more devices than ``most_clients``: more of them could collude than is allowed for.
@@ -105,70 +99,6 @@ class SharingRules(SumRules):
         if clients > self.most_clients:
             raise RefusedError(Refusal.BAD_PROTOCOL)
         return SumRules.neighbourhood(self, clients, devices)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SharedNumbers:
-    """Coarse sums with the client's share of the noise."""
-
-    rules: SharingRules
-    backend: str = "numpy"
-
-    @property
-    def shares(self) -> NoiseShares:
-        """What each client draws."""
-        return NoiseShares(least=self.rules.honest)
-
-    def packing(self, requests: Sequence[Request]) -> Packing:
-        """Room for all users and for the noise of all clients.
-
-        Raises:
-            InputError: they leave no room modulo 2^32, or the lattice is too coarse for the shares.
-            PrivacyError: their sensitivity does not allow it.
-        """
-        packing = Packing.of(
-            requests, most_users=self.rules.most_users, noise_stddevs=self._stddevs(requests)
-        )
-        for request in requests:
-            self.shares.require_smooth(request.release, shift=packing.shifts[request.name])
-        return packing
-
-    def numbers(self, given: Given, noise: NoiseSource) -> NDArray[np.uint32]:
-        """The coarse sums and one share of the noise, uint32, shape (size,). Private.
-
-        Raises:
-            PrivacyError: a row breaks its bound, or there are more rows than there is room for.
-        """
-        require_room(given, self.rules.most_users)
-        packing = self.packing(given.requests)
-        sums = coarse_sums(given.contribution, given.requests, packing.shifts, backend=self.backend)
-        for request in given.requests:
-            stream, shift = noise.stream(request.name), packing.shifts[request.name]
-            sums[request.name] += self.shares.draw(request.release, stream, shift=shift)
-        return packing.flatten(sums)
-
-    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray] | None:
-        """The sums, if honest clients can have made them; they hold their noise, so that may be told."""
-        stddevs = self._stddevs(packing.requests)
-        plausible = packing.plausible(sums, n_users=self.rules.most_users, noise_stddevs=stddevs)
-        return sums if plausible else None
-
-    def residue_bits(self, packing: Packing) -> Mapping[str, int]:
-        """None: the sums had their noise before they were reduced."""
-        return {}
-
-    def noise_shares(self, survivors: int) -> int:
-        """How many honest shares are in a sum over so many clients at least."""
-        return self.rules.honest_among(survivors)
-
-    @property
-    def noise_ratio(self) -> float:
-        """If everybody stays."""
-        return self.rules.noise_ratio
-
-    def _stddevs(self, requests: Sequence[Request]) -> dict[str, float]:
-        everybody = math.sqrt(self.rules.most_clients)
-        return {r.name: everybody * self.shares.share_stddev(r.release) for r in requests}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,9 +197,58 @@ class DistributedDp(MaskedSum):
         return MaskedSum.open(self, about, requests, clients, n_items=n_items)
 
     @property
-    def carried(self) -> SharedNumbers:
-        """Numbers with shares of the noise."""
-        return SharedNumbers(rules=self.rules, backend=self.backend)
+    def shares(self) -> NoiseShares:
+        """What each client draws."""
+        return NoiseShares(least=self.rules.honest)
+
+    def packing(self, requests: Sequence[Request]) -> Packing:
+        """Room for all users and for the noise of all clients.
+
+        Raises:
+            InputError: they leave no room modulo 2^32, or the lattice is too coarse for the shares.
+            PrivacyError: their sensitivity does not allow it.
+        """
+        packing = Packing.of(
+            requests, most_users=self.rules.most_users, noise_stddevs=self._stddevs(requests)
+        )
+        for request in requests:
+            self.shares.require_smooth(request.release, shift=packing.shifts[request.name])
+        return packing
+
+    def numbers(self, given: Given, noise: NoiseSource) -> NDArray[np.uint32]:
+        """The coarse sums and one share of the noise, uint32, shape (size,). Private.
+
+        Raises:
+            PrivacyError: a row breaks its bound, or there are more rows than there is room for.
+        """
+        packing, sums = self._coarse(given)
+        for request in given.requests:
+            stream, shift = noise.stream(request.name), packing.shifts[request.name]
+            sums[request.name] += self.shares.draw(request.release, stream, shift=shift)
+        return packing.flatten(sums)
+
+    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray] | None:
+        """The sums, if honest clients can have made them; they hold their noise, so that may be told."""
+        stddevs = self._stddevs(packing.requests)
+        plausible = packing.plausible(sums, n_users=self.rules.most_users, noise_stddevs=stddevs)
+        return sums if plausible else None
+
+    def residue_bits(self, packing: Packing) -> Mapping[str, int]:
+        """None: the sums had their noise before they were reduced."""
+        return {}
+
+    def noise_shares(self, survivors: int) -> int:
+        """How many honest shares are in a sum over so many clients at least."""
+        return self.rules.honest_among(survivors)
+
+    @property
+    def noise_ratio(self) -> float:
+        """If everybody stays; every client adds a share, and only the fewest honest ones are counted."""
+        return math.sqrt(self.rules.most_clients / self.rules.honest)
+
+    def _stddevs(self, requests: Sequence[Request]) -> dict[str, float]:
+        everybody = math.sqrt(self.rules.most_clients)
+        return {r.name: everybody * self.shares.share_stddev(r.release) for r in requests}
 
 
 def _left(protocol: DistributedDp) -> SumsLeft:
@@ -277,9 +256,9 @@ def _left(protocol: DistributedDp) -> SumsLeft:
     return SumsLeft(
         packing=protocol.packing,
         fewest=rules.fewest,
-        shares=NoiseShares(least=rules.honest),
+        shares=protocol.shares,
         noise_shares=rules.honest_among,
-        noise_ratio=rules.noise_ratio,
+        noise_ratio=protocol.noise_ratio,
     )
 
 

@@ -9,23 +9,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
-import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.frame import NoFields, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import NoiseShares, SharedNoise
-from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, Given, NoiseAt, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.sums.residues import Packing, own_stddevs
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums, own_stddevs
 
 _KIND = "local"
 _MOST_USERS = 1 << 31
@@ -43,12 +40,8 @@ _TRUST = Trust(
 )
 
 
-class _NoFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    pass
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Local:
+class Local(AggregationProtocol):
     """The protocol: noised, packed sums of each client, added up in the open.
 
     A client that hosts c users adds noise of c users, ``rint(N(0, c sigma^2))``, so that the sum over n users has
@@ -71,11 +64,6 @@ class Local:
             InputError: not a number of users.
         """
         require_whole("the local protocol's most_users", self.most_users, most=_MOST_USERS - 1)
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
 
     @property
     def noise_at(self) -> NoiseAt:
@@ -170,10 +158,8 @@ class _Adding:
     def add(self, message: bytes) -> None:
         limit = self._total.nbytes + _HEADER_BYTES
         frame = unpack_frame(message, kinds=(_KIND,), limit=limit)
-        frame.read(_NoFields)
-        residues: NDArray[Any] | None = frame.arrays.get("residues")
-        if residues is None or len(frame.arrays) > 1 or residues.dtype != np.uint32:
-            raise RefusedError(Refusal.MALFORMED)
+        frame.read(NoFields)
+        (residues,) = frame.arrays_as({"residues": ("u4", (None,))})
         if residues.shape != self._total.shape:
             raise RefusedError(Refusal.WRONG_BOARD)
         self._total += residues

@@ -1,7 +1,6 @@
-"""The aggregation protocols by name: one line each, whose module says all the rest."""
+"""The aggregation protocols by name: two lines each, whose module says all the rest."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from fedboard.common.checks import require_one_of
@@ -10,21 +9,32 @@ if TYPE_CHECKING:
     from fedboard.common.protocol import AggregationProtocol, ProtocolClass
     from fedboard.common.protocols.properties import Card
 
-_CLASSES: Mapping[str, str] = {
-    "trusted": "trusted:Trusted",
-    "secure-sum": "secure_sum.protocol:SecureSum",
-    "distributed-dp": "distributed_dp:DistributedDp",
-    "two-server": "two_server.protocol:TwoServer",
-    "local": "local:Local",
-}
-"""Name to module and class; beside the class the module has ``CARD``.
-
-Each is imported when it is asked for, so that a client loads what it uses.
-"""
-
-PROTOCOL_NAMES: Final = tuple(_CLASSES)
+PROTOCOL_NAMES: Final = ("trusted", "secure-sum", "distributed-dp", "two-server", "local")
 USUAL: Final = "trusted"
 """What a run takes that names none."""
+
+
+def card_of(name: str) -> "Card":
+    """What the protocol of this name says of itself, for tables and audits.
+
+    Its module is imported when it is asked for, so that a client loads what it uses.
+
+    Raises:
+        InputError: there is none.
+    """
+    require_one_of("protocol", name, PROTOCOL_NAMES)
+    match name:
+        case "trusted":
+            from fedboard.common.protocols.trusted import CARD
+        case "secure-sum":
+            from fedboard.common.protocols.secure_sum.protocol import CARD
+        case "distributed-dp":
+            from fedboard.common.protocols.distributed_dp import CARD
+        case "two-server":
+            from fedboard.common.protocols.two_server.protocol import CARD
+        case _:
+            from fedboard.common.protocols.local import CARD
+    return CARD
 
 
 def protocol_class(name: str) -> "ProtocolClass":
@@ -33,21 +43,7 @@ def protocol_class(name: str) -> "ProtocolClass":
     Raises:
         InputError: there is none.
     """
-    return getattr(_module_of(name), _CLASSES[name].partition(":")[2])  # type: ignore[no-any-return]
-
-
-def card_of(name: str) -> "Card":
-    """What the protocol of this name says of itself, for tables and audits.
-
-    Raises:
-        InputError: there is none.
-    """
-    return _module_of(name).CARD  # type: ignore[no-any-return]
-
-
-def _module_of(name: str) -> Any:
-    require_one_of("protocol", name, PROTOCOL_NAMES)
-    return import_module(f"fedboard.common.protocols.{_CLASSES[name].partition(':')[0]}")
+    return card_of(name).protocol
 
 
 def says(name: str, holds: Callable[[object], bool]) -> bool:
@@ -57,7 +53,7 @@ def says(name: str, holds: Callable[[object], bool]) -> bool:
         name: a registered one; of any other, such as a class of one's own in a file, nothing is so.
         holds: of ``fedboard.common.protocols.properties``.
     """
-    return name in _CLASSES and holds(protocol_class(name))
+    return name in PROTOCOL_NAMES and holds(protocol_class(name))
 
 
 def names_where(holds: Callable[[object], bool]) -> str:

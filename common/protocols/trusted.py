@@ -10,65 +10,19 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.question import FORM, arrays_of, rows_of
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocol import ExactSums, Given, NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, Trust
 from fedboard.common.protocols.properties import Card
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.protocols.sums.row_bounds import rows_within_bounds
-
-FORM = "factored"
-"""What messages, questions and boards call rows that are sent as they are."""
-_TOTAL = "total/"
-_ENTRY_ARRAYS = ("weights", "responses")
-_ROW_ARRAYS = ("indptr", "items", "vectors", *_ENTRY_ARRAYS)
-
-
-def arrays_of(rows: Contribution) -> dict[str, NDArray[Any]]:
-    """The rows of one client as a frame carries them."""
-    arrays: dict[str, NDArray[Any] | None] = {name: getattr(rows, name) for name in _ROW_ARRAYS}
-    found = {name: array for name, array in arrays.items() if array is not None}
-    return found | {_TOTAL + name: total for name, total in rows.totals.items()}
-
-
-def rows_of(form: str, arrays: Mapping[str, NDArray[Any]], *, n_users: int, n_items: int) -> Contribution:
-    """The rows that a frame carries. Shapes fit together; no number is within any bound yet.
-
-    Args:
-        form: as the frame states it.
-        arrays: from a client that need not be honest.
-        n_users: as the frame states it.
-        n_items: as the frame states it.
-
-    Raises:
-        RefusedError: not such rows.
-    """
-    if form != FORM:
-        raise RefusedError(Refusal.WRONG_FORM)
-    totals = {n.removeprefix(_TOTAL): array for n, array in arrays.items() if n.startswith(_TOTAL)}
-    named = {name: array for name, array in arrays.items() if not name.startswith(_TOTAL)}
-    indptr, items = named.get("indptr"), named.get("items")
-    if indptr is None or items is None or not set(named) <= set(_ROW_ARRAYS):
-        raise RefusedError(Refusal.MALFORMED)
-    if indptr.shape != (n_users + 1,) or items.ndim != 1:
-        raise RefusedError(Refusal.MALFORMED)
-    return Contribution(
-        n_items=n_items,
-        indptr=indptr,
-        items=items,
-        weights=named.get("weights"),
-        vectors=named.get("vectors"),
-        responses=named.get("responses"),
-        totals=totals,
-    )
-
 
 _KIND = "trusted"
 _MOST_BYTES = 1 << 31
@@ -81,23 +35,13 @@ class _Fields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trusted:
+class Trusted(AggregationProtocol):
     """The protocol; ``backend`` picks the kernels, never the result."""
 
     NAME: ClassVar[str] = "trusted"
     shows_rows: ClassVar[bool] = True
     fits_any_fleet: ClassVar[bool] = True
     backend: str = "numpy"
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def noise_at(self) -> NoiseAt:
-        """The aggregator draws the noise."""
-        return NoiseAt.SERVER
 
     @property
     def trust(self) -> Trust:
@@ -143,10 +87,6 @@ class Trusted:
                 f"the trusted protocol has no settings but form = {FORM!r}, got {dict(parameters)}"
             )
         return cls(backend=backend)
-
-    def noise(self, drawn: NoiseSource) -> NoiseSource:
-        """The aggregator's own."""
-        return drawn
 
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int

@@ -38,7 +38,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.certificate.record import statements_of
 from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
 from fedboard.common.privacy.events import digest
-from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.ledger.members import PopulationTotal
 from fedboard.common.protection import Protection
 
 OTHER = Ed25519PrivateKey.from_private_bytes(hashlib.sha256(b"another key of fedboard test vectors").digest())

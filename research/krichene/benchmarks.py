@@ -19,10 +19,11 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.tuned import TUNED, recipes_of
 from fedboard.common.errors import InputError
 from fedboard.server.publication import BoardStore
-from fedboard.simulations.config import PrivacyConfig, RunConfig, SimulationConfig, SplitConfig
+from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 from fedboard.simulations.evaluation.references import ALS
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.directory import RunDirectory
+from fedboard.simulations.sections import RunConfig, SplitConfig
 from fedboard.simulations.sweeps.cells import Cell, run_cells, shared_problem
 from research.shared.experiment import Setting
 from research.shared.panels import as_text
@@ -30,6 +31,7 @@ from research.shared.ratings import data_of
 
 METRICS = {Feedback.EXPLICIT: "test_rmse", Feedback.IMPLICIT: "recall@20"}
 _DELTA = 1e-5
+_RECALL_OF_HEAD = "research.krichene.head:RECALL_OF_HEAD"
 _HELD_OUT_OF_MANY = ((400_000, 50_000 / 571_355), (100_000, 10_000 / 136_677))
 """As in the published protocols: about 50 000 of MSD's users in each held-out part, 10 000 of ML-20M's; else a
 tenth. The shares are those of the published sets, so that they do not move with the number of users at hand."""
@@ -92,11 +94,12 @@ class Benchmark:
         Raises:
             InputError: the data cannot be read.
         """
+        metrics = (_RECALL_OF_HEAD,) if self.feedback is Feedback.IMPLICIT else ()
         config = SimulationConfig(
             feedback=self.feedback,
             data=data_of(self.setting),
             privacy=PrivacyConfig(delta=_DELTA),
-            run=RunConfig(workers=1, baselines=False, evaluate_rounds=False),
+            run=RunConfig(workers=1, baselines=False, evaluate_rounds=False, metrics=metrics),
         )
         if self.feedback is Feedback.EXPLICIT:
             return config
@@ -214,7 +217,7 @@ class Benchmark:
             mean=float(np.mean(values)),
             deviation=float(np.std(values, ddof=1)) if len(values) > 1 else 0.0,
             sliced=sliced,
-            of_head=_over_seeds([final["of_head"][name] for final in finals]) if lists else (),
+            of_head=_over_seeds([final["sliced"]["recall-of-head"] for final in finals]) if lists else (),
         )
 
 

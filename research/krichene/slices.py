@@ -7,10 +7,10 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray
-from fedboard.simulations.baselines import AlsModel
-from fedboard.simulations.evaluation.evaluation import neighbour_overlap
+from fedboard.simulations.baselines.als import AlsModel
 from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS
-from fedboard.simulations.evaluation.references import ALS, fit_reference
+from fedboard.simulations.evaluation.metrics.neighbours import overlap_by_popularity
+from fedboard.simulations.evaluation.references import ALS, Fitting, fit_reference
 from fedboard.simulations.reports.wording import lower_is_better
 from research.krichene.benchmarks import (
     STATISTICS,
@@ -120,7 +120,7 @@ def overlap(setting: Setting, *, usual: float = 1.0) -> Outcome:
     for method in COMPARED:
         boards = [bench.board(method, epsilon, seed) for seed in range(setting.seeds)]
         found = [
-            neighbour_overlap(_factors(board.arrays["item_factors"]), reference, counts, k=_NEIGHBOURS)
+            overlap_by_popularity(_factors(board.arrays["item_factors"]), reference, counts, k=_NEIGHBOURS)
             for board in boards
         ]
         lines[method.label] = np.mean(np.array(found, dtype=np.float64), axis=0).tolist()
@@ -150,7 +150,7 @@ def als_factors(bench: Benchmark) -> FloatArray:
     Raises:
         TypeError: never; for the type of the model.
     """
-    model = fit_reference(ALS, bench.problem, feedback=bench.feedback, backend="compiled", seed=0)
+    model = fit_reference(ALS, Fitting.of(bench.problem, bench.feedback, backend="compiled"))
     if not isinstance(model, AlsModel):
         raise TypeError("ALS is an AlsModel")
     return _factors(model.item_factors)

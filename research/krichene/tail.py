@@ -13,8 +13,8 @@ import numpy as np
 
 from fedboard.common.algorithms.registry import floor_names
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.reports.wording import lower_is_better, metric_label
+from fedboard.simulations.sections import DataConfig
 from research.krichene.benchmarks import (
     ALS_LINE,
     STATISTICS,

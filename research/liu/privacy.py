@@ -10,8 +10,8 @@ from fedboard.common.algorithms.langevin.algorithm import Langevin, kept_ratings
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
-from fedboard.simulations.baselines import default_als, fit_als
-from fedboard.simulations.config import RunConfig
+from fedboard.simulations.baselines.als import default_als, fit_als
+from fedboard.simulations.sections import RunConfig
 from fedboard.simulations.sweeps.cells import Cell, run_cells
 from research.block_solvers.factorisation import arrange
 from research.block_solvers.sampling import DpmfConfig, sample_dpmf

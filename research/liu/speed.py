@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.simulations.baselines import AlsModel, default_als, fit_als
+from fedboard.simulations.baselines.als import AlsModel, default_als, fit_als
 from research.block_solvers.factorisation import Factorisation, Layout, Stream, arrange, start
 from research.block_solvers.rating_sweep import SweepRates
 from research.block_solvers.sampling import DpmfConfig, langevin_rates, sample_dpmf

@@ -15,9 +15,10 @@ import numpy as np
 from fedboard.common.algorithms.shared.preparation import USERS_ENOUGH, moments_share
 from fedboard.common.algorithms.shared.tuned import Preset
 from fedboard.common.privacy.accounting.calibration import noise_multipliers
-from fedboard.simulations.config import DataConfig, PrivacyConfig, RunConfig, SimulationConfig
+from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 from fedboard.simulations.data.synthetic.people import PREFIX, PeopleConfig
 from fedboard.simulations.evaluation.references import ALS
+from fedboard.simulations.sections import DataConfig, RunConfig
 from research.population.parts import Part, Parts, Ran
 from research.shared.experiment import Setting
 

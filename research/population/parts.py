@@ -11,8 +11,8 @@ import msgspec
 import fedboard
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.evaluation.references import is_reference
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import is_reference
 from fedboard.simulations.sweeps.cells import Cell, run_cell
 
 METRIC = "test_rmse"

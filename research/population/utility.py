@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data.synthetic.people import PeopleConfig
 from fedboard.simulations.evaluation.references import ALS
 from fedboard.simulations.problem import load_data
+from fedboard.simulations.sections import DataConfig
 from research.population.curve import (
     DELTA,
     EPSILONS,

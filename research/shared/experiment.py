@@ -10,7 +10,7 @@ import msgspec
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.tuned import TUNED
-from fedboard.simulations.config import DataConfig
+from fedboard.simulations.sections import DataConfig
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data import find_data
 from fedboard.simulations.problem import require_data, says_presence_alone
+from fedboard.simulations.sections import DataConfig
 from research.shared.experiment import Experiment, Setting
 
 NEAREST = "ml-1m"

@@ -123,7 +123,17 @@ def _write(archive: zipfile.ZipFile, settings: FleetSettings, config: Path, made
             archive.write(path, f"{_CONFIG}/{path.relative_to(folder)}")
     kept = sorted(_kept(state.path), key=lambda path: _when(state, path))
     for path in kept:
-        _copy(archive, path, f"{_STATE}/{path.relative_to(state.path)}")
+        name = f"{_STATE}/{path.relative_to(state.path)}"
+        if path.suffix != _DATABASE:
+            with suppress(FileNotFoundError):  # what was signed of a board goes when the board is shown
+                archive.write(path, name)
+            continue
+        with (
+            closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as held,
+            closing(sqlite3.connect(":memory:")) as copy,
+        ):
+            held.backup(copy)
+            archive.writestr(name, copy.serialize())
     boards = [int(path.stem.removeprefix("board-")) for path in kept if path.parent == state.boards]
     contents = Contents(name=settings.name, made=made, board=max(boards, default=-1), outside=tuple(outside))
     archive.writestr(_CONTENTS, msgspec.json.encode(contents))
@@ -143,19 +153,6 @@ def _when(state: StateFolder, path: Path) -> tuple[int, int, str]:
     """
     order = (path.is_relative_to(state.mirror), path.parent.name == "boards", path.suffix != _DATABASE, True)
     return order.index(True), -len(path.parts), str(path)
-
-
-def _copy(archive: zipfile.ZipFile, path: Path, name: str) -> None:
-    if path.suffix != _DATABASE:
-        with suppress(FileNotFoundError):  # what was signed of a board goes when the board is shown
-            archive.write(path, name)
-        return
-    with (
-        closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as held,
-        closing(sqlite3.connect(":memory:")) as copy,
-    ):
-        held.backup(copy)
-        archive.writestr(name, copy.serialize())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,11 +286,24 @@ def _latest(state: StateFolder) -> Board | None:
 def _require_newest(place: Path, latest: Board | None, contents: Contents) -> None:
     """Hold the newest board that anybody has against the backup's.
 
+    Of a mirror it is what was signed last, published or not, whichever files lie beside it.
+
     Raises:
         InputError: no board is there, or one of another run, or one that is older than the backup's.
         PrivacyError: it is later than the backup, or another one of the same version.
     """
-    version, digest, ours = _newest_of(place, latest, contents.name)
+    if place.is_dir() and (chain := Mirror(place).chain()):
+        signed = chain[-1].manifest
+        version, digest, ours = signed.version, signed.board_digest, signed.run == contents.name
+    else:
+        paths = [place] if place.is_file() else sorted(place.rglob("*.board"))
+        if not paths:
+            raise InputError(
+                f"{place}: no board is there; give a board's file, a folder of boards, or a mirror"
+            )
+        board = max((Board.load(path) for path in paths), key=lambda board: board.version)
+        version, digest = board.version, board.digest
+        ours = latest is not None and (board.config, board.catalogue) == (latest.config, latest.catalogue)
     if latest is None or not ours:
         raise InputError(f"{place}: the board there is not of the training in this backup")
     if version > latest.version:
@@ -312,22 +322,6 @@ def _require_newest(place: Path, latest: Board | None, contents: Contents) -> No
             f"{place}: board {version} there is another one than the backup's: this training went two ways, and no "
             "ledger holds both"
         )
-
-
-def _newest_of(place: Path, latest: Board | None, name: str) -> tuple[int, str, bool]:
-    """Version and digest of the newest board there, and whether it is of this training. Of a mirror it is what
-    was signed last, published or not, whichever files lie beside it.
-    """
-    if place.is_dir() and (chain := Mirror(place).chain()):
-        signed = chain[-1].manifest
-        return signed.version, signed.board_digest, signed.run == name
-    paths = [place] if place.is_file() else sorted(place.rglob("*.board"))
-    found = [Board.load(path) for path in paths]
-    if not found:
-        raise InputError(f"{place}: no board is there; give a board's file, a folder of boards, or a mirror")
-    board = max(found, key=lambda board: board.version)
-    ours = latest is not None and (board.config, board.catalogue) == (latest.config, latest.catalogue)
-    return board.version, board.digest, ours
 
 
 def _close_questions(state: StateFolder, *, stopped: bool) -> None:

@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -100,13 +101,55 @@ def require_credentials(settings: FleetSettings) -> None:
     Raises:
         InputError: a file cannot be read or is of another kind, or one does not belong to the other or to the name.
     """
-    keys, host = KeysFolder.of(settings), settings.network.reached.host
-    server = _server_side(keys)
+    keys, renew = KeysFolder.of(settings), f"fedboard keys renew {settings.keys}"
+    for path, remedy in (
+        (keys.certificate, renew),
+        (keys.key, renew),
+        (keys.authority, "fedboard keys new authority"),
+        (keys.questions, "fedboard keys new questions"),
+        (keys.boards[0], "fedboard keys new boards"),
+    ):
+        try:
+            path.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be read ({error.strerror}); make all keys of a new fleet with: "
+                f"fedboard fleet init, or this one with: {remedy}"
+            ) from error
+    try:
+        require_pair(keys.certificate, keys.key)
+    except InputError as error:
+        raise InputError(f"{error}; make a certificate with: {renew}") from error
     require_current(
-        _content(keys.authority, "fedboard keys new authority"),
+        keys.authority.read_bytes(),
         keys.authority,
         remedy="make a new authority with: fedboard keys new authority, and give it to every device",
     )
+    _shake_hands(keys, settings.network.reached.host, renew)
+    question_key, board_key = QuestionKey.read(keys.questions), SigningKey.read(*keys.boards)
+    if keys.roots is None:
+        return
+    chain = RootFolder(keys.roots).chain()
+    role = chain[-1].roles.get(QUESTIONS) if chain else None
+    if role is not None and bytes.fromhex(question_key.public.hex) not in role.keys:
+        raise InputError(
+            f"{keys.questions}: version {chain[-1].version} of the root does not name this key: it was replaced, "
+            "and devices refuse what it signs; give the key that took its place"
+        )
+    try:
+        Signer(key=board_key, run="", chain=chain_for(Mirror(keys.roots / "absent"), keys.roots))
+    except InputError as error:
+        raise InputError(f"{keys.roots}: {error}") from error
+
+
+def _shake_hands(keys: KeysFolder, host: str, renew: str) -> None:
+    """TLS in memory, by the authority that devices have.
+
+    Raises:
+        InputError: they would not trust the server.
+    """
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(keys.certificate, keys.key)
     try:
         client = ssl.create_default_context(cafile=str(keys.authority))
     except ssl.SSLError as error:
@@ -114,71 +157,18 @@ def require_credentials(settings: FleetSettings) -> None:
             f"{keys.authority} holds no certificate in PEM form; it is the authority.pem that signed the server's "
             "certificate"
         ) from error
-    try:
-        _shake_hands(server, client, host)
-    except ssl.SSLError as error:
-        raise InputError(
-            f"{keys.authority} does not vouch for {keys.certificate} at {host}, the network.address of devices "
-            f"({_reason(error)}); make a new certificate with: fedboard keys renew {keys.path} --name {host}"
-        ) from error
-    _content(keys.questions, "fedboard keys new questions")
-    question_key = QuestionKey.read(keys.questions)
-    chain = [] if keys.roots is None else RootFolder(keys.roots).chain()
-    role = chain[-1].roles.get(QUESTIONS) if chain else None
-    if role is not None and bytes.fromhex(question_key.public.hex) not in role.keys:
-        raise InputError(
-            f"{keys.questions}: version {chain[-1].version} of the root does not name this key: it was replaced, "
-            "and devices refuse what it signs; give the key that took its place"
-        )
-    _content(keys.boards[0], "fedboard keys new boards")
-    board_key = SigningKey.read(*keys.boards)
-    try:
-        if keys.roots is not None:
-            Signer(key=board_key, run="", chain=chain_for(Mirror(keys.roots / "absent"), keys.roots))
-    except InputError as error:
-        raise InputError(f"{keys.roots}: {error}") from error
-
-
-def _server_side(keys: KeysFolder) -> ssl.SSLContext:
-    remedy = f"fedboard keys renew {keys.path}"
-    for place in (keys.certificate, keys.key):
-        _content(place, remedy)
-    try:
-        require_pair(keys.certificate, keys.key)
-    except InputError as error:
-        raise InputError(f"{error}; make a certificate with: {remedy}") from error
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(keys.certificate, keys.key)
-    return context
-
-
-def _shake_hands(server: ssl.SSLContext, client: ssl.SSLContext, host: str) -> None:
-    """TLS in memory.
-
-    Raises:
-        ssl.SSLError: the client does not trust the server.
-    """
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     asking = client.wrap_bio(to_client, to_server, server_hostname=host)
     answering = server.wrap_bio(to_server, to_client, server_side=True)
-    for side in (asking, answering, asking):
-        try:
-            side.do_handshake()
-        except ssl.SSLWantReadError:
-            continue
-
-
-def _reason(error: ssl.SSLError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return error.verify_message.rstrip(".")
-    return (error.reason or "refused by OpenSSL").replace("_", " ").lower()
-
-
-def _content(path: Path, remedy: str) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
+        for side in (asking, answering, asking):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except ssl.SSLError as error:
+        reason = (error.reason or "refused by OpenSSL").lower()
+        if isinstance(error, ssl.SSLCertVerificationError):
+            reason = error.verify_message
         raise InputError(
-            f"{path} cannot be read ({error.strerror}); make all keys of a new fleet with: fedboard fleet init, or "
-            f"this one with: {remedy}"
+            f"{keys.authority} does not vouch for {keys.certificate} at {host}, the network.address of devices "
+            f"({reason.rstrip('.').replace('_', ' ')}); make a new certificate with: {renew} --name {host}"
         ) from error

@@ -2,18 +2,14 @@
 
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
-from pathlib import Path
 
 from fedboard.common.board import Board
 from fedboard.common.boards.roster import Roster
 from fedboard.common.errors import InputError, SettingError, TooFewAnswersError
-from fedboard.common.files import write_atomically
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.properties import (
     authority_of,
     can_be_vouched,
-    has_second_server,
 )
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.task import ClientTask
@@ -141,54 +137,3 @@ def among_listed(protocol: AggregationProtocol, job: Job) -> AggregationProtocol
         return protocol.among(roster)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-
-
-def require_same_protocol(folder: Path, name: str) -> None:
-    """Keep a run to the protocol that it was begun under: its certificates state one trust model for all rounds.
-
-    Args:
-        folder: of the run; exists.
-        name: of the job's protocol.
-
-    Raises:
-        InputError: the run was begun under another one.
-    """
-    place = folder / "protocol"
-    if not place.exists():
-        write_atomically(place, name.encode())
-    begun = place.read_text(encoding="utf-8")
-    if begun != name:
-        raise InputError(
-            f"{folder}: this training was begun under protocol {begun!r}; start a new one for {name!r}"
-        )
-
-
-def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> ProtocolOf:
-    """What each round opens: the protocol itself, or, where there is a second server, with a way to it.
-
-    Args:
-        protocol: of the job.
-        job: names the second server; a simulation has one in its own process.
-        stack: closes the connection.
-
-    Raises:
-        InputError: nobody is named, or its files cannot be read.
-    """
-    if authority_of(protocol) is not None:
-        return lambda _: among_listed(protocol, job)
-    if not has_second_server(protocol):
-        return lambda _: protocol
-    if (helper := job.protocol.helper) is None:
-        if not job.is_simulated:
-            raise InputError(
-                f"protocol {protocol.name!r} needs a second server, which somebody else runs: name helper"
-            )
-        local = protocol.helped_here(job.privacy.noise_source)
-        return lambda _: local
-    from fedboard.server.helper.link import HelperLink
-    from fedboard.server.helper.messages import read_identity
-
-    link = HelperLink(helper.address, authority=helper.authority, token=helper.token)
-    stack.callback(link.close)
-    pinned = protocol.pinned(read_identity(helper.identity))
-    return lambda board: pinned.helped_by(link.about(board))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.messages.enrolment import JoinError, JoinRefusal, digest_of_secret
@@ -126,8 +126,7 @@ class Register:
             raise StorageError(f"{path}: the register of devices cannot be used ({error})") from error
 
     def _format(self) -> int:
-        (found,) = self._database.execute("PRAGMA user_version").fetchone()
-        return int(found)
+        return int(self._one("PRAGMA user_version")[0])
 
     def _make(self) -> None:
         if (found := self._format()) not in (0, FORMAT):
@@ -151,8 +150,7 @@ class Register:
 
     def state(self) -> tuple[int, int]:
         """Another one after anybody has changed the file; costs some microseconds."""
-        (others,) = self._database.execute("PRAGMA data_version").fetchone()
-        return int(others), self._database.total_changes
+        return int(self._one("PRAGMA data_version")[0]), self._database.total_changes
 
     def admitted(self) -> list[Member]:
         """Who may take part now, in the order of their coming."""
@@ -186,11 +184,11 @@ class Register:
         with self._changing():
             now = self._clock()
             self._database.execute("DELETE FROM invitation WHERE used IS NULL AND expires < ?", (now,))
-            (taken,) = self._database.execute(
-                "SELECT EXISTS (SELECT 1 FROM member WHERE name = ? AND removed IS NULL) "
-                "OR EXISTS (SELECT 1 FROM invitation WHERE name = ? AND used IS NULL)",
-                (name, name),
-            ).fetchone()
+            (taken,) = self._one(
+                "SELECT EXISTS (SELECT 1 FROM member WHERE name = ?1 AND removed IS NULL) "
+                "OR EXISTS (SELECT 1 FROM invitation WHERE name = ?1 AND used IS NULL)",
+                name,
+            )
             if taken:
                 raise InputError(
                     f"a device or an open invitation is called {name!r}; choose another name, or: "
@@ -227,55 +225,51 @@ class Register:
             JoinError: it is not admitted, and nothing has changed but the count of an invitation that was used.
         """
         with self._changing():
-            found = self._found(digest_of_secret(secret), key)
-            if isinstance(found, Member):
-                return found
-            name, max_users = found
-            other = self._database.execute(
-                "SELECT removed FROM member WHERE identity = ?", (identity,)
-            ).fetchone()
-            if other is not None:  # no identity is two members', nor that of one who was removed
-                raise JoinError(JoinRefusal.TAKEN if other[0] is None else JoinRefusal.REMOVED)
-            devices, users = self._database.execute(
-                "SELECT count(*), coalesce(sum(max_users), 0) FROM member WHERE removed IS NULL"
-            ).fetchone()
-            if devices >= capacity.devices or users + max_users > capacity.users:
-                raise JoinError(JoinRefusal.FULL)
-            self._database.execute(
-                "UPDATE invitation SET used = ?, key = ? WHERE digest = ?",
-                (self._clock(), key, digest_of_secret(secret)),
-            )
-            self._database.execute(
-                "INSERT INTO member (key, name, max_users, joined, version, identity) VALUES (?, ?, ?, ?, ?, ?)",
-                (key, name, max_users, self._clock(), version, identity),
-            )
-            return self._by_key(key)
+            found = self._joined(digest_of_secret(secret), key, capacity, version, identity)
+        if isinstance(found, JoinRefusal):
+            raise JoinError(found)
+        return found
 
-    def _found(self, digest: str, key: str) -> Member | tuple[str, int]:
-        """The member that this key is with this invitation, or name and users of the one that it may become."""
-        row = self._database.execute(
-            "SELECT name, max_users, expires, used, key FROM invitation WHERE digest = ?", (digest,)
-        ).fetchone()
+    def _joined(
+        self, digest: str, key: str, capacity: Capacity, version: str, identity: str | None
+    ) -> Member | JoinRefusal:
+        """The member that this key is from now on with this invitation, or already was; or why it is none."""
+        row = self._one("SELECT name, max_users, expires, used, key FROM invitation WHERE digest = ?", digest)
         if row is None:
-            raise JoinError(JoinRefusal.UNKNOWN)
+            return JoinRefusal.UNKNOWN
         name, max_users, expires, used, used_by = row
         if used is not None and used_by != key:
             self._database.execute(
                 "UPDATE invitation SET presented_again = presented_again + 1 WHERE digest = ?", (digest,)
             )
-            self._database.execute("COMMIT")  # the count stays, whatever is refused
-            self._database.execute("BEGIN IMMEDIATE")
-            raise JoinError(JoinRefusal.USED)
-        known = self._database.execute("SELECT removed FROM member WHERE key = ?", (key,)).fetchone()
+            return JoinRefusal.USED
+        known = self._one("SELECT removed FROM member WHERE key = ?", key)
         if known is not None and known[0] is not None:
-            raise JoinError(JoinRefusal.REMOVED)
+            return JoinRefusal.REMOVED
         if used is not None:
             return self._by_key(key)
         if known is not None:
-            raise JoinError(JoinRefusal.TAKEN)
+            return JoinRefusal.TAKEN
         if expires < self._clock():
-            raise JoinError(JoinRefusal.EXPIRED)
-        return name, max_users
+            return JoinRefusal.EXPIRED
+        other = self._one("SELECT removed FROM member WHERE identity = ?", identity)
+        if other is not None:  # no identity is two members', nor that of one who was removed
+            return JoinRefusal.TAKEN if other[0] is None else JoinRefusal.REMOVED
+        devices, users = self._one(
+            "SELECT count(*), coalesce(sum(max_users), 0) FROM member WHERE removed IS NULL"
+        )
+        if devices >= capacity.devices or users + max_users > capacity.users:
+            return JoinRefusal.FULL
+        now = self._clock()
+        self._database.execute("UPDATE invitation SET used = ?, key = ? WHERE digest = ?", (now, key, digest))
+        self._database.execute(
+            "INSERT INTO member (key, name, max_users, joined, version, identity) VALUES (?, ?, ?, ?, ?, ?)",
+            (key, name, max_users, now, version, identity),
+        )
+        return self._by_key(key)
+
+    def _one(self, query: str, *values: object) -> Any:
+        return self._database.execute(query, values).fetchone()
 
     def _by_key(self, key: str) -> Member:
         (found,) = self._members("WHERE key = ?", key)

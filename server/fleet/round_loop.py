@@ -24,13 +24,13 @@ from fedboard.server.fleet.preparing import job_of
 from fedboard.server.fleet.queries import PutQuery, Standing, give_up, job_of_query, queries_of
 from fedboard.server.fleet.rounds.asking import HaltedError, MemberNodes
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings
-from fedboard.server.fleet.state_folder import StateFolder, reason_of
+from fedboard.server.fleet.state_folder import RoundLog, StateFolder, reason_of
 from fedboard.server.operating.run_files import LOST, UNLOGGED, Fares
 
 _log = logging.getLogger(__name__)
-_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+_LONGEST_WAIT = 60.0
 _LOOK_SECONDS = 0.5
 """How often it is looked for a new query."""
 _SHOWN_SECONDS = 0.05
@@ -43,24 +43,15 @@ _MOST_FAILURES = 3
 
 @dataclass(slots=True)
 class Tries:
-    """How often something has failed in a row, why the last time, and how long to wait before the next try."""
+    """How often something has failed in a row, and why the last time."""
 
     failures: int = 0
     problem: str | None = None
-    wait: float = _FIRST_WAIT
 
-    def failed(self, problem: str, *, got_on: bool) -> float:
-        """It failed again; seconds until the next try.
-
-        Args:
-            problem: why.
-            got_on: whether a board was published since the last time.
-        """
-        if got_on:
-            self.failures, self.wait = 0, _FIRST_WAIT
-        self.failures, self.problem = self.failures + 1, problem
-        now, self.wait = self.wait, min(2 * self.wait, _LONGEST_WAIT)
-        return now
+    @property
+    def wait(self) -> float:
+        """Seconds until the next try."""
+        return min(2.0 ** min(self.failures - 1, 10), _LONGEST_WAIT)
 
 
 class RoundLoop:
@@ -138,8 +129,15 @@ class RoundLoop:
             while not self._stopped.is_set():
                 if self.complete:
                     self._answer_next()
-                else:
-                    self._train()
+                elif self._tried(
+                    partial(job_of, self._settings),
+                    self._state.run,
+                    self.training,
+                    "the training",
+                    shown=self._until_shown,
+                ):
+                    fares, self.training.problem, self.complete = self.fares, None, True
+                    self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
         except HaltedError:
             pass
         except BaseException as error:
@@ -149,13 +147,6 @@ class RoundLoop:
 
     def _wait(self, seconds: float) -> None:
         self._stopped.wait(seconds)
-
-    def _train(self) -> None:
-        what = partial(job_of, self._settings)
-        if self._tried(what, self._state.run, self.training, "the training", shown=self._until_shown):
-            fares = self.fares
-            self._say(f"the training is {'over' if fares.lost else 'complete'}: {fares.sentence}")
-            self.training.problem, self.complete = None, True
 
     def _until_shown(self, board: Board) -> None:
         """Wait until readers have the board that is to be asked about, as long as for devices to come.
@@ -198,10 +189,10 @@ class RoundLoop:
             if not (known := isinstance(error, FedboardError | OSError)):
                 _log.exception("%s was interrupted", what)
             self._tell_rounds()
-            problem = str(error) if known else f"{type(error).__name__}: {error}"
-            wait = tries.failed(problem, got_on=_published(run) > before)
-            self._say(f"{what} was interrupted: {tries.problem}; it is tried again in {wait:g} s")
-            self._wait(wait)
+            tries.problem = str(error) if known else f"{type(error).__name__}: {error}"
+            tries.failures = 1 if _published(run) > before else tries.failures + 1
+            self._say(f"{what} was interrupted: {tries.problem}; it is tried again in {tries.wait:g} s")
+            self._wait(tries.wait)
             return False
 
     def _tell_rounds(self) -> None:
@@ -225,7 +216,12 @@ class RoundLoop:
             if self._stopped.is_set():
                 return
             if tries.failures >= _MOST_FAILURES:
-                self._give_up(put, tries.problem or "its runs ended")
+                try:
+                    give_up(put, self._state, str(tries.problem))
+                except FedboardError as error:
+                    self._say(f"{put.name}: what is reserved for it stays so ({error})")
+                self._left_out.add(put.number)
+                self._say(f"{put.name} is given up: {tries.problem}")
                 return
         self._left_out.add(put.number)
         self._say(f"{put.name} is answered: fedboard query results")
@@ -241,14 +237,6 @@ class RoundLoop:
                 self._say(f"{put.name} is left out: {error}")
             self._left_out.add(put.number)
         return None
-
-    def _give_up(self, put: PutQuery, problem: str) -> None:
-        self._left_out.add(put.number)
-        try:
-            give_up(put, self._state, problem)
-        except FedboardError as error:
-            self._say(f"{put.name}: what is reserved for it stays so ({error})")
-        self._say(f"{put.name} is given up: {problem}")
 
 
 def _published(run: Path) -> int:

@@ -1,7 +1,6 @@
-"""Running a job over nodes, from where it was interrupted or from its first board; and the log of its rounds."""
+"""Running a job over nodes, from where it was interrupted or from its first board."""
 
-import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,104 +14,21 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.messages.signing import QuestionKey
-from fedboard.common.privacy.accounting.guarantee import Guarantee
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
+from fedboard.common.protocols.properties import authority_of, has_second_server
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
-from fedboard.server.fleet.job import (
-    Job,
-    protocol_of,
-    require_carried,
-    require_same_protocol,
-    rounds_of,
-)
+from fedboard.server.fleet.job import Job, ProtocolOf, among_listed, protocol_of, require_carried
 from fedboard.server.fleet.rounds.asking import Nodes
-from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.state_folder import require_open
-from fedboard.server.operating.run_files import LOST, PLANNED, UNLOGGED
+from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
+from fedboard.server.fleet.state_folder import RoundLog, require_open
+from fedboard.server.operating.run_files import PLANNED
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Runtime
 from fedboard.server.training import FinishedRound, Training, open_run_ledger, plan_of
-
-
-class RoundLog:
-    """Lines in a file; a last line that a crash cut short is left out, and written over."""
-
-    def __init__(self, path: Path) -> None:
-        """Use a file that may exist."""
-        self.path = path
-
-    def append(self, finished: FinishedRound, told: Mapping[str, Any]) -> None:
-        """Add the line of a round, with what else is told about it."""
-        kept = self.lines()
-        traffic = finished.traffic
-        line: dict[str, Any] = {
-            "round": finished.board.version - 1,
-            "board_digest": finished.board.digest,
-            "releases": list(finished.releases),
-            LOST: finished.lost,
-            "rejected_rows": finished.rejected_rows,
-            "seconds": finished.seconds,
-            "epsilon_spent": finished.spent.epsilon,
-            "delta": finished.spent.delta,
-            "bytes_up_per_user": None if traffic is None else traffic.up,
-            "bytes_down_per_client": None if traffic is None else traffic.down,
-            **told,
-        }
-        self._write([*kept, line])
-
-    def catch_up(self, board: Board, before: Board, *, spent: Guarantee, planned: int) -> None:
-        """Add the line of a round whose process ended after its board was published and before it was logged. Who
-        answered is not known any more.
-
-        Args:
-            board: the last one that is published.
-            before: the one before it.
-            spent: by the run so far.
-            planned: rounds of the whole run.
-        """
-        kept, number = self.lines(), board.version - 1
-        if kept and kept[-1]["round"] >= number:
-            return
-        known = {release["name"] for release in _releases(before)}
-        releases = [release["name"] for release in _releases(board) if release["name"] not in known]
-        line = {
-            "round": number,
-            "board_digest": board.digest,
-            "releases": releases,
-            LOST: not releases,
-            "seconds": 0.0,
-            "epsilon_spent": spent.epsilon,
-            "delta": spent.delta,
-            PLANNED: planned,
-            UNLOGGED: True,
-        }
-        self._write([*kept, line])
-
-    def _write(self, lines: Iterable[Mapping[str, Any]]) -> None:
-        text = "".join(json.dumps(one, sort_keys=True, allow_nan=False) + "\n" for one in lines)
-        self.path.with_suffix(".part").write_text(text, encoding="utf-8")
-        self.path.with_suffix(".part").replace(self.path)
-
-    def lines(self) -> list[dict[str, Any]]:
-        """The lines so far."""
-        if not self.path.exists():
-            return []
-        found = []
-        for line in self.path.read_text(encoding="utf-8").splitlines():
-            try:
-                found.append(json.loads(line))
-            except json.JSONDecodeError:
-                break
-        return found
-
-
-def _releases(board: Board) -> Sequence[Mapping[str, Any]]:
-    return Certificate.from_dict(dict(board.certificate or {})).releases
-
 
 OnRound = Callable[[FinishedRound], None]
 OfRuntime = TypeVar("OfRuntime", bound=Runtime)
@@ -155,9 +71,28 @@ def run_job(
             f"version {first.version}"
         )
     task = rebuild_any(first, backend=job.backend, features=features_of(job))
-    log = _log(job)
+    log, protocol = RoundLog(folder / "rounds.jsonl"), protocol_of(job)
+    require_carried(protocol, task, job)
     with ExitStack() as stack:
-        training, runtime = _training(nodes, job, task, stack, shown)
+
+        def over_nodes(run: str) -> FleetRuntime | SessionRuntime:
+            require_same_protocol(folder, job.protocol.name)
+            key = QuestionKey.read(Path(job.question_key))
+            of_run: dict[str, Any] = {"nodes": nodes, "job": job, "key": key, "run": run, "shown": shown}
+            if isinstance(protocol, Trusted):
+                return FleetRuntime(**of_run, protocol=protocol)
+            return SessionRuntime(**of_run, protocol=protocol, of_round=rounds_of(protocol, job, stack))
+
+        training, runtime = training_in(
+            folder,
+            task,
+            job.privacy,
+            protocol,
+            over_nodes,
+            stack,
+            dataset=job.dataset,
+            assumptions=job.assumptions,
+        )
         board, planned = training.start(first), len(task.plan())
         if board.version > 0:
             before = training.store.load(board.version - 1)
@@ -174,37 +109,6 @@ def run_job(
                 on_round(finished)
         write_certificate(folder, board)
     return board
-
-
-def _training(
-    nodes: Nodes, job: Job, task: ClientTask, stack: ExitStack, shown: Callable[[Board], None]
-) -> tuple[Training, FleetRuntime | SessionRuntime]:
-    protocol = protocol_of(job)
-    require_carried(protocol, task, job)
-
-    def over_nodes(run: str) -> FleetRuntime | SessionRuntime:
-        require_same_protocol(Path(job.folder), job.protocol.name)
-        of_run: dict[str, Any] = {
-            "nodes": nodes,
-            "job": job,
-            "key": QuestionKey.read(Path(job.question_key)),
-            "run": run,
-            "shown": shown,
-        }
-        if isinstance(protocol, Trusted):
-            return FleetRuntime(**of_run, protocol=protocol)
-        return SessionRuntime(**of_run, protocol=protocol, of_round=rounds_of(protocol, job, stack))
-
-    return training_in(
-        Path(job.folder),
-        task,
-        job.privacy,
-        protocol,
-        over_nodes,
-        stack,
-        dataset=job.dataset,
-        assumptions=job.assumptions,
-    )
 
 
 def training_in(
@@ -260,10 +164,6 @@ def training_in(
     return training, runtime
 
 
-def _log(job: Job) -> RoundLog:
-    return RoundLog(Path(job.folder) / "rounds.jsonl")
-
-
 def run_name(ledger: Ledger) -> str:
     """The name by which devices know a run: no two ledgers share it."""
     return f"{ledger.run}-{ledger.id}"
@@ -287,3 +187,54 @@ def write_certificate(folder: Path, board: Board) -> None:
     """Lay the certificate of a board beside it, as ``certificate.json``."""
     certificate = Certificate.from_dict(dict(board.certificate or {}))
     write_atomically(folder / "certificate.json", certificate.to_json().encode())
+
+
+def require_same_protocol(folder: Path, name: str) -> None:
+    """Keep a run to the protocol that it was begun under: its certificates state one trust model for all rounds.
+
+    Args:
+        folder: of the run; exists.
+        name: of the job's protocol.
+
+    Raises:
+        InputError: the run was begun under another one.
+    """
+    place = folder / "protocol"
+    if not place.exists():
+        write_atomically(place, name.encode())
+    begun = place.read_text(encoding="utf-8")
+    if begun != name:
+        raise InputError(
+            f"{folder}: this training was begun under protocol {begun!r}; start a new one for {name!r}"
+        )
+
+
+def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> ProtocolOf:
+    """What each round opens: the protocol itself, or, where there is a second server, with a way to it.
+
+    Args:
+        protocol: of the job.
+        job: names the second server; a simulation has one in its own process.
+        stack: closes the connection.
+
+    Raises:
+        InputError: nobody is named, or its files cannot be read.
+    """
+    if authority_of(protocol) is not None:
+        return lambda _: among_listed(protocol, job)
+    if not has_second_server(protocol):
+        return lambda _: protocol
+    if (helper := job.protocol.helper) is None:
+        if not job.is_simulated:
+            raise InputError(
+                f"protocol {protocol.name!r} needs a second server, which somebody else runs: name helper"
+            )
+        local = protocol.helped_here(job.privacy.noise_source)
+        return lambda _: local
+    from fedboard.server.helper.link import HelperLink
+    from fedboard.server.helper.messages import read_identity
+
+    link = HelperLink(helper.address, authority=helper.authority, token=helper.token)
+    stack.callback(link.close)
+    pinned = protocol.pinned(read_identity(helper.identity))
+    return lambda board: pinned.helped_by(link.about(board))

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 from fedboard.common.files import is_locked
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.register import Member, Register
-from fedboard.server.fleet.running import RoundLog
 from fedboard.server.fleet.settings import FleetSettings
-from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.state_folder import KeysFolder, RoundLog, StateFolder
 from fedboard.server.operating.run_files import Fares
 from fedboard.server.publishing.expiring import (
     Expiry,

@@ -18,12 +18,12 @@ from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError
+from fedboard.common.messages.question import board_of_round
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import Row, lock_writer
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey, TwoServerRules
-from fedboard.common.rounds.question import board_of_round
 
 FILE_NAME = "answered-rounds.db"
 _KIND = "helper"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.ledger.members import PopulationTotal
 from fedboard.common.privacy.shown import shown_number
 from fedboard.common.reports import wording
 from fedboard.common.reports.filling import base_style, source_hash

@@ -20,35 +20,23 @@ from google.protobuf.message import DecodeError, Message
 
 from fedboard.common.boards.board_signature import Cosignature
 from fedboard.common.boards.boards_pb2 import (
+    Chunk,
     CosignReply,
     CosignRequest,
-    GetRequest,
-    LatestRequest,
-    Part,
+    FetchRequest,
     PendingManifest,
     PendingRequest,
-    RootDocument,
-    RootRequest,
     WatchRequest,
 )
 from fedboard.common.boards.manifest import Link
-from fedboard.common.boards.methods import (
-    COSIGN,
-    GET,
-    LATEST,
-    MAX_REQUEST_BYTES,
-    PENDING,
-    ROOT,
-    SERVICE,
-    WATCH,
-)
+from fedboard.common.boards.methods import COSIGN, FETCH, MAX_REQUEST_BYTES, PENDING, SERVICE, WATCH
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
 from fedboard.common.errors import FedboardError, PrivacyError
 from fedboard.common.messages.addresses import parse_address
 from fedboard.server.grpc_port import GrpcPort, server_options
 from fedboard.server.publishing.limits import Held, Limits, RateLimit, network_of
 from fedboard.server.publishing.mirror_files import Mirror
-from fedboard.server.publishing.shelf import Shelf, message_of
+from fedboard.server.publishing.shelf import Shelf
 from fedboard.server.tls import require_pair
 
 _Request = TypeVar("_Request", bound=Message)
@@ -120,10 +108,8 @@ class BoardsServicer:
         """All methods by name."""
         whole, parts = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
         methods = {
-            LATEST: whole(self._latest),
-            GET: parts(self._get),
+            FETCH: parts(self._fetch),
             WATCH: parts(self._watch),
-            ROOT: whole(self._root),
             PENDING: parts(self._pending),
             COSIGN: whole(self._cosign),
         }
@@ -153,31 +139,28 @@ class BoardsServicer:
         latest = self.shelf.latest
         self.counters.latest_version = -1 if latest is None else latest.manifest.version
 
-    async def _latest(self, request: bytes, context: Any) -> bytes:
-        async def newest() -> bytes:
-            _read(LatestRequest, request)
-            if self.shelf.latest is None:
-                raise FeedRefusedError(FeedCode.NOT_FOUND)
-            return _sent(self.shelf.latest)
+    async def _fetch(self, request: bytes, context: Any) -> None:
+        async def send() -> None:
+            asked = _read(FetchRequest, request)
+            # By themselves: a call whose first message is cut before they were sent could not be ended.
+            await self._taken(context.send_initial_metadata(()))
+            small = self.shelf.small(asked.name)
+            if small is None:
+                await self._download(asked, context)
+            elif asked.offset <= len(small):
+                await self._write(_chunk(small[asked.offset :]), context)
+            else:
+                raise FeedRefusedError(FeedCode.MALFORMED)
 
-        return bytes(await self._answered(LATEST, context, newest))
-
-    async def _root(self, request: bytes, context: Any) -> bytes:
-        async def document() -> bytes:
-            content = self.shelf.root(_read(RootRequest, request).version)
-            return bytes(RootDocument(content=content).SerializeToString())
-
-        return bytes(await self._answered(ROOT, context, document))
-
-    async def _get(self, request: bytes, context: Any) -> None:
-        await self._answered(GET, context, lambda: self._download(_read(GetRequest, request), context))
+        await self._answered(FETCH, context, send)
 
     async def _watch(self, request: bytes, context: Any) -> None:
         async def follow() -> None:
             asked = _read(WatchRequest, request)
             with self._waiting(context):
-                async for link in self._published(asked.known if asked.HasField("known") else None):
-                    await self._write(_sent(link), context)
+                known = asked.known if asked.HasField("known") else None
+                async for link in self._coming(self.shelf.newer, known, lambda link: link.manifest.version):
+                    await self._write(_chunk(link.signed.to_bytes()), context)
 
         await self._answered(WATCH, context, follow)
 
@@ -193,7 +176,7 @@ class BoardsServicer:
     async def _cosign(self, request: bytes, context: Any) -> bytes:
         async def keep() -> bytes:
             asked = _read(CosignRequest, request)
-            one = Cosignature(key=asked.cosignature.key.hex(), signature=asked.cosignature.signature.hex())
+            one = Cosignature(key=asked.key.hex(), signature=asked.signature.hex())
             try:
                 kept = await asyncio.to_thread(self._mirror.cosign, asked.manifest, one)
             except (FedboardError, OSError) as error:  # somebody else writes, or nobody can
@@ -242,31 +225,28 @@ class BoardsServicer:
             context.set_trailing_metadata((("retry-after-ms", str(int(wait * 1000) + 1)),))
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
 
-    async def _download(self, request: GetRequest, context: Any) -> None:
-        link = self.shelf.find(request)
-        file, network = link.manifest.file, network_of(context.peer())
-        if request.file and request.offset > file.size:
-            raise FeedRefusedError(FeedCode.MALFORMED)
+    async def _download(self, asked: FetchRequest, context: Any) -> None:
+        network = network_of(context.peer())
         if self.counters.streams >= self._limits.streams or not self._streams.take(network):
             raise FeedRefusedError(FeedCode.RATE_LIMITED)
         self.counters.streams += 1
         try:
             async with asyncio.timeout(self._limits.stream_seconds):
-                await self._write(Part(manifest=message_of(link.signed)).SerializeToString(), context)
-                if request.file:
-                    for content in self.shelf.chunks(file, request.offset):
-                        await self._write(Part(chunk=content).SerializeToString(), context)
-                        self.counters.bytes_sent += len(content)
+                for content in self.shelf.chunks(asked.name, asked.offset):
+                    await self._write(_chunk(content), context)
+                    self.counters.bytes_sent += len(content)
         finally:
             self._streams.give_back(network)
             self.counters.streams -= 1
 
     async def _write(self, message: bytes, context: Any) -> None:
-        """Send a message, as long as it is taken fast enough."""
-        least = self._limits.least_bytes_per_second
-        async with asyncio.timeout(max(_LEAST_SECONDS, len(message) / least)):
+        await self._taken(context.write(message), len(message))
+
+    async def _taken(self, sending: Awaitable[Any], size: int = 0) -> None:
+        """Send so many bytes, as long as they are taken fast enough."""
+        async with asyncio.timeout(max(_LEAST_SECONDS, size / self._limits.least_bytes_per_second)):
             try:
-                await context.write(message)
+                await sending
             except grpc.aio.InternalError:  # the reader has gone, which is nothing to be logged
                 raise asyncio.CancelledError from None
 
@@ -282,15 +262,6 @@ class BoardsServicer:
         finally:
             self._watchers.give_back(network)
             self.counters.watchers -= 1
-
-    async def _published(self, known: int | None) -> AsyncIterator[Link]:
-        """The newest board if it is newer than the known one, then each board as it comes."""
-        latest = self.shelf.latest
-        if latest is not None and (known is None or latest.manifest.version > known):
-            yield latest
-            known = latest.manifest.version
-        async for link in self._coming(self.shelf.newer, known, lambda link: link.manifest.version):
-            yield link
 
     async def _coming(
         self, after: Callable[[Any], list[Link]], known: Any, place: Callable[[Link], Any]
@@ -310,7 +281,7 @@ class BoardsServicer:
             if len(self._certificates) > _KEPT_CERTIFICATES:
                 self._certificates.popitem(last=False)
         certificate = self._certificates[link.digest]
-        message = PendingManifest(manifest=message_of(link.signed), certificate=certificate)
+        message = PendingManifest(manifest=link.signed.to_bytes(), certificate=certificate)
         return bytes(message.SerializeToString())
 
 
@@ -323,8 +294,8 @@ def _only(link: Link) -> frozenset[str]:
     return frozenset({link.digest})
 
 
-def _sent(link: Link) -> bytes:
-    return bytes(message_of(link.signed).SerializeToString())
+def _chunk(content: bytes) -> bytes:
+    return bytes(Chunk(content=content).SerializeToString())
 
 
 def _read(kind: type[_Request], content: bytes) -> _Request:

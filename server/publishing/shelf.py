@@ -1,13 +1,10 @@
-"""What the service hands out: the chain as it was at the last look, and files in messages."""
+"""What the service hands out: the files of a mirror, as they were at the last look."""
 
 from collections.abc import Iterator
 
 import msgspec
 
-from fedboard.common.boards.board_signature import SignedManifest
-from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
-from fedboard.common.boards.boards_pb2 import GetRequest
-from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
+from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
 from fedboard.common.boards.manifest import BoardFile, Link
 from fedboard.common.boards.methods import CHUNK_BYTES
 from fedboard.common.boards.refusals import FeedCode, FeedRefusedError
@@ -17,7 +14,7 @@ from fedboard.server.publishing.mirror_files import Mirror
 
 
 class Shelf:
-    """The boards of a mirror. ``reload`` may run in another thread than the rest, one at a time."""
+    """The published files of a mirror. ``reload`` may run in another thread than the rest, one at a time."""
 
     def __init__(self, mirror: Mirror, *, simulation: bool = False) -> None:
         """Look at a mirror; ``reload`` takes in what is there.
@@ -29,14 +26,15 @@ class Shelf:
         self._mirror, self._simulation = mirror, simulation
         self.chain: list[Link] = []
         """All manifests, oldest first, published or not; those that are withheld end it."""
-        self._published: dict[int, Link] = {}
-        self._by_digest: dict[str, Link] = {}
-        self._roots: dict[int, bytes] = {}
+        self._published: list[Link] = []
+        self._manifests: dict[str, Link] = {}
+        self._boards: dict[str, BoardFile] = {}
+        self._roots: dict[str, bytes] = {}
 
     @property
     def latest(self) -> Link | None:
         """The newest board's manifest, if there is one."""
-        return self._published[max(self._published)] if self._published else None
+        return self._published[-1] if self._published else None
 
     @property
     def withheld(self) -> bool:
@@ -49,33 +47,24 @@ class Shelf:
         """
         try:
             roots = self._mirror.roots
-            documents = {version: roots.content(version) for version in roots.versions()}
+            documents = {root_name(version): roots.content(version) for version in roots.versions()}
             chain, published = self._mirror.chain(), len(self._mirror.published())
         except (FedboardError, OSError):
             return False
         shown = next((place for place, link in enumerate(chain) if self._is_withheld(link)), len(chain))
-        offered = chain[:shown]
-        by_version = {link.manifest.version: link for link in offered[:published]}
-        changed = offered != self.chain or by_version != self._published
-        self._by_digest = {
-            key: link for link in offered[:published] for key in (link.digest, link.manifest.board_digest)
-        }
-        self.chain, self._published, self._roots = offered, by_version, documents
+        chain, public = chain[:shown], chain[:shown][:published]
+        changed = (chain, public) != (self.chain, self._published)
+        newest = {LATEST: public[-1]} if public else {}
+        self._roots = documents
+        self._boards = {file_name(link.manifest.file.sha256): link.manifest.file for link in public}
+        self._manifests = {manifest_name(link.digest): link for link in public} | newest
+        self.chain, self._published = chain, public
         return changed
 
-    def root(self, version: int) -> bytes:
-        """The root document of a version.
-
-        Raises:
-            FeedRefusedError: ``not-found``.
-        """
-        if version not in self._roots:
-            raise FeedRefusedError(FeedCode.NOT_FOUND)
-        return self._roots[version]
-
     def newer(self, known: int | None) -> list[Link]:
-        """The boards after a version, oldest first."""
-        return [link for version, link in sorted(self._published.items()) if known is None or version > known]
+        """The newest board's manifest, where it is of a later version than the known one."""
+        latest = self.latest
+        return [latest] if latest and (known is None or latest.manifest.version > known) else []
 
     def after(self, known: frozenset[str]) -> list[Link]:
         """The chain after the last of these manifests; all of it where none of them is there."""
@@ -94,25 +83,22 @@ class Shelf:
             raise FeedRefusedError(FeedCode.NOT_FOUND) from error
         return b"" if certificate is None else msgspec.json.encode(certificate)
 
-    def find(self, request: GetRequest) -> Link:
-        """The manifest that a request names.
+    def small(self, name: str) -> bytes | None:
+        """A manifest or a root; None where the name is none of theirs."""
+        link = self._manifests.get(name)
+        return self._roots.get(name) if link is None else link.signed.to_bytes()
+
+    def chunks(self, name: str, offset: int) -> Iterator[bytes]:
+        """A board's file from an offset on. It is open only while one is read: a reader may take long.
 
         Raises:
-            FeedRefusedError: ``not-found``.
+            FeedRefusedError: ``not-found``, or ``malformed``: the offset is beyond the end.
         """
-        named = request.WhichOneof("board")
-        if named is None:
-            link = self.latest
-        elif named == "version":
-            link = self._published.get(request.version)
-        else:
-            link = self._by_digest.get(getattr(request, named))
-        if link is None:
+        file = self._boards.get(name)
+        if file is None:
             raise FeedRefusedError(FeedCode.NOT_FOUND)
-        return link
-
-    def chunks(self, file: BoardFile, offset: int) -> Iterator[bytes]:
-        """A file from an offset on. It is open only while one is read: a reader may take long."""
+        if offset > file.size:
+            raise FeedRefusedError(FeedCode.MALFORMED)
         while offset < file.size:
             wanted = min(CHUNK_BYTES, file.size - offset)
             try:
@@ -128,22 +114,3 @@ class Shelf:
 
     def _is_withheld(self, link: Link) -> bool:
         return link.manifest.protection is Protection.SIMULATION and not self._simulation
-
-
-def message_of(signed: SignedManifest) -> SignedMessage:
-    """A signed manifest as a message.
-
-    Raises:
-        FeedRefusedError: ``malformed``.
-    """
-    try:
-        return SignedMessage(
-            content=signed.content.encode(),
-            signatures=[bytes.fromhex(one) for one in signed.signatures],
-            cosignatures=[
-                CosignatureMessage(key=bytes.fromhex(one.key), signature=bytes.fromhex(one.signature))
-                for one in signed.cosignatures
-            ],
-        )
-    except ValueError as error:
-        raise FeedRefusedError(FeedCode.MALFORMED) from error

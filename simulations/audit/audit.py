@@ -1,19 +1,17 @@
 """All parts of the audit in one go, and what to make of them."""
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from scipy.special import bdtrc
 
-from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.simulations.audit.board_games import BoardGame, board_games
-from fedboard.simulations.audit.canaries import enough_canaries
 from fedboard.simulations.audit.course import course_test, same_course
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.file_game import LARGEST_BLOCK, FileGame, file_games
+from fedboard.simulations.audit.file_game import FileGame, file_games
 from fedboard.simulations.audit.game import Devices, GameResult, canary_game
 from fedboard.simulations.audit.noise_check import (
     NoiseResult,
@@ -22,45 +20,12 @@ from fedboard.simulations.audit.noise_check import (
     noise_test,
     stream_test,
 )
-from fedboard.simulations.audit.small_releases import ENOUGH, SmallReleases, small_releases
-from fedboard.simulations.audit.statistics import Line
-from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
-from fedboard.simulations.engine import Engine, WorkerPool
-
-CONFIDENCE = 0.95
-FAMILY_ERROR = 1e-3
-_OWN_CANARIES = 1_000
-_CARRIED = 100
-"""Numbers of small releases where each run takes sessions of another protocol."""
+from fedboard.simulations.audit.statistics import CONFIDENCE, FAMILY_ERROR, Line
+from fedboard.simulations.audit.subject import AuditFinding, Part, Plan, Subject
+from fedboard.simulations.engine import WorkerPool
 
 OnStep: TypeAlias = Callable[[str, int, int], None]
 """(phase, steps done, steps in all)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """How much to audit."""
-
-    seed: int = 0
-    canaries: int | None = None
-    """None: enough to see noise that is 20 % too small."""
-    repeat: int = 1
-    """Canary games, with a seed each."""
-    small_numbers: int = ENOUGH
-    """Numbers of each small release to look at, over as many runs as it takes."""
-    file_games: int = 100
-    """Games of one user more or less in a file."""
-    block: int = LARGEST_BLOCK
-    """Ratings of the largest file at least."""
-    confidence: float = CONFIDENCE
-    family_error: float = FAMILY_ERROR
-
-    def canaries_for(self, subject: Subject) -> int:
-        """How many take part in a game."""
-        budget, n_items = subject.budget, subject.catalogue.n_items
-        return self.canaries or enough_canaries(
-            budget.epsilon, budget.delta, n_items=n_items, confidence=self.confidence
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,28 +76,26 @@ def audit(
         on_step: told as steps are done.
     """
     tell = on_step or (lambda phase, done, total: None)
-    cohort = entrance.honest_rows(subject.read).cohort
+    cohort = entrance.honest_rows().cohort
     tell("noise", 0, 1)
-    noise = noise_part(subject, cohort, plan, pool=pool)
+    noise = noise_test(subject, cohort, plan, pool=pool)
     tell("file", 0, 1)
-    files = file_part(subject, entrance, plan, pool=pool)
-    games, one_of_many = [], replace(plan, family_error=plan.family_error / plan.repeat)
+    files = file_games(subject, entrance, plan, pool=pool)
+    games = []
     for number in range(plan.repeat):
         tell("canaries", number, plan.repeat)
-        games.append(play_game(subject, entrance, one_of_many, seed=plan.seed + number, pool=pool))
-    ratings = play_game(subject, entrance, plan, seed=plan.seed, pool=pool, devices=Devices.OWN)
+        games.append(canary_game(subject, entrance, plan, seed=plan.seed + number, pool=pool))
+    ratings = canary_game(subject, entrance, plan, seed=plan.seed, pool=pool, devices=Devices.OWN)
     tell("board", 0, 1)
-    board = board_games(subject, entrance, pool=pool, seed=plan.seed, family_error=plan.family_error)
+    board = board_games(subject, entrance, pool=pool, seed=plan.seed)
     tell("board", 1, 1)
     findings = (
         *files.findings,
         same_course({"nobody": noise.course, "everybody": ratings.course}),
         course_test(subject, cohort, seed=plan.seed, pool=pool),
         *noise.findings,
-        *stream_findings(subject, plan),
-        *game_findings(
-            games, ratings, noise.small, confidence=plan.confidence, family_error=plan.family_error
-        ),
+        *stream_findings(subject, plan.seed),
+        *game_findings(games, ratings, noise.small),
         *(game.finding for game in board),
     )
     return AuditResult(
@@ -145,89 +108,34 @@ def audit(
     )
 
 
-def file_part(subject: Subject, entrance: Entrance, plan: Plan, *, pool: WorkerPool) -> FileGame:
-    """The games of one user more or less in a file by this plan."""
-    sizes = {"n_games": plan.file_games, "seed": plan.seed, "block": plan.block}
-    return file_games(subject, entrance, **sizes, pool=pool, family_error=plan.family_error)
-
-
-def noise_part(subject: Subject, cohort: Cohort, plan: Plan, *, pool: WorkerPool) -> NoiseResult:
-    """The noise test by this plan, small releases over many runs."""
-
-    def small(names: Collection[str]) -> SmallReleases:
-        return small_releases(
-            subject,
-            cohort,
-            names,
-            seed=plan.seed,
-            pool=pool,
-            enough=plan.small_numbers if subject.sessions is None else min(plan.small_numbers, _CARRIED),
-            confidence=plan.confidence,
-            family_error=plan.family_error,
-        )
-
-    with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
-        return noise_test(subject, engine, small, seed=plan.seed, family_error=plan.family_error)
-
-
-def stream_findings(subject: Subject, plan: Plan) -> tuple[AuditFinding, ...]:
+def stream_findings(subject: Subject, seed: int) -> tuple[AuditFinding, ...]:
     """Whether the streams of the run's source repeat anything, and shares of the noise have their size.
 
     Where the source is seeded, forks are of the secure one.
     """
-    source = coins_of(subject.noise(plan.seed))
+    source = coins_of(subject.noise(seed))
     found = stream_test(source), fork_test(source if source.private else SecureNoise())
     if subject.sessions is None or (shares := subject.sessions.left.shares) is None:
         return found
-    return *found, lattice_test(shares, subject.task.plan()[0][0].release, source, plan.family_error)
-
-
-def play_game(
-    subject: Subject,
-    entrance: Entrance,
-    plan: Plan,
-    *,
-    seed: int,
-    pool: WorkerPool,
-    devices: Devices = Devices.HOSTILE,
-) -> GameResult:
-    """One canary game by this plan; canaries whose own devices answer are a thousand at most."""
-    wanted = plan.canaries_for(subject)
-    return canary_game(
-        subject,
-        entrance,
-        seed=seed,
-        n_canaries=wanted if devices is Devices.HOSTILE else min(wanted, _OWN_CANARIES),
-        pool=pool,
-        devices=devices,
-        confidence=plan.confidence,
-        family_error=plan.family_error,
-    )
+    return *found, lattice_test(shares, subject.task.plan()[0][0].release, source)
 
 
 def game_findings(
-    games: Sequence[GameResult],
-    ratings: GameResult,
-    small: Sequence[Line],
-    *,
-    confidence: float,
-    family_error: float,
+    games: Sequence[GameResult], ratings: GameResult, small: Sequence[Line]
 ) -> tuple[AuditFinding, ...]:
     """What the canary games say: the whole board at its confidence, single releases family-wise.
 
-    A correct run is flagged with probability ``1 - confidence`` in each game, so of many games more must be
+    A correct run is flagged with probability ``1 - CONFIDENCE`` in each game, so of many games more must be
     violated than chance would explain.
 
     Args:
         games: of canaries at the bound, with a seed each.
         ratings: one of canaries whose own devices answer.
         small: what canaries showed on releases of few numbers.
-        confidence: of each bound.
-        family_error: probability that anything else of a correct run is flagged.
     """
     first = games[0]
     violated = sum(game.violated for game in games)
-    allowed = 0 if len(games) == 1 else _by_chance(len(games), 1.0 - confidence, family_error)
+    allowed = 0 if len(games) == 1 else _by_chance(len(games))
     lower, claimed = first.epsilon_lower_bound, first.claimed
     told = f"epsilon at least {lower:.4g} shown, {claimed:.4g} claimed"
     if len(games) > 1:
@@ -248,7 +156,7 @@ def game_findings(
             f"{dropped} of {len(games) * first.n_canaries} dropped by the aggregator",
         ),
         explained_finding([*games, ratings]),
-        *uniform_findings([*games, ratings], family_error),
+        *uniform_findings([*games, ratings]),
     )
 
 
@@ -276,7 +184,7 @@ def explained_finding(games: Sequence[GameResult]) -> AuditFinding:
     return Part.CANARIES.finding("canaries in the file change their own rows alone", not changed, told)
 
 
-def uniform_findings(games: Sequence[GameResult], family_error: float) -> tuple[AuditFinding, ...]:
+def uniform_findings(games: Sequence[GameResult]) -> tuple[AuditFinding, ...]:
     """Whether masked numbers and single shares look like nothing at all; nothing is said where there are none."""
     found = [p for game in games for p in game.uniform]
     if not found:
@@ -284,11 +192,11 @@ def uniform_findings(games: Sequence[GameResult], family_error: float) -> tuple[
     told = f"{len(found)} vectors, smallest p {min(found):.1e}"
     return (
         Part.CANARIES.finding(
-            "masked numbers and single shares are uniform", min(found) * len(found) >= family_error, told
+            "masked numbers and single shares are uniform", min(found) * len(found) >= FAMILY_ERROR, told
         ),
     )
 
 
-def _by_chance(n_games: int, probability: float, error: float) -> int:
-    """The number of violations that chance exceeds with at most this probability."""
-    return next(number for number in range(n_games + 1) if bdtrc(number, n_games, probability) <= error)
+def _by_chance(n_games: int) -> int:
+    """The number of violations that chance exceeds with a probability of at most ``FAMILY_ERROR``."""
+    return next(n for n in range(n_games + 1) if bdtrc(n, n_games, 1.0 - CONFIDENCE) <= FAMILY_ERROR)

@@ -18,9 +18,9 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.task import Task
 from fedboard.simulations.audit.entrance import Crowd, Entered, Entrance
 from fedboard.simulations.audit.pipeline import play
-from fedboard.simulations.audit.statistics import split_bound
+from fedboard.simulations.audit.statistics import FAMILY_ERROR, split_bound
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine import WorkerPool
 
 FALSE_POSITIVES = 0.01
 MEMBERSHIP, ATTRIBUTE = "membership", "attribute"
@@ -64,13 +64,14 @@ def highest_rate(false_positives: FloatArray, mu: float) -> FloatArray:
 
 
 def board_games(
-    subject: Subject, entrance: Entrance, *, pool: WorkerPool, seed: int, family_error: float = 1e-3
+    subject: Subject, entrance: Entrance, *, pool: WorkerPool, seed: int
 ) -> tuple[BoardGame, ...]:
     """Play both games on one run; a second run without any target is the adversary's reference.
 
-    *Membership*: is j's row in? Score: how much better the board fits her ratings, after her own device's solve,
-    than the reference does. *Attribute*: given the rest of her ratings, did she rate item i as she did? Score: how
-    much better the board predicts that rating from the rest. Half of the targets play each game; coins decide.
+    *Membership*: is j's row in? Score: how much better the board fits their ratings, after their own device's
+    solve, than the reference does. *Attribute*: given the rest of their ratings, did they rate item i as they did?
+    Score: how much better the board predicts that rating from the rest. Half of the targets play each game; coins
+    decide.
 
     Args:
         subject: the parts.
@@ -78,10 +79,9 @@ def board_games(
             ratings, is in the file or not.
         pool: where jobs run.
         seed: of targets and coins, and of the noise where it is seeded.
-        family_error: probability that a correct run is flagged.
     """
     rng = np.random.default_rng([seed, 0xB0A2D])
-    everybody = entrance.honest_rows(subject.read)
+    everybody = entrance.honest_rows()
     cohort, targets = everybody.cohort, _Targets.choose(everybody.cohort, rng)
     coins = {
         MEMBERSHIP: rng.random(targets.members.size) < 0.5,
@@ -89,15 +89,14 @@ def board_games(
     }
     nobody = {name: np.zeros_like(coin) for name, coin in coins.items()}
     worlds = (targets.world(entrance.honest, everybody, chosen) for chosen in (coins, nobody))
-    with_some, with_none = (entrance.rows(world, subject.read).cohort for world in worlds)
+    with_some, with_none = (entrance.rows(world).cohort for world in worlds)
     board, mu = _last_board(subject, with_some, pool, seed)
     reference, _ = _last_board(subject, with_none, pool, seed + 1)
     fits, usual = (targets.fits(subject.task, cohort, known) for known in (board, reference))
     exchange = 1.0 if subject.budget.adjacency == Adjacency.REPLACE else 2.0
     distances = {MEMBERSHIP: mu, ATTRIBUTE: exchange * mu}  # a changed row is taken out and put in
     return tuple(
-        _game(name, fits[name] - usual[name], coin, distances[name], rng, family_error)
-        for name, coin in coins.items()
+        _game(name, fits[name] - usual[name], coin, distances[name], rng) for name, coin in coins.items()
     )
 
 
@@ -152,30 +151,25 @@ def _entries_of(cohort: Cohort, users: IntArray) -> BoolArray:
 
 def _last_board(subject: Subject, cohort: Cohort, pool: WorkerPool, seed: int) -> tuple[Board, float]:
     """The final board of a real run, and the mu of everything it booked."""
-    with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
-        *_, last = play(subject, engine, seed=seed)
+    *_, last = play(subject, cohort, pool=pool, seed=seed)
     return last.after, compose_events(last.events.values())
 
 
 def _game(
-    name: str, scores: FloatArray, present: BoolArray, mu: float, rng: np.random.Generator, error: float
+    name: str, scores: FloatArray, present: BoolArray, mu: float, rng: np.random.Generator
 ) -> BoardGame:
     inside, outside = np.sort(scores[present]), np.sort(scores[~present])
     false_rates = np.geomspace(1.0 / max(outside.size, 2), 1.0, _ROC_POINTS)
     thresholds = np.quantile(outside, 1.0 - false_rates)
     true_rates = 1.0 - np.searchsorted(inside, thresholds, side="left") / inside.size
     cut = np.quantile(outside, 1.0 - FALSE_POSITIVES, method="higher")
-    shown = split_bound(scores, present, confidence=1.0 - error, rng=rng)
+    shown = split_bound(scores, present, confidence=1.0 - FAMILY_ERROR, rng=rng)
     return BoardGame(
         name=name,
         n_targets=scores.size,
         mu=mu,
-        auc=float(
-            np.mean(
-                np.searchsorted(outside, inside, side="left") + np.searchsorted(outside, inside, side="right")
-            )
-            / (2 * outside.size)
-        ),
+        auc=float(np.mean(sum(np.searchsorted(outside, inside, side=side) for side in ("left", "right"))))
+        / (2 * outside.size),
         true_positives=float(np.mean(inside > cut)),
         roc=np.stack([false_rates, true_rates]),
         finding=Part.BOARD.finding(

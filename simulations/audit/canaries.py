@@ -17,6 +17,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import Event, symmetric_rank
 from fedboard.simulations.audit.entrance import random_supports
+from fedboard.simulations.audit.statistics import CONFIDENCE
 
 
 def diagonal_places(width: int) -> IntArray:
@@ -103,10 +104,8 @@ def shifts(request: Request, rows: Contribution, deviations: FloatArray) -> csr_
 
 def _pair_shifts(request: Request, rows: Contribution, deviations: FloatArray) -> csr_array:
     """``r r^T`` of rows with equally many items, packed; only pairs of a row's own items are not zero."""
-    if rows.responses is None:
-        raise InputError("these requests need responses, and the contribution has none")
     items = rows.items.reshape(rows.n_users, -1).astype(np.int64)
-    responses = rows.responses.reshape(rows.n_users, -1).astype(np.float64)
+    responses = _of(rows, "responses").reshape(rows.n_users, -1).astype(np.float64)
     first, second = np.triu_indices(items.shape[1])
     before = items[:, first] * rows.n_items - items[:, first] * (items[:, first] - 1) // 2
     places = before + items[:, second] - items[:, first]
@@ -118,22 +117,18 @@ def _pair_shifts(request: Request, rows: Contribution, deviations: FloatArray) -
 def _rows_of_totals(request: Request, rows: Contribution) -> FloatArray:
     if request.source is SumSource.TOTAL:
         return rows.totals[request.name].astype(np.float64)
-    return _packed_squares(_vectors(rows)).astype(np.float64)
+    return _packed_squares(_of(rows, "vectors")).astype(np.float64)
 
 
 def _entry_values(request: Request, rows: Contribution) -> FloatArray:
     """What each entry adds to its item's row: exact, every number is below 2^53."""
-    if rows.weights is None:
-        raise InputError("these requests need weights, and the contribution has none")
-    weights = rows.weights.astype(np.float64)[:, None]
+    weights = _of(rows, "weights").astype(np.float64)[:, None]
     if request.source is SumSource.ITEM_COUNT:
         return weights
     owners = np.repeat(np.arange(rows.n_users), np.diff(rows.indptr))
     if request.source is SumSource.ITEM_QUADRATIC:
-        return weights * _packed_squares(_vectors(rows))[owners]
-    if rows.responses is None:
-        raise InputError("these requests need responses, and the contribution has none")
-    return weights * rows.responses.astype(np.float64)[:, None] * _vectors(rows)[owners]
+        return weights * _packed_squares(_of(rows, "vectors"))[owners]
+    return weights * _of(rows, "responses").astype(np.float64)[:, None] * _of(rows, "vectors")[owners]
 
 
 def _packed_squares(vectors: IntArray) -> IntArray:
@@ -144,10 +139,12 @@ def _packed_squares(vectors: IntArray) -> IntArray:
     return squares
 
 
-def _vectors(rows: Contribution) -> IntArray:
-    if rows.vectors is None:
-        raise InputError("these requests need vectors, and the contribution has none")
-    return rows.vectors.astype(np.int64)
+def _of(rows: Contribution, name: str) -> IntArray:
+    """One of the arrays of a contribution, int64."""
+    found: ShortArray | None = getattr(rows, name)
+    if found is None:
+        raise InputError(f"these requests need {name}, and the contribution has none")
+    return found.astype(np.int64)
 
 
 _ITEMS_EACH = 4
@@ -196,7 +193,7 @@ def canary_rows(
     )
 
 
-def enough_canaries(epsilon: float, delta: float, *, n_items: int, confidence: float = 0.95) -> int:
+def enough_canaries(epsilon: float, delta: float, *, n_items: int) -> int:
     """How many canaries show noise that is 20 % too small with probability 0.999.
 
     Then mu is really 1.25 mu; the estimate deviates by sqrt(4/n + mu^2 / 2n). Beyond about ``4 n_items / mu^2``
@@ -206,7 +203,7 @@ def enough_canaries(epsilon: float, delta: float, *, n_items: int, confidence: f
         Between 2,000 and 40,000, or fewer where the catalogue is small.
     """
     mu = mu_for(epsilon, delta)
-    quantiles = (float(ndtri(confidence)) + float(ndtri(_POWER))) / _DETECTABLE
+    quantiles = (float(ndtri(CONFIDENCE)) + float(ndtri(_POWER))) / _DETECTABLE
     wanted = quantiles**2 * (4.0 / mu**2 + (1.0 + _DETECTABLE) ** 2 / 2.0)
     room = _INTERFERENCE * n_items / mu**2
     return int(min(max(wanted, _FEWEST), _MOST, max(room, 10.0)))

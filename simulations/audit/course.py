@@ -1,6 +1,6 @@
 """The course of a run: what happens in which order. It must be the same whoever is there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.privacy.events import canonical_json
 from fedboard.simulations.audit.pipeline import PlayedRound, play
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine import WorkerPool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,7 @@ def step_of(played: PlayedRound) -> CourseStep:
     )
 
 
-def same_course(courses: dict[str, Sequence[CourseStep]]) -> AuditFinding:
+def same_course(courses: Mapping[str, Sequence[CourseStep]]) -> AuditFinding:
     """Whether runs over different users went the same way.
 
     Args:
@@ -77,13 +77,18 @@ def course_test(subject: Subject, cohort: Cohort, *, seed: int, pool: WorkerPool
     """
     fewer = subject.with_fewer_items()
     users = within(cohort, fewer.catalogue.n_items)
-    worlds: dict[str, Callable[[int], bool]] = {
-        "nobody": lambda row: False,
-        "one user": lambda row: row == 0,
-        "some": lambda row: True,
-        "one less": lambda row: row != users.n_users // 2,
+    rows = np.arange(users.n_users)
+    worlds = {
+        "nobody": rows < 0,
+        "one user": rows == 0,
+        "some": rows >= 0,
+        "one less": rows != users.n_users // 2,
     }
-    return same_course({who: _course(fewer, only(users, there), seed, pool) for who, there in worlds.items()})
+    courses = {}
+    for who, there in worlds.items():
+        present = users.where(np.repeat(there, users.counts))
+        courses[who] = [step_of(played) for played in play(fewer, present, pool=pool, seed=seed)]
+    return same_course(courses)
 
 
 def within(cohort: Cohort, n_items: int, n_users: int = 20) -> Cohort:
@@ -92,14 +97,3 @@ def within(cohort: Cohort, n_items: int, n_users: int = 20) -> Cohort:
     there = few.where(few.counts[few.user_of_entry()] > 0)
     stop = int((there.counts > 0).cumsum().searchsorted(n_users, side="left")) + 1
     return replace(there.rows(0, min(stop, there.n_users)), n_items=n_items)
-
-
-def only(cohort: Cohort, there: Callable[[int], bool]) -> Cohort:
-    """The same rows, empty for users who are not there."""
-    kept = np.array([there(row) for row in range(cohort.n_users)], dtype=np.bool_)
-    return cohort.where(np.repeat(kept, cohort.counts))
-
-
-def _course(subject: Subject, cohort: Cohort, seed: int, pool: WorkerPool) -> list[CourseStep]:
-    with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
-        return [step_of(played) for played in play(subject, engine, seed=seed)]

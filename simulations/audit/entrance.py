@@ -1,13 +1,11 @@
 """The way in: users are written to a file of ratings, and the rows that a run asks are made of it as a run does."""
 
-import csv
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 import numpy as np
@@ -23,7 +21,7 @@ Reader: TypeAlias = Callable[[SimulationConfig], Problem]
 """What makes training rows of the file that a configuration names."""
 _APART = 1_000
 """Between the ids of honest users, so that others can come before, after and between them."""
-_KEPT, _TRIES = 4, 50
+_TRIES = 50
 _POSITIVES = 8
 """With implicit feedback, users of few of them are not asked."""
 
@@ -106,13 +104,14 @@ class Entrance:
     numbering, the split into parts.
     """
 
-    def __init__(self, config: SimulationConfig, ratings: Ratings) -> None:
+    def __init__(self, config: SimulationConfig, ratings: Ratings, *, read: Reader = load_problem) -> None:
         """Begin with the users of a data set.
 
         Args:
             config: of the run; its data are replaced by the files that are written here.
             ratings: whose users are the honest ones; a test part that the set brings is left out, so that the run
                 makes its own. Private.
+            read: makes the training rows of a file.
         """
         if config.split.by_time:
             raise InputError(
@@ -125,16 +124,13 @@ class Entrance:
             split = msgspec.structs.replace(config.split, positive_above=0.0)
             self._config = msgspec.structs.replace(config, split=split)
         self.rating_range = ratings.rating_range
-        titles = Path(self._folder.name) / "titles.csv"
-        with titles.open("w", newline="", encoding="utf-8") as stream:
-            writer = csv.writer(stream)
-            writer.writerow(["item", "title"])
-            writer.writerows(zip(self._items, ratings.titles or self._items, strict=True))
-        self._titles = str(titles)
+        self._titles = Path(self._folder.name) / "titles.csv"
+        _write(self._titles, item=self._items, title=list(ratings.titles or self._items))
         self.honest = Crowd(
             users=_APART * (1 + ratings.users.astype(np.int64)), items=ratings.items, values=ratings.values
         )
-        self._cached = lru_cache(maxsize=_KEPT)(self._read)
+        self.read = read
+        self._honest_rows: Entered | None = None
 
     def __enter__(self) -> "Entrance":
         return self
@@ -149,37 +145,35 @@ class Entrance:
         """Size of the catalogue."""
         return len(self._items)
 
-    def problem(self, crowd: Crowd, read: Reader = load_problem) -> Problem:
+    def problem(self, crowd: Crowd) -> Problem:
         """What a run makes of a file with these users."""
         path = Path(self._folder.name) / "ratings.csv"
-        _write(crowd, path, self._items)
+        names = np.array(self._items, dtype=object)
+        _write(path, user=crowd.users, item=names[crowd.items], rating=crowd.values)
         data = msgspec.structs.replace(
             self._config.data, source=str(path), format=None, columns=None, rating_range=self.rating_range,
-            titles=self._titles, catalogue="listed",
+            titles=str(self._titles), catalogue="listed",
         )  # fmt: skip
-        return read(msgspec.structs.replace(self._config, data=data))
+        return self.read(msgspec.structs.replace(self._config, data=data))
 
-    def rows(self, crowd: Crowd, read: Reader = load_problem) -> Entered:
+    def rows(self, crowd: Crowd) -> Entered:
         """The training rows of these users, from the file on.
 
         Raises:
             FedboardError: the run does not have a row for each user of the file.
         """
-        cohort, ids = self.problem(crowd, read).train, crowd.ids
+        cohort, ids = self.problem(crowd).train, crowd.ids
         if cohort.n_users != ids.size:
             raise FedboardError(f"the file has {ids.size} users and the run made {cohort.n_users} rows of it")
         return Entered(ids=ids, cohort=cohort)
 
-    def honest_rows(self, read: Reader = load_problem) -> Entered:
-        """The honest users by themselves; read once for each reader."""
-        return self._cached(read)
+    def honest_rows(self) -> Entered:
+        """The honest users by themselves; read once."""
+        if self._honest_rows is None:
+            self._honest_rows = self.rows(self.honest)
+        return self._honest_rows
 
-    def _read(self, read: Reader) -> Entered:
-        return self.rows(self.honest, read)
-
-    def strangers(
-        self, number: int, *, items_each: int, rng: np.random.Generator, read: Reader = load_problem
-    ) -> Crowd:
+    def strangers(self, number: int, *, items_each: int, rng: np.random.Generator) -> Crowd:
         """Users that nobody else is like: so many of whom something is asked.
 
         Ids lie between those of the honest ones, items are random, ratings are extreme, so that with implicit
@@ -189,7 +183,6 @@ class Entrance:
             number: how many.
             items_each: ratings of each.
             rng: draws them.
-            read: makes rows of a file.
         """
         found = np.empty(0, dtype=np.int64)
         crowd = Crowd(users=found, items=np.empty(0, np.int32), values=np.empty(0, np.float32))
@@ -199,7 +192,7 @@ class Entrance:
                 return crowd
             more = self._drawn(2 * (number - found.size) + 8, items_each, rng)
             more = more.of(np.setdiff1d(more.ids, np.union1d(taken, crowd.ids)))
-            entered = self.rows(more, read)
+            entered = self.rows(more)
             asked = entered.ids[entered.cohort.counts > 0]
             crowd = crowd.joined(more.of(rng.permutation(asked)[: number - found.size]))
             found = crowd.ids
@@ -236,14 +229,9 @@ def random_supports(n_rows: int, size: int, n_items: int, rng: np.random.Generat
     return drawn.astype(np.int32)
 
 
-def _write(crowd: Crowd, path: Path, items: list[str]) -> None:
-    """A file as somebody would keep it: one line a rating, with a header."""
+def _write(path: Path, **columns: Any) -> None:
+    """A file as somebody would keep it: one line a row, with a header."""
     import pyarrow as pa
-    from pyarrow import csv as arrow_csv
+    from pyarrow import csv
 
-    columns = {
-        "user": pa.array(crowd.users),
-        "item": pa.array(items).take(pa.array(crowd.items)),
-        "rating": pa.array(crowd.values),
-    }
-    arrow_csv.write_csv(pa.table(columns), path)
+    csv.write_csv(pa.table(columns), path)

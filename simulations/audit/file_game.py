@@ -1,4 +1,4 @@
-"""One user more or less in the file: what she changes before the first release, and whether it shows her."""
+"""One user more or less in the file: what they change before the first release, and whether it shows them."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -17,15 +17,14 @@ from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.audit.canaries import booked_deviations, isometric_square, unit_noise
 from fedboard.simulations.audit.entrance import Crowd, Entered, Entrance
 from fedboard.simulations.audit.pipeline import PlayedRound, play
-from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.audit.statistics import FAMILY_ERROR
+from fedboard.simulations.audit.subject import AuditFinding, Part, Plan, Subject
+from fedboard.simulations.engine import WorkerPool
 
 _HONEST_USERS = 400
 _SIZES = (1, 5, 30, 200)
 """Ratings of the user who is guessed, in turn."""
 _AT_ONCE = 25
-LARGEST_BLOCK = 1 << 18
-"""Ratings that a run goes through at a time, at most; of users no more than one for 32 of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,29 +33,20 @@ class FileGame:
 
     n_games: int
     right: int
-    """How often the adversary, who knows everybody else's ratings, said rightly whether she was there."""
+    """How often the adversary, who knows everybody else's ratings, said rightly whether the user was there."""
     allowed: float
-    """With what probability she may at most: ``Phi(mu / 2)``."""
+    """Highest success probability that the guarantee allows, ``Phi(mu / 2)``."""
     shares: Mapping[str, float]
     """By release name: the most that one user of the file moved its sum by, as a share of the booked bound."""
     findings: tuple[AuditFinding, ...]
 
 
-def file_games(
-    subject: Subject,
-    entrance: Entrance,
-    *,
-    n_games: int,
-    seed: int,
-    pool: WorkerPool,
-    family_error: float = 1e-3,
-    block: int = LARGEST_BLOCK,
-) -> FileGame:
+def file_games(subject: Subject, entrance: Entrance, plan: Plan, *, pool: WorkerPool) -> FileGame:
     """Guess who is there from what leaves in the first round, from the file on.
 
     In each game a coin decides whether one user stands in a file beside some honest ones; the run reads the file,
-    splits it, asks the rows and publishes. The adversary reads the file with and without her, as she may: the coins
-    of the split are public. She compares what left with what either would give. Apart from the game, in exact
+    splits it, asks the rows and publishes. The adversary reads the file with and without the user, as they may: the
+    coins of the split are public. They compare what left with what either would give. Apart from the game, in exact
     numbers: what the user changes in each sum is within the booked bound, and nobody else's rows change at all. The
     first users also join a file that is larger than every block in which a run goes through it: the honest users
     again and again, under other ids.
@@ -64,32 +54,30 @@ def file_games(
     Args:
         subject: the parts.
         entrance: makes rows of files; some of its honest users take part.
-        n_games: how many.
-        seed: of coins, users and noise.
+        plan: how many games; its seed is of coins, users and noise.
         pool: where jobs run.
-        family_error: probability that a correct run is flagged.
-        block: ratings that the large file has at least; 0 for no such file.
     """
-    rng = np.random.default_rng([seed, 0xF11E])
+    rng = np.random.default_rng([plan.seed, 0xF11E])
     honest = entrance.honest.of(entrance.honest.ids[:_HONEST_USERS])
-    without = entrance.rows(honest, subject.read)
+    without = entrance.rows(honest)
     table = _Table(
         subject=subject, requests=subject.task.requests(subject.task.first_board(subject.catalogue))
     )
     expected, mu = table.sums(without.cohort), 0.0
-    once = entrance.honest_rows(subject.read).cohort
-    large = entrance.honest.times(1 + block // max(min(once.n_ratings, 32 * once.n_users), 1))
-    behind = entrance.rows(large, subject.read) if block else without
-    for number, user in enumerate(islice(_users(entrance, rng, subject), n_games)):
-        if block and number < len(_SIZES):
-            table.compare(behind, entrance.rows(large.joined(user), subject.read), user.ids)
-        with_her = entrance.rows(honest.joined(user), subject.read)
-        table.compare(without, with_her, user.ids)
+    once = entrance.honest_rows().cohort
+    large = entrance.honest.times(1 + plan.block // max(min(once.n_ratings, 32 * once.n_users), 1))
+    behind = entrance.rows(large) if plan.block else without
+    for number, user in enumerate(islice(_users(entrance, rng), plan.file_games)):
+        if plan.block and number < len(_SIZES):
+            table.compare(behind, entrance.rows(large.joined(user)), user.ids)
+        with_them = entrance.rows(honest.joined(user))
+        table.compare(without, with_them, user.ids)
         present = bool(rng.random() < 0.5)
-        played = _first_round(subject, (with_her if present else without).cohort, seed + number, pool)
+        there = (with_them if present else without).cohort
+        played = next(play(subject, there, pool=pool, seed=plan.seed + number))
         mu = compose_events(played.events.values())
-        table.guess(played, expected, table.sums(with_her.cohort), present)
-    return table.result(n_games, float(ndtr(mu / 2.0)), family_error)
+        table.guess(played, expected, table.sums(with_them.cohort), present)
+    return table.result(plan.file_games, float(ndtr(mu / 2.0)))
 
 
 @dataclass(slots=True, kw_only=True)
@@ -113,14 +101,14 @@ class _Table:
     def _board(self) -> Board:
         return self.subject.task.first_board(self.subject.catalogue)
 
-    def compare(self, without: Entered, with_her: Entered, her: IntArray) -> None:
-        """Hold what she changes against the bounds, and everybody else's rows against each other."""
-        before, after = self.sums(without.cohort), self.sums(with_her.cohort)
+    def compare(self, without: Entered, with_them: Entered, user: IntArray) -> None:
+        """Hold what a user changes against the bounds, and everybody else's rows against each other."""
+        before, after = self.sums(without.cohort), self.sums(with_them.cohort)
         for request in self.requests:
             moved = math.sqrt(isometric_square(request, after[request.name] - before[request.name]))
             share = moved / request.release.l2_bound
             self.shares[request.name] = max(self.shares.get(request.name, 0.0), share)
-        others = with_her.in_order(np.setdiff1d(with_her.ids, her))
+        others = with_them.in_order(np.setdiff1d(with_them.ids, user))
         same = (
             np.array_equal(others.indptr, without.cohort.indptr)
             and np.array_equal(others.items, without.cohort.items)
@@ -140,7 +128,7 @@ class _Table:
             score += float(np.sum((unit_noise(event, left.values, out[name]) - apart / 2.0) * apart))
         self.right += (score > 0.0) is present
 
-    def result(self, n_games: int, allowed: float, family_error: float) -> FileGame:
+    def result(self, n_games: int, allowed: float) -> FileGame:
         """The findings."""
         most = max(self.shares.values(), default=0.0)
         chance = float(bdtrc(self.right - 1, n_games, allowed)) if self.right else 1.0
@@ -159,7 +147,7 @@ class _Table:
             ),
             Part.FILE.finding(
                 "whether she is there is guessed no oftener than allowed",
-                chance >= family_error,
+                chance >= FAMILY_ERROR,
                 f"{self.right} of {n_games} right, {allowed:.1%} allowed",
             ),
         )
@@ -168,17 +156,12 @@ class _Table:
         )
 
 
-def _users(entrance: Entrance, rng: np.random.Generator, subject: Subject) -> Iterator[Crowd]:
+def _users(entrance: Entrance, rng: np.random.Generator) -> Iterator[Crowd]:
     """One user after the other, of all sizes."""
     kept: dict[int, list[Crowd]] = {size: [] for size in _SIZES}
     while True:
         for size in _SIZES:
             if not kept[size]:
-                crowd = entrance.strangers(_AT_ONCE, items_each=size, rng=rng, read=subject.read)
+                crowd = entrance.strangers(_AT_ONCE, items_each=size, rng=rng)
                 kept[size] = [crowd.of(np.array([one])) for one in rng.permutation(crowd.ids)]
             yield kept[size].pop()
-
-
-def _first_round(subject: Subject, cohort: Cohort, seed: int, pool: WorkerPool) -> PlayedRound:
-    with Engine(subject.task, cohort, protocol=subject.protocol, pool=pool) as engine:
-        return next(play(subject, engine, seed=seed))

@@ -2,16 +2,16 @@
 
 import itertools
 import math
-import os
+import multiprocessing
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
+from fedboard.common.cohort import Cohort
 from fedboard.common.errors import FedboardError, PrivacyError
-from fedboard.common.privacy.events import Event
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import LEAST_DEVIATION, NoiseShares
@@ -19,10 +19,18 @@ from fedboard.simulations.audit.canaries import booked_deviations, unit_noise
 from fedboard.simulations.audit.course import CourseStep, step_of
 from fedboard.simulations.audit.pipeline import PlayedRound, play, remade
 from fedboard.simulations.audit.sessions import under_noise
-from fedboard.simulations.audit.small_releases import ENOUGH, SmallReleases
-from fedboard.simulations.audit.statistics import Line, cells_p, relations_between, shape_p, spread_p
-from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
-from fedboard.simulations.engine import Engine
+from fedboard.simulations.audit.small_releases import small_releases
+from fedboard.simulations.audit.statistics import (
+    FAMILY_ERROR,
+    Line,
+    cells_p,
+    distant_p,
+    relation_p,
+    shape_p,
+    spread_p,
+)
+from fedboard.simulations.audit.subject import ENOUGH, AuditFinding, Part, Plan, Subject
+from fedboard.simulations.engine import WorkerPool
 
 TWINS = (0.9, 1.1)
 """The same numbers held against a claim that is off by this factor must be noticed."""
@@ -72,43 +80,37 @@ def twins_of(n_numbers: int) -> tuple[float, float]:
     return lower, 1.0 / lower
 
 
-def noise_test(
-    subject: Subject,
-    engine: Engine,
-    small: Callable[[Collection[str]], SmallReleases],
-    *,
-    seed: int,
-    family_error: float = 1e-3,
-) -> NoiseResult:
+def noise_test(subject: Subject, cohort: Cohort, plan: Plan, *, pool: WorkerPool) -> NoiseResult:
     """Run the whole pipeline without users, three times, and look at what comes out.
 
     Shape and spread of each release, and of what a party holds under another's noise; that every cell has noise;
     that neighbouring numbers, columns and rows, parts at any distance, blocks from different worker processes,
     different releases and other runs have nothing to do with each other; that each row left once and was booked,
-    and the next board was made of what left. All p-values share ``family_error`` (Bonferroni).
+    and the next board was made of what left. Releases of less than ``ENOUGH`` numbers are looked at over many runs
+    of their own. All p-values share ``FAMILY_ERROR`` (Bonferroni).
 
     Args:
         subject: the parts.
-        engine: publishes, in its pool's processes; its users are not asked.
-        small: looks at releases of less than ``ENOUGH`` numbers, by name, over many runs of their own.
-        seed: of the noise, where it is seeded.
-        family_error: probability that anything at all is flagged where all is well.
+        cohort: honest users; some of them take part in those many runs. Private.
+        plan: how much; its seed is of the noise, where it is seeded.
+        pool: where jobs run, whose processes publish.
     """
     runs = [_Seen(subject) for _ in range(_RUNS)]
     try:
         for number, seen in enumerate(runs):
-            for played in play(subject, engine, seed=seed + number, honest=False):
+            for played in play(subject, cohort.rows(0, 0), pool=pool, seed=plan.seed + number):
                 seen.add(played)
     except PrivacyError as error:
         broken = Part.NOISE.finding(check="every row leaves once", passed=False, detail=str(error))
         return NoiseResult(lines=(), n_tests=1, least_p=0.0, findings=(broken,), course=(), small=())
     first = runs[0]
     pooled = {name: np.concatenate([run.noise[name] for run in runs]) for name in first.noise}
-    many = small([name for name, unit in pooled.items() if unit.size < ENOUGH])
+    few = [name for name, unit in pooled.items() if unit.size < ENOUGH]
+    many = small_releases(subject, cohort, few, plan, pool=pool)
     drawn = {**pooled, **many.noise}
-    relations = dict(relations_between(runs, drawn, set(many.noise)))
+    relations = dict(_relations_between(runs, drawn, set(many.noise)))
     cells = {name: cells_p([run.noise[name] for run in runs], first.step[name]) for name in first.noise}
-    level = family_error / max(1, 2 * len(drawn) + len(relations) + len(cells))
+    level = FAMILY_ERROR / max(1, 2 * len(drawn) + len(relations) + len(cells))
     lines = tuple(_line(name, numbers, level) for name, numbers in drawn.items())
     kinds = {
         "noise has the shape that is booked": {line.name: line.shape_p for line in lines},
@@ -127,9 +129,7 @@ def noise_test(
     )
 
 
-def lattice_test(
-    shares: NoiseShares, release: GaussianRelease, source: NoiseSource, family_error: float
-) -> AuditFinding:
+def lattice_test(shares: NoiseShares, release: GaussianRelease, source: NoiseSource) -> AuditFinding:
     """Whether a client's shares have their size on the coarsest lattice that is allowed, where rounding shows most.
 
     A share of five lattice units that is truncated is 8 % too small; on a fine lattice nobody would see it.
@@ -138,7 +138,7 @@ def lattice_test(
     coarse = replace(release, rows=1 << 16, width=1, layout="vector", noise_multiplier=multiplier)
     drawn = shares.draw(coarse, source.stream("lattice"), shift=0) / math.sqrt(LEAST_DEVIATION**2 + 1 / 12)
     detail = f"{np.sqrt(np.mean(np.square(drawn))):.4f} of it on a lattice of a fifth of a share"
-    check, passed = "shares of the noise have their size where it is hardest", spread_p(drawn) >= family_error
+    check, passed = "shares of the noise have their size where it is hardest", spread_p(drawn) >= FAMILY_ERROR
     return Part.NOISE.finding(check, bool(passed), detail)
 
 
@@ -197,8 +197,10 @@ class _Seen:
     def add(self, played: PlayedRound) -> None:
         self.n_booked = len(played.events)
         self.course.append(step_of(played))
-        if played.published and self._remade(played) != played.after.digest:
-            self.made_otherwise.append(played.after.version)
+        if played.published:
+            made = remade(self.subject.task, played.before, played.published, played.noise_ratio)
+            if made.digest != played.after.digest:
+                self.made_otherwise.append(played.after.version)
         for request in played.requests:
             left = played.published.get(request.name)
             if left is None:
@@ -210,19 +212,51 @@ class _Seen:
             self.starts[name] = left.starts
             self.noise[name] = unit_noise(event, left.values, played.honest[name])
             self.step[name] = math.ldexp(1.0, int(event["release_shift"])) / booked_deviations(event).min()
-            if name in played.held.noised:
-                under = played.held.noised[name] - played.held.known[name]
-                self._hold(name, under / booked_deviations(event), played, event)
+            if (
+                name in played.held.noised
+            ):  # what a first server has under a second one's noise is judged alike
+                under, held = played.held.noised[name] - played.held.known[name], under_noise(name)
+                packing = played.held.packing
+                assert packing is not None  # wherever anything is held
+                self.noise[held], self.starts[held] = under / booked_deviations(event), (0,)
+                self.step[held] = math.ldexp(1.0, packing.shifts[name]) / booked_deviations(event).min()
 
-    def _remade(self, played: PlayedRound) -> str:
-        return remade(self.subject.task, played.before, played.published, played.noise_ratio).digest
 
-    def _hold(self, name: str, noise: FloatArray, played: PlayedRound, event: Event) -> None:
-        """What the first of two servers has under the second one's noise: judged like a release."""
-        held, packing = under_noise(name), played.held.packing
-        assert packing is not None  # wherever anything is held
-        self.noise[held], self.starts[held] = noise, (0,)
-        self.step[held] = math.ldexp(1.0, packing.shifts[name]) / booked_deviations(event).min()
+def _relations_between(
+    runs: Sequence[_Seen], drawn: Mapping[str, FloatArray], small: Collection[str]
+) -> Iterator[tuple[str, float]]:
+    """p-values of everything that must not be related, by what it is.
+
+    Args:
+        runs: whole runs, each with its own noise.
+        drawn: by release name, the numbers that are judged: of all these runs, or of many runs of their own.
+        small: names of the latter, which have one row for each of these runs.
+    """
+    first = runs[0]
+    for name, numbers in drawn.items():
+        flat = numbers.ravel()
+        yield f"neighbouring numbers of {name}", relation_p(flat[:-1], flat[1:])
+        yield f"neighbouring rows of {name}", relation_p(numbers[:-1], numbers[1:])
+        yield f"distant numbers of {name}", distant_p(flat)
+        for (k, one), (number, other) in itertools.combinations(enumerate(runs), 2):
+            if name in one.noise and name in other.noise:
+                yield f"{name} in runs {k} and {number}", relation_p(one.noise[name], other.noise[name])
+        for row, next_row in itertools.pairwise(first.starts[name]):
+            unit = first.noise[name]
+            check = f"blocks of {name} from rows {row} and {next_row}"
+            yield check, relation_p(unit[row:next_row], unit[next_row:])
+    for name, other_name in itertools.combinations(drawn, 2):
+        check = f"{name} and {other_name}"
+        if name in small and other_name in small:
+            yield check, _side_by_side(drawn[name], drawn[other_name])
+        else:
+            yield check, relation_p(first.noise[name], first.noise[other_name])
+
+
+def _side_by_side(one: FloatArray, other: FloatArray) -> float:
+    """The same runs and columns of two small releases, as far as both have them."""
+    rows, width = min(len(one), len(other)), min(one.shape[1], other.shape[1])
+    return relation_p(one[:rows, :width], other[:rows, :width])
 
 
 def _line(name: str, numbers: FloatArray, level: float) -> NoiseLine:
@@ -283,24 +317,21 @@ def _repeated(words: BitArray) -> int:
 
 def _forked_words(noise: NoiseSource) -> BitArray:
     """The first words of a stream that a child asks for; the child does nothing else."""
-    reading, writing = os.pipe()
+    context = multiprocessing.get_context("fork")
+    receiving, sending = context.Pipe(duplex=False)
+
+    def draw() -> None:
+        sending.send_bytes(noise.stream("fork").bits(0, _WORDS).tobytes())
+
+    child = context.Process(target=draw)
     with warnings.catch_warnings():
         # Threads of a numerical library do not matter to a child that only draws and leaves.
         warnings.simplefilter("ignore", DeprecationWarning)
-        child = os.fork()
-    if child == 0:
-        _draw_and_leave(noise, writing)
-    os.close(writing)
-    with os.fdopen(reading, "rb") as stream:
-        received = stream.read()
-    os.waitpid(child, 0)
-    if len(received) != 8 * _WORDS:
-        raise FedboardError("a forked process could not draw noise; look at its message above")
-    return np.frombuffer(received, dtype=np.uint64)
-
-
-def _draw_and_leave(noise: NoiseSource, writing: int) -> None:
+        child.start()
+    sending.close()
     try:
-        os.write(writing, noise.stream("fork").bits(0, _WORDS).tobytes())
+        return np.frombuffer(receiving.recv_bytes(), dtype=np.uint64)
+    except EOFError as error:
+        raise FedboardError("a forked process could not draw noise; look at its message above") from error
     finally:
-        os._exit(0)
+        child.join()

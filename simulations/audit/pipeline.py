@@ -2,14 +2,16 @@
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.errors import PrivacyError
@@ -21,12 +23,12 @@ from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.privacy.releases.noise_shares import coins_of
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums, whole_sums
-from fedboard.common.protocols.sums.row_bounds import asked_rows, row_range, rows_to_sum
+from fedboard.common.protocols.sums.row_bounds import asked_rows, rows_to_sum
 from fedboard.common.task import ItemBlockSolver, ReleasedSums, RoundTask
 from fedboard.server.runtime import Gathered
 from fedboard.simulations.audit.sessions import Held, Sessions
 from fedboard.simulations.audit.subject import Subject
-from fedboard.simulations.engine import Engine
+from fedboard.simulations.engine import Engine, WorkerPool
 
 Planted: TypeAlias = Callable[[Board, Sequence[Request]], Contribution | None]
 """Rows to be added to those of the honest users in the round after this board; None for none."""
@@ -44,20 +46,12 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class Recorder:
-    """Published blocks: those of this process in memory, those of workers, who get the path alone, in a folder."""
+    """Published blocks, in a folder: some of them come from worker processes."""
 
     folder: Path
-    _kept: list[tuple[str, int, FloatArray]] | None = field(default_factory=list, repr=False, compare=False)
-    """Name, first row and values of each block; None in a worker."""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Recorder, (self.folder, None))
 
     def write(self, name: str, start: int, values: FloatArray) -> None:
         """Keep a block; writing the same rows twice keeps both, so that ``read`` can tell."""
-        if self._kept is not None:
-            self._kept.append((name, start, values.copy()))
-            return
         prefix = f"{_slug(name)}@{start}@"
         with tempfile.NamedTemporaryFile(dir=self.folder, prefix=prefix, suffix=".npy", delete=False) as out:
             np.save(out, values)
@@ -68,13 +62,11 @@ class Recorder:
         Raises:
             PrivacyError: some rows were published twice, or not all of them.
         """
-        parts = [(start, values) for kept, start, values in self._kept or () if kept == name]
         files = self.folder.glob(f"{_slug(name)}@*.npy")
-        parts += [(int(path.name.split("@")[1]), np.load(path)) for path in files]
+        parts = sorted((int(path.name.split("@")[1]), path) for path in files)
         if not parts:
             return None
-        parts.sort(key=lambda part: part[0])
-        starts, blocks = tuple(start for start, _ in parts), [values for _, values in parts]
+        starts, blocks = tuple(start for start, _ in parts), [np.load(path) for _, path in parts]
         stops = np.cumsum([len(block) for block in blocks])
         if starts != (0, *stops[:-1].tolist()):
             raise PrivacyError(f"release {name!r}: rows were published twice or left out")
@@ -175,24 +167,24 @@ class PlayedRound:
 
 def play(
     subject: Subject,
-    engine: Engine,
+    users: Cohort,
     *,
+    pool: WorkerPool,
     seed: int,
-    honest: bool = True,
     planted: Planted | None = None,
-    known: Engine | None = None,
+    known: Cohort | None = None,
     in_file: bool = False,
 ) -> Iterator[PlayedRound]:
-    """Run all rounds with the real round loop, ledger, noise and aggregator.
+    """Run all rounds with the real round loop, engine, ledger, noise and aggregator.
 
     Args:
         subject: the parts.
-        engine: hosts everybody who is in the run's file, and the workers that publish.
+        users: everybody who is in the run's file; no rows for an empty fleet. Private.
+        pool: where jobs run; its workers publish.
         seed: of the noise, where it is seeded.
-        honest: whether the engine's users take part; otherwise the fleet is empty but for what is planted.
         planted: rows of an adversary; they pass the aggregator's own check or are dropped by it.
-        known: hosts those whose ratings the adversary knows, as read without any other; None: all in ``engine``.
-        in_file: the planted rows are those of users in ``engine``, and are not added to it.
+        known: whose ratings the adversary knows, as read without any other; None: all of ``users``.
+        in_file: the planted rows are those of users in the file, and are not added to theirs.
 
     Yields:
         Each round when it is finished.
@@ -202,18 +194,20 @@ def play(
     with (
         tempfile.TemporaryDirectory(prefix="fedboard-audit-") as folder,
         Ledger.create(Path(folder) / "ledger.sqlite", subject.budget) as ledger,
+        subject.engine(users, pool) as engine,
+        nullcontext(engine) if known is None else subject.engine(known, pool) as engine_of_known,
     ):
         while subject.task.requests(board):
             blocks = Path(folder) / f"round-{board.version}"
             blocks.mkdir()
             runtime = _Watched(
-                subject,
-                engine,
-                Recorder(blocks),
+                subject=subject,
+                engine=engine,
+                nobody=users.n_users == 0,
+                recorder=Recorder(blocks),
                 planted=planted,
                 drawn=coins_of(noise),
-                with_fleet=honest,
-                known=known or engine,
+                known=engine_of_known,
                 in_file=in_file,
             )
             result = subject.round_loop(subject.task, board, runtime=runtime, ledger=ledger, noise=noise)
@@ -221,107 +215,98 @@ def play(
             board = result.board
 
 
+@dataclass(slots=True, kw_only=True)
 class _Watched:
     """A runtime around the engine: adds the planted rows, remembers sums, writes down what leaves."""
 
-    def __init__(
-        self,
-        subject: Subject,
-        engine: Engine,
-        recorder: Recorder,
-        *,
-        planted: Planted | None,
-        drawn: NoiseSource,
-        with_fleet: bool,
-        known: Engine,
-        in_file: bool,
-    ) -> None:
-        self._subject, self._engine, self._recorder = subject, engine, recorder
-        self._with_fleet, self._planted, self._drawn = with_fleet, planted, drawn
-        self._known, self._in_file = known, in_file
-        self._honest: dict[str, IntArray] = {}
-        self._unexplained: dict[str, int] = {}
-        self._held, self._noise_ratio = Held(), 1.0
-        self._rejected = 0
+    subject: Subject
+    engine: Engine
+    nobody: bool
+    """Whether the engine hosts no user at all."""
+    recorder: Recorder
+    planted: Planted | None
+    drawn: NoiseSource
+    known: Engine
+    in_file: bool
+    honest: dict[str, IntArray] = field(default_factory=dict)
+    unexplained: dict[str, int] = field(default_factory=dict)
+    held: Held = field(default_factory=Held)
+    noise_ratio: float = 1.0
+    rejected: int = 0
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
     ) -> Gathered:
         """The sums of everybody in the file and of the planted rows, together."""
-        if self._subject.sessions is not None:
-            return self._carried(self._subject.sessions, board, tuple(requests))
-        protocol = self._subject.protocol
+        if self.subject.sessions is not None:
+            return self._carried(self.subject.sessions, board, tuple(requests))
+        protocol = self.subject.protocol
         members = [protocol.combine((), requests)]
-        if self._with_fleet:
-            members = [self._engine.gather(board, requests, attendance).sums]
-        known = members[0]
-        if self._with_fleet and self._known is not self._engine:
-            known = self._known.gather(board, requests).sums
-        self._honest = whole_sums(known, requests)
-        added = None if self._planted is None else self._planted(board, requests)
+        if not self.nobody:
+            members = [self.engine.gather(board, requests, attendance).sums]
+        known = members[0] if self.known is self.engine else self.known.gather(board, requests).sums
+        self.honest = whole_sums(known, requests)
+        added = None if self.planted is None else self.planted(board, requests)
         mine = protocol.combine([] if added is None else [added], requests)
         self._compare(members[0], mine, requests)
-        if added is not None and not self._in_file:
+        if added is not None and not self.in_file:
             members.append(mine)
-            self._rejected = mine.rejected_rows
+            self.rejected = mine.rejected_rows
         return Gathered(sums=DenseSums.total_of(members, requests))
 
     def _compare(self, inside: ExactSums, mine: ExactSums, requests: Sequence[Request]) -> None:
         """Whether those in the engine give what they give by themselves, to the last bit."""
-        theirs = whole_sums(mine, requests) if self._in_file else {}
+        theirs = whole_sums(mine, requests) if self.in_file else {}
         for name, sums in whole_sums(inside, requests).items():
-            expected = self._honest[name] + theirs.get(name, 0)
-            self._unexplained[name] = int(np.abs(sums - expected).max(initial=0))
+            expected = self.honest[name] + theirs.get(name, 0)
+            self.unexplained[name] = int(np.abs(sums - expected).max(initial=0))
 
     def _carried(self, sessions: Sessions, board: Board, requests: tuple[Request, ...]) -> Gathered:
         """The same through a session of another protocol."""
-        everybody = self._asked(self._engine, board, requests)
-        honest = everybody if self._known is self._engine else self._asked(self._known, board, requests)
+        everybody = self._asked(self.engine, board, requests)
+        honest = everybody if self.known is self.engine else self._asked(self.known, board, requests)
         rows, own = [everybody], None
-        added = None if self._planted is None else self._planted(board, requests)
+        added = None if self.planted is None else self.planted(board, requests)
         if added is not None:
             own = rows_to_sum(added, requests)  # a client of an honest device sends nothing else
-            self._rejected = added.n_users - (0 if own is None else own.n_users)
-        combine = self._subject.protocol.combine
+            self.rejected = added.n_users - (0 if own is None else own.n_users)
+        combine = self.subject.protocol.combine
         exact = combine([honest], requests)
-        self._honest = whole_sums(exact, requests)
+        self.honest = whole_sums(exact, requests)
         inside = combine([everybody], requests)
         self._compare(inside, combine([] if own is None else [own], requests), requests)
-        if own is not None and not self._in_file:
+        if own is not None and not self.in_file:
             rows.append(own)
-        self._held = Held()
-        sums = sessions.carry(rows, board, requests, self._drawn, held=self._held)
-        self._honest = sessions.known(rows, honest, board, requests, self._drawn, held=self._held)
+        sums = sessions.carry(rows, board, requests, self.drawn, self.held)
+        self.honest = sessions.known(rows, honest, board, requests, self.drawn, self.held)
         return Gathered(sums=sums)
 
     def _asked(self, engine: Engine, board: Board, requests: tuple[Request, ...]) -> Contribution:
         found = engine.round_of(board, requests)
-        rows = asked_rows(found.contribution(0, found.work.stream.n_users), requests)
-        return rows if self._with_fleet else row_range(rows, 0, 0)
+        return asked_rows(found.contribution(0, found.work.stream.n_users), requests)
 
     def open(
         self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
     ) -> ReleasedSums:
         """The engine's noised sums, written down as they are read."""
-        leaving = {name: self._subject.publisher(release) for name, release in booked.items()}
-        noised = self._subject.opened(self._engine.open(sums, requests, leaving), sums, requests)
-        self._noise_ratio = noised.noise_ratio
-        return RecordingSums(noised, self._recorder)
+        noised = self.subject.opened(self.engine, sums, requests, booked)
+        self.noise_ratio = noised.noise_ratio
+        return RecordingSums(noised, self.recorder)
 
     def seen(
         self, requests: Sequence[Request], *, before: Board, after: Board, ledger: Ledger
     ) -> PlayedRound:
         """What this round looked like."""
-        found = {request.name: self._recorder.read(request.name) for request in requests}
+        found = {request.name: self.recorder.read(request.name) for request in requests}
         return PlayedRound(
             requests=tuple(requests),
             before=before,
             after=after,
-            honest=self._honest,
+            honest=self.honest,
             published={name: released for name, released in found.items() if released is not None},
             events={str(event["name"]): event for event in ledger.events()},
-            rejected=self._rejected,
-            unexplained=self._unexplained,
-            noise_ratio=self._noise_ratio,
-            held=self._held,
+            rejected=self.rejected,
+            unexplained=self.unexplained,
+            noise_ratio=self.noise_ratio,
+            held=self.held,
         )

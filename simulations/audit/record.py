@@ -1,23 +1,23 @@
 """Results of an audit as plain JSON values."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.accounting.exact import epsilon_of
-from fedboard.simulations.audit.audit import AuditResult, Plan
+from fedboard.simulations.audit.audit import AuditResult
 from fedboard.simulations.audit.board_games import QUESTIONS, BoardGame
 from fedboard.simulations.audit.game import GameResult
-from fedboard.simulations.audit.statistics import Line
+from fedboard.simulations.audit.statistics import CONFIDENCE, Line
 from fedboard.simulations.audit.subject import AuditFinding
 
 
-def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict[str, Any]:
+def audit_record(result: AuditResult, about: dict[str, Any]) -> dict[str, Any]:
     """Everything that an audit found; ``epsilon_claimed`` and ``epsilon_lower_bound`` at the top.
 
     Args:
         result: of ``audit``.
-        plan: what was asked for.
         about: what was audited: algorithm, data, seed and so on.
     """
     game = result.game
@@ -26,9 +26,9 @@ def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict
         "epsilon_claimed": game.claimed,
         "epsilon_booked": game.epsilon,
         "epsilon_lower_bound": game.epsilon_lower_bound,
-        "epsilon_lower_bound_by_counting": game.whole.bound.split_epsilon(game.delta),
+        "epsilon_lower_bound_by_counting": epsilon_of(game.delta, mu=game.whole.split),
         "delta": game.delta,
-        "confidence": plan.confidence,
+        "confidence": CONFIDENCE,
         "canaries": game.n_canaries,
         "violated": result.violated,
         "starts_at": "file",
@@ -56,25 +56,25 @@ def audit_record(result: AuditResult, plan: Plan, about: dict[str, Any]) -> dict
         },
         "board_only": [_board_game(played) for played in result.board],
         "repeat": _repeat(result.games),
-        "findings": _findings(result.findings),
+        "findings": [asdict(finding) for finding in result.findings],
     }
 
 
 def stopped_record(finding: AuditFinding, budget: Budget, about: dict[str, Any]) -> dict[str, Any]:
     """What is known of a run that broke a check of its own: that it is not as it should be."""
     claimed = {"epsilon_claimed": budget.epsilon, "delta": budget.delta}
-    return {**about, **claimed, "violated": True, "starts_at": "file", "findings": _findings([finding])}
+    return {**about, **claimed, "violated": True, "starts_at": "file", "findings": [asdict(finding)]}
 
 
 def _line(line: Line, delta: float) -> dict[str, Any]:
     return {
         "name": line.name,
         "mu_claimed": line.mu,
-        "mu_estimate": line.bound.estimate,
-        "mu_lower_bound": line.bound.sharp,
-        "mu_lower_bound_by_counting": line.bound.split,
+        "mu_estimate": line.estimate,
+        "mu_lower_bound": line.sharp,
+        "mu_lower_bound_by_counting": line.split,
         "epsilon_claimed": epsilon_of(delta, mu=line.mu),
-        "epsilon_lower_bound": line.bound.epsilon(delta),
+        "epsilon_lower_bound": epsilon_of(delta, mu=line.sharp),
         "reach_of_canaries": line.reach,
     }
 
@@ -92,16 +92,11 @@ def _board_game(game: BoardGame) -> dict[str, Any]:
     }
 
 
-def _repeat(games: Iterable[GameResult]) -> dict[str, Any]:
-    played = list(games)
+def _repeat(games: Sequence[GameResult]) -> dict[str, Any]:
     return {
-        "games": len(played),
-        "violations": sum(game.violated for game in played),
-        "releases_above_claim": sum(len(game.violated_releases) for game in played),
-        "epsilon_lower_bounds": [game.epsilon_lower_bound for game in played],
-        "epsilon_lower_bounds_by_counting": [game.whole.bound.split_epsilon(game.delta) for game in played],
+        "games": len(games),
+        "violations": sum(game.violated for game in games),
+        "releases_above_claim": sum(len(game.violated_releases) for game in games),
+        "epsilon_lower_bounds": [game.epsilon_lower_bound for game in games],
+        "epsilon_lower_bounds_by_counting": [epsilon_of(game.delta, mu=game.whole.split) for game in games],
     }
-
-
-def _findings(findings: Iterable[AuditFinding]) -> list[dict[str, Any]]:
-    return [{"part": str(f.part), "check": f.check, "passed": f.passed, "detail": f.detail} for f in findings]

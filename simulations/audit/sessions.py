@@ -15,12 +15,10 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import AggregationProtocol, ExactSums, Given, ServerSession
 from fedboard.common.protocols.properties import Card, SumsLeft, with_second_server
-from fedboard.common.protocols.secure_sum.messages import MaskingStep
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from fedboard.common.protocols.sums.row_bounds import joined, row_range
-from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.simulations.sessions.choice import chosen_card, sums_left
@@ -29,19 +27,6 @@ from fedboard.simulations.sessions.runtime import about_of
 from fedboard.simulations.sessions.session import drive
 
 AGGREGATOR, FIRST, SECOND = "the aggregator", "the first server", "the second server"
-ClientNoise = Callable[[NoiseSource, int, int], NoiseSource]
-"""(of the run, version of the board, client) -> the client's own."""
-HelperNoise = Callable[[NoiseSource], NoiseSource]
-
-
-def as_given(drawn: NoiseSource) -> NoiseSource:
-    """A second server draws from streams of its own of the run's source."""
-    return drawn
-
-
-def honest_noise(drawn: NoiseSource, version: int, client: int) -> NoiseSource:
-    """What a client draws from that keeps to the protocol."""
-    return noise_of(drawn, version=version, client=client)
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -78,7 +63,7 @@ class WatchedSession:
     def take(self, client: str, reply: bytes) -> None:
         """The session's; what it adds to its masked total is one client's masked numbers."""
         session = self.session
-        if isinstance(session, SecureSumServer) and session._step is MaskingStep.MASKED:
+        if isinstance(session, SecureSumServer) and session.asks_contributions:
             before = session._total.copy()
             session.take(client, reply)
             self.held.packing = session.packing
@@ -121,9 +106,10 @@ class Sessions:
     choice: str
     """Registered name."""
     backend: str
-    client_noise: ClientNoise = honest_noise
-    helper_noise: HelperNoise = as_given
-    """What the second of two servers draws from, from the run's own source."""
+    client_noise: Callable[..., NoiseSource] = noise_of
+    """A client's own source, of the run's source, the board's ``version`` and the ``client``."""
+    helper_noise: Callable[[NoiseSource], NoiseSource] = field(default=lambda drawn: drawn)
+    """What the second of two servers draws from, of the run's source."""
 
     def protocol(self, n_users: int) -> AggregationProtocol:
         """With room for so many users.
@@ -144,8 +130,7 @@ class Sessions:
         board: Board,
         requests: tuple[Request, ...],
         drawn: NoiseSource,
-        *,
-        held: Held | None = None,
+        held: Held,
     ) -> ExactSums:
         """A real session over these rows, in which as many clients are lost as may be.
 
@@ -166,14 +151,14 @@ class Sessions:
             for name, start, stop in zip(names, bounds[:-1], bounds[1:], strict=True)
         }
         clients = {
-            name: protocol.join(about, self.client_noise(drawn, board.version, number))
+            name: protocol.join(about, self.client_noise(drawn, version=board.version, client=number))
             for number, name in enumerate(names)
         }
         session = protocol.open(about, requests, names, n_items=board.catalogue.n_items)
-        server = WatchedSession(session=session, held=held or Held())
+        server = WatchedSession(session=session, held=held)
         late = set(names[staying:])
         sums = drive(server, clients, given, lambda step, name: server.asks_contributions and name in late)
-        if held is not None and self.left.second_noise is not None:
+        if self.left.second_noise is not None:
             held.noised = whole_sums(sums, requests)  # the first server's, before its own noise
         return sums
 
@@ -184,18 +169,17 @@ class Sessions:
         board: Board,
         requests: tuple[Request, ...],
         drawn: NoiseSource,
-        *,
-        held: Held | None = None,
+        held: Held,
     ) -> dict[str, IntArray]:
         """What the adversary takes off the sums: what the honest users give, and the noise of a second server.
 
         Args:
             rows: all that were carried: they decide how coarse the sums are.
-            honest: users whose rows she knows.
+            honest: users whose rows they know.
             board: that was asked about.
             requests: of the round.
-            drawn: the run's own source; she is, or has, the second server.
-            held: where to write down what she knows if she is the first.
+            drawn: the run's own source; they are, or have, the second server.
+            held: where to write down what they know if they are the first.
 
         Returns:
             By release name, int64, shape (rows, width), grid units.
@@ -205,8 +189,7 @@ class Sessions:
         shifts = packing.shifts
         sent = left.cut(honest, about_of(board), requests)
         sums = coarse_sums(sent, requests, shifts, backend=self.backend)
-        if held is not None:
-            held.known = {name: values << shifts[name] for name, values in sums.items()}
+        held.known = {name: values << shifts[name] for name, values in sums.items()}
         if left.second_noise is not None:
             for name, noise in left.second_noise(packing, self.helper_noise(drawn)).items():
                 sums[name] = sums[name] + noise

@@ -11,18 +11,18 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import event_mu
-from fedboard.common.protocols.sums.exact import kept_rows
+from fedboard.common.protocols.sums.row_bounds import kept_rows
 from fedboard.simulations.audit.canaries import booked_deviations, canary_rows, shifts, unit_noise
 from fedboard.simulations.audit.course import within
 from fedboard.simulations.audit.pipeline import PlayedRound, play
 from fedboard.simulations.audit.sessions import under_noise
-from fedboard.simulations.audit.statistics import Line, bound_of, sharp_bound
-from fedboard.simulations.audit.subject import Subject
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.audit.statistics import FAMILY_ERROR, Line, line_of
+from fedboard.simulations.audit.subject import Plan, Subject
+from fedboard.simulations.engine import WorkerPool
 
-ENOUGH = 300
-"""Numbers with which a release can be judged."""
 _ALL = 1 << 30
+_CARRIED = 100
+"""Numbers of small releases at most where each run takes sessions of another protocol."""
 _RUNS = 40
 """At least, for what canaries show."""
 
@@ -40,15 +40,7 @@ class SmallReleases:
 
 
 def small_releases(
-    subject: Subject,
-    cohort: Cohort,
-    names: Collection[str],
-    *,
-    seed: int,
-    pool: WorkerPool,
-    enough: int = ENOUGH,
-    confidence: float = 0.95,
-    family_error: float = 1e-3,
+    subject: Subject, cohort: Cohort, names: Collection[str], plan: Plan, *, pool: WorkerPool
 ) -> SmallReleases:
     """Play the run again and again, with other noise each time, up to the last round that holds a small release.
 
@@ -60,26 +52,37 @@ def small_releases(
         subject: the parts.
         cohort: honest users; some of them take part. Private.
         names: of the releases to look at.
-        seed: of the first run's noise, and of canaries and coins.
+        plan: how many numbers of each; its seed is of the first run's noise, and of canaries and coins.
         pool: where jobs run.
-        enough: numbers of each release to look at.
-        confidence: of each line's bounds.
-        family_error: probability that any line of a correct run is flagged.
     """
     fewer = subject.with_fewer_items()
-    found = _Many(fewer, names, np.random.default_rng([seed, 0x5EED5]), enough)
     users = within(cohort, fewer.catalogue.n_items)
-    with Engine(fewer.task, users, protocol=fewer.protocol, pool=pool) as engine:
-        while wanted := found.wanted():
-            found.coin()
-            rounds = play(
-                fewer, engine, seed=seed + found.n_runs, planted=found.plant, honest=fewer.sessions is None
-            )
-            for played in rounds:
-                found.observe(played)
-                if played.before.version + 1 >= wanted:
-                    break
-    return found.result(confidence, 1.0 - family_error / max(len(names), 1))
+    enough = plan.small_numbers
+    if fewer.sessions is not None:
+        users, enough = users.rows(0, 0), min(enough, _CARRIED)
+    found = _Many(fewer, names, np.random.default_rng([plan.seed, 0x5EED5]), enough)
+    while wanted := found.wanted():
+        found.coin()
+        for played in play(fewer, users, pool=pool, seed=plan.seed + found.n_runs, planted=found.plant):
+            found.observe(played)
+            if played.before.version + 1 >= wanted:
+                break
+    return found.result(FAMILY_ERROR / max(len(names), 1))
+
+
+@dataclass(slots=True)
+class _Shown:
+    """What many runs have shown of one release."""
+
+    version: int
+    """After which board it comes."""
+    noise: list[FloatArray] = field(default_factory=list)
+    """What is left without exact sums, in units of the booked deviation."""
+    along: list[float] = field(default_factory=list)
+    """Inner product of the release with what the coin changes; empty where nothing is claimed of it."""
+    squares: list[float] = field(default_factory=list)
+    """Squared norm of what the coin changes."""
+    mu: float = 0.0
 
 
 @dataclass(slots=True)
@@ -90,15 +93,14 @@ class _Many:
     names: Collection[str]
     rng: np.random.Generator
     enough: int
-    n_runs: int = 0
     present: list[bool] = field(default_factory=list)
     rows: Contribution | None = None
-    noise: dict[str, list[FloatArray]] = field(default_factory=dict)
-    scores: dict[str, list[float]] = field(default_factory=dict)
-    reach: dict[str, list[float]] = field(default_factory=dict)
-    mu: dict[str, float] = field(default_factory=dict)
-    version: dict[str, int] = field(default_factory=dict)
-    """After which board a release comes."""
+    shown: dict[str, _Shown] = field(default_factory=dict)
+
+    @property
+    def n_runs(self) -> int:
+        """Begun so far."""
+        return len(self.present)
 
     def wanted(self) -> int:
         """How many rounds of another run are wanted; 0 where everything has been looked at enough.
@@ -109,89 +111,71 @@ class _Many:
             return 0
         if not self.n_runs:
             return _ALL
-        lacking = [self.version[name] + 1 for name in self.version if not self._enough(name)]
+        lacking = (shown.version + 1 for shown in self.shown.values() if not self._enough(shown.noise))
         return max(lacking, default=0)
 
-    def _enough(self, name: str) -> bool:
-        parts = self.noise[name]
+    def _enough(self, parts: list[FloatArray]) -> bool:
         return len(parts) >= min(_RUNS, self.enough) and sum(part.size for part in parts) >= self.enough
 
     def coin(self) -> None:
         """Another run."""
-        self.n_runs += 1
         self.present.append(bool(self.rng.random() < 0.5))
 
     def plant(self, board: Board, requests: Sequence[Request]) -> Contribution:
-        """One canary, who is in or not; under ``replace`` the coin says which of her two rows is."""
+        """One canary, who is in or not; under ``replace`` the coin says which of their two rows is."""
         swaps = self.subject.budget.adjacency == Adjacency.REPLACE
         n_items = self.subject.catalogue.n_items
         self.rows = canary_rows(requests, 1 + swaps, n_items=n_items, rng=self.rng)
-        return kept_rows(self.rows, self._there())
+        return kept_rows(self.rows, self._there(self.rows.n_users))
 
-    def _there(self) -> BoolArray:
-        swaps = self.subject.budget.adjacency == Adjacency.REPLACE
+    def _there(self, n_rows: int) -> BoolArray:
         inside = self.present[-1]
-        return np.array([inside, not inside][: 1 + swaps])
+        return np.array([inside, not inside][:n_rows])
 
     def observe(self, played: PlayedRound) -> None:
-        """Take the exact sums off, and see what is left."""
+        """Take the exact sums off, and see what is left; likewise of what a party holds under another's noise."""
         for request in played.requests:
-            left = played.published.get(request.name)
+            name = request.name
+            left = played.published.get(name)
             if left is None:
                 continue
-            if request.name in played.held.noised:
-                self._hold(played, request)
-            if request.name not in self.names:
-                continue
-            event, shape = played.events[request.name], left.values.shape
-            assert self.rows is not None  # planted before the round
-            hers = shifts(request, self.rows, np.ones(shape[1])).toarray().reshape(-1, *shape)
-            there = self._given(hers)
-            deviations = booked_deviations(event)
-            moved = (hers[0] - (hers[1] if len(hers) > 1 else 0.0)) / deviations
-            away = (hers[1] if len(hers) > 1 else np.zeros(shape)).astype(np.int64)
-            residual = unit_noise(event, left.values, played.honest[request.name] + away)
-            length = float(np.linalg.norm(moved))
-            noise = unit_noise(event, left.values, played.honest[request.name] + there)
-            self.noise.setdefault(request.name, []).append(noise.ravel())
-            self.scores.setdefault(request.name, []).append(
-                float(np.sum(residual * moved)) / max(length, 1e-300)
-            )
-            self.reach.setdefault(request.name, []).append(length)
-            self.mu[request.name] = event_mu(event)
-            self.version[request.name] = played.before.version
+            event, honest = played.events[name], played.honest[name]
+            if name in played.held.noised and under_noise(name) in self.names:
+                theirs = (
+                    played.held.noised[name] - played.held.known[name] - self._given(request, honest.shape)
+                )
+                shown = self.shown.setdefault(under_noise(name), _Shown(played.before.version))
+                shown.noise.append((theirs / booked_deviations(event)).ravel())
+            if name in self.names:
+                shown = self.shown.setdefault(name, _Shown(played.before.version, mu=event_mu(event)))
+                theirs = self._given(request, honest.shape)
+                shown.noise.append(unit_noise(event, left.values, honest + theirs).ravel())
+                here, *other = self._moved(request, honest.shape)
+                away = other[0] if other else np.zeros_like(here)
+                moved = (here - away) / booked_deviations(event)
+                residual = unit_noise(event, left.values, honest + away.astype(np.int64))
+                shown.along.append(float(np.sum(residual * moved)))
+                shown.squares.append(float(np.sum(moved**2)))
 
-    def _given(self, hers: FloatArray) -> IntArray:
+    def _moved(self, request: Request, shape: tuple[int, ...]) -> FloatArray:
+        """What each of the canary's rows adds to a release, grid units, shape (n_rows, rows, width)."""
+        assert self.rows is not None  # planted before the round
+        moved: FloatArray = shifts(request, self.rows, np.ones(shape[1])).toarray().reshape(-1, *shape)
+        return moved
+
+    def _given(self, request: Request, shape: tuple[int, ...]) -> IntArray:
         """The part of the rows that takes part, grid units."""
-        given: IntArray = np.tensordot(self._there().astype(np.float64), hers, axes=1).astype(np.int64)
+        moved = self._moved(request, shape)
+        given: IntArray = moved[self._there(len(moved))].sum(axis=0).astype(np.int64)
         return given
 
-    def _hold(self, played: PlayedRound, request: Request) -> None:
-        """What the first of two servers has under the second one's noise."""
-        name = under_noise(request.name)
-        if name not in self.names:
-            return
-        assert self.rows is not None  # planted before the round
-        sums = played.held.noised[request.name] - played.held.known[request.name]
-        hers = shifts(request, self.rows, np.ones(sums.shape[1])).toarray().reshape(-1, *sums.shape)
-        noise = (sums - self._given(hers)) / booked_deviations(played.events[request.name])
-        self.noise.setdefault(name, []).append(noise.ravel())
-        self.version[name] = played.before.version
-
-    def result(self, confidence: float, strict: float) -> SmallReleases:
-        """Bounds on what was seen."""
+    def result(self, error: float) -> SmallReleases:
+        """Bounds on what was seen; ``error``: probability that a line of a correct run is flagged."""
         lines = []
-        for name, scores in self.scores.items():
-            # Runs that ended before this release's round are the later ones.
-            seen, present = np.array(scores), np.array(self.present[: len(scores)])
-            lines.append(
-                Line(
-                    name=name,
-                    mu=self.mu[name],
-                    reach=float(np.mean(self.reach[name])) / self.mu[name],
-                    bound=bound_of(seen, present, confidence=confidence, rng=self.rng),
-                    strict=sharp_bound(seen, present, confidence=strict),
-                )
-            )
-        noise = {name: np.stack(parts) for name, parts in self.noise.items()}
+        for name, shown in self.shown.items():
+            if shown.along:  # runs that ended before this release's round are the later ones
+                seen = (np.array(shown.along), np.array(shown.squares))
+                present = np.array(self.present[: len(shown.along)])
+                lines.append(line_of(name, shown.mu, [seen], present, error=error, rng=self.rng))
+        noise = {name: np.stack(shown.noise) for name, shown in self.shown.items()}
         return SmallReleases(noise=noise, lines=tuple(lines), n_runs=self.n_runs)

@@ -2,71 +2,82 @@
 out by a coin, and tests whose null distribution is known, so that errors can be shared out among them.
 """
 
-import itertools
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import betaincinv, erf, gammainc, gammaincc, kolmogorov, nctdtr, ndtr, ndtri
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray, ResidueArray
-from fedboard.common.privacy.accounting.exact import epsilon_of
 
+CONFIDENCE = 0.95
+"""Of each bound that is reported."""
+FAMILY_ERROR = 1e-3
+"""Probability that anything else of a correct run is flagged, shared out among all tests of a kind."""
 LARGEST_MU = 1e3
 """Where nothing protects a user there is no noise to measure; bounds end here."""
 _THRESHOLDS = 400
 _PRECISION = 1e-9
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Bound:
-    """What scores say about mu. Every number holds with the confidence that was asked for, each on its own."""
-
-    estimate: float
-    """Difference of the mean scores in units of their deviation; unbiased, no bound."""
-    sharp: float
-    """Lower bound on mu by a normal test: exact for a sum with Gaussian noise, see ``sharp_bound``."""
-    split: float
-    """Lower bound on mu by counting errors, whatever the shape of the scores, see ``split_bound``."""
-
-    def epsilon(self, delta: float) -> float:
-        """The sharp bound as epsilon at ``delta``."""
-        return epsilon_of(delta, mu=self.sharp)
-
-    def split_epsilon(self, delta: float) -> float:
-        """The bound by counting as epsilon at ``delta``."""
-        return epsilon_of(delta, mu=self.split)
+Seen: TypeAlias = tuple[FloatArray, FloatArray]
+"""For each canary: inner product of what was seen with their shift, and the squared norm of the shift."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """One release, or all together: what is claimed, what was shown."""
+    """One release, or all together: what is claimed, what was shown.
+
+    Every bound holds with its own confidence: ``sharp`` and ``split`` with ``CONFIDENCE``, each by itself.
+    """
 
     name: str
     mu: float
     """Claimed: from the ledger's events."""
     reach: float
     """Mean over the canaries of the mu that they can show at most, as a share of ``mu``."""
-    bound: Bound
+    estimate: float
+    """Difference of the mean scores in units of their deviation; unbiased, no bound."""
+    sharp: float
+    """Lower bound on mu by a normal test: exact for a sum with Gaussian noise, see ``sharp_bound``."""
+    split: float
+    """Lower bound on mu by counting errors, whatever the shape of the scores, see ``split_bound``."""
     strict: float
     """Sharp lower bound on mu at the family-wise confidence: above ``mu`` it counts as a violation."""
 
 
-def bound_of(scores: FloatArray, present: BoolArray, *, confidence: float, rng: np.random.Generator) -> Bound:
-    """Both bounds from one set of scores.
+def line_of(
+    name: str,
+    mu: float,
+    seen: Sequence[Seen],
+    present: BoolArray,
+    *,
+    error: float,
+    rng: np.random.Generator,
+) -> Line:
+    """What canaries showed, from their scores in all releases together.
 
     Args:
-        scores: float64, shape (n_canaries,), larger for those who seem to be in.
+        name: of the line.
+        mu: claimed.
+        seen: of each release.
         present: bool, shape (n_canaries,), the coins.
-        confidence: for example 0.95.
+        error: probability that the line of a correct run is flagged.
         rng: splits the canaries in halves.
     """
-    return Bound(
+    along = np.sum([part[0] for part in seen], axis=0)
+    reached = np.sqrt(np.sum([part[1] for part in seen], axis=0))
+    scores = np.divide(along, reached, out=np.zeros_like(reached), where=reached > 0)
+    return Line(
+        name=name,
+        mu=mu,
+        reach=float(np.mean(reached)) / mu if mu else 0.0,
         estimate=estimate(scores, present),
-        sharp=sharp_bound(scores, present, confidence=confidence),
-        split=split_bound(scores, present, confidence=confidence, rng=rng),
+        sharp=sharp_bound(scores, present, confidence=CONFIDENCE),
+        split=split_bound(scores, present, confidence=CONFIDENCE, rng=rng),
+        strict=sharp_bound(scores, present, confidence=1.0 - error),
     )
 
 
@@ -171,13 +182,7 @@ def shape_p(draws: FloatArray) -> float:
 
     Reference: Stephens (1970), doi:10.1111/j.2517-6161.1970.tb00821.x, for the finite-sample factor.
     """
-    ordered = np.sort(draws.ravel()[:_ENOUGH])
-    n = ordered.size
-    below = ndtr(ordered)
-    ranks = np.arange(n + 1) / n
-    distance = float(max(np.max(ranks[1:] - below), np.max(below - ranks[:-1])))
-    root = math.sqrt(n)
-    return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
+    return _kolmogorov_smirnov(ndtr(np.sort(draws.ravel()[:_ENOUGH])))
 
 
 def spread_p(draws: FloatArray) -> float:
@@ -227,12 +232,16 @@ def cells_p(runs: Sequence[FloatArray], step: float) -> float:
 
 def uniform_p(numbers: ResidueArray) -> float:
     """Kolmogorov-Smirnov test that 32-bit numbers are uniform."""
-    ordered = np.sort(numbers.ravel()[:_ENOUGH]).astype(np.float64) / 2.0**32
-    n = ordered.size
+    return _kolmogorov_smirnov(np.sort(numbers.ravel()[:_ENOUGH]).astype(np.float64) / 2.0**32)
+
+
+def _kolmogorov_smirnov(below: FloatArray) -> float:
+    """The test that ascending numbers are uniform on 0..1; 1 where there are none."""
+    n = below.size
     if n == 0:
         return 1.0
     ranks = np.arange(n + 1) / n
-    distance = float(max(np.max(ranks[1:] - ordered), np.max(ordered - ranks[:-1])))
+    distance = float(max(np.max(ranks[1:] - below), np.max(below - ranks[:-1])))
     root = math.sqrt(n)
     return float(kolmogorov((root + 0.12 + 0.11 / root) * distance))
 
@@ -251,54 +260,3 @@ def distant_p(draws: FloatArray) -> float:
     products = np.fft.irfft(np.abs(spectrum) ** 2)[1 : lags + 1]
     lag = 1 + int(np.argmax(np.abs(products) / np.sqrt(x.size - np.arange(1, lags + 1))))
     return min(1.0, lags * relation_p(x[:-lag], x[lag:]))
-
-
-class NoiseOfRun(Protocol):
-    """The noise of one run."""
-
-    @property
-    def noise(self) -> Mapping[str, FloatArray]:
-        """By release name, shape (rows, width)."""
-        ...
-
-    @property
-    def starts(self) -> Mapping[str, tuple[int, ...]]:
-        """By release name, first rows of the blocks in which it left."""
-        ...
-
-
-def relations_between(
-    runs: Sequence[NoiseOfRun], drawn: Mapping[str, FloatArray], small: Collection[str]
-) -> Iterator[tuple[str, float]]:
-    """p-values of everything that must not be related, by what it is.
-
-    Args:
-        runs: whole runs, each with its own noise.
-        drawn: by release name, the numbers that are judged: of all these runs, or of many runs of their own.
-        small: names of the latter, which have one row for each of these runs.
-    """
-    first = runs[0]
-    for name, numbers in drawn.items():
-        flat = numbers.ravel()
-        yield f"neighbouring numbers of {name}", relation_p(flat[:-1], flat[1:])
-        yield f"neighbouring rows of {name}", relation_p(numbers[:-1], numbers[1:])
-        yield f"distant numbers of {name}", distant_p(flat)
-        for (k, one), (number, other) in itertools.combinations(enumerate(runs), 2):
-            if name in one.noise and name in other.noise:
-                yield f"{name} in runs {k} and {number}", relation_p(one.noise[name], other.noise[name])
-        for row, next_row in itertools.pairwise(first.starts[name]):
-            unit = first.noise[name]
-            check = f"blocks of {name} from rows {row} and {next_row}"
-            yield check, relation_p(unit[row:next_row], unit[next_row:])
-    for name, other_name in itertools.combinations(drawn, 2):
-        check = f"{name} and {other_name}"
-        if name in small and other_name in small:
-            yield check, _side_by_side(drawn[name], drawn[other_name])
-        else:
-            yield check, relation_p(first.noise[name], first.noise[other_name])
-
-
-def _side_by_side(one: FloatArray, other: FloatArray) -> float:
-    """The same runs and columns of two small releases, as far as both have them."""
-    rows, width = min(len(one), len(other)), min(one.shape[1], other.shape[1])
-    return relation_p(one[:rows, :width], other[:rows, :width])

@@ -3,30 +3,29 @@
 What an audit finds: one line a check.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
-from fedboard.common.board import Board, Catalogue
+from fedboard.common.board import Catalogue
+from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.privacy.accounting.budget import Budget
-from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, SeededNoise
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.task import ReleasedSums, RoundTask, Task
+from fedboard.common.task import ReleasedSums, Task
 from fedboard.server.round import RoundResult, run_round
-from fedboard.server.runtime import Runtime
-from fedboard.simulations.audit.entrance import Reader
 from fedboard.simulations.audit.sessions import Sessions
 from fedboard.simulations.config import SimulationConfig
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import backend_of, build_task
 
 
@@ -34,7 +33,7 @@ class Part(StrEnum):
     """The parts of an audit that can find a violation."""
 
     FILE = "file"
-    """What one user of the file changes before the first release, and what its releases show of her."""
+    """What one user of the file changes before the first release, and what its releases show of them."""
     COURSE = "course"
     """Whether what happens, and when, depends on who is there."""
     NOISE = "noise"
@@ -67,35 +66,32 @@ def broken_check(error: FedboardError) -> AuditFinding:
     return Part.SENSITIVITY.finding(check, False, f"{error}; the audit ended there")
 
 
+ENOUGH = 300
+"""Numbers with which a release can be judged."""
+LARGEST_BLOCK = 1 << 18
+"""Ratings that a run goes through at a time, at most; of users no more than one for 32 of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much to audit."""
+
+    seed: int = 0
+    canaries: int | None = None
+    """None: enough to see noise that is 20 % too small."""
+    repeat: int = 1
+    """Canary games, with a seed each."""
+    small_numbers: int = ENOUGH
+    """Numbers of each small release to look at, over as many runs as it takes."""
+    file_games: int = 100
+    """Games of one user more or less in a file."""
+    block: int = LARGEST_BLOCK
+    """Ratings that the largest file has at least; 0 for no such file."""
+
+
 NoiseFactory: TypeAlias = Callable[[int], NoiseSource]
 """The noise source of the run with this seed."""
 FEWER_ITEMS = 40
-Publisher: TypeAlias = Callable[[BookedRelease], BookedRelease]
-"""What becomes of a release between its booking and its publication."""
-
-
-Opened: TypeAlias = Callable[[ReleasedSums, ExactSums, Sequence[Request]], ReleasedSums]
-"""(noised, exact, requests) -> what the task gets to read."""
-
-
-class RoundLoop(Protocol):
-    """Runs one round, as ``fedboard.server.round.run_round``."""
-
-    def __call__(
-        self, task: RoundTask, board: Board, *, runtime: Runtime, ledger: Ledger, noise: NoiseSource
-    ) -> RoundResult:
-        """The next board, and what the round was."""
-        ...
-
-
-def as_noised(noised: ReleasedSums, sums: ExactSums, requests: Sequence[Request]) -> ReleasedSums:
-    """Tasks read what was noised, and nothing else: what a correct run does."""
-    return noised
-
-
-def as_booked(booked: BookedRelease) -> BookedRelease:
-    """A release is published as it was booked: what a correct run does."""
-    return booked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,15 +104,19 @@ class Subject:
     budget: Budget
     catalogue: Catalogue
     noise: NoiseFactory
-    publisher: Publisher = as_booked
-    opened: Opened = as_noised
-    round_loop: RoundLoop = run_round
-    read: Reader = load_problem
-    """Makes the training rows of a file."""
+    opened: Callable[[Engine, ExactSums, Sequence[Request], Mapping[str, BookedRelease]], ReleasedSums] = (
+        Engine.open
+    )
+    """What the task gets to read of exact sums, given what was booked."""
+    round_loop: Callable[..., RoundResult] = run_round
     sessions: Sessions | None = None
-    """What carries them, where that is another protocol."""
+    """What carries rows, where that is another protocol."""
     smaller: Task | None = None
     """The same task for the first ``FEWER_ITEMS`` of the catalogue; None where the task is the same for any."""
+
+    def engine(self, users: Cohort, pool: WorkerPool) -> Engine:
+        """Host users, whose rows are private; to be closed."""
+        return Engine(self.task, users, protocol=self.protocol, pool=pool)
 
     def with_fewer_items(self) -> "Subject":
         """The same run on the beginning of the catalogue: quick, for what does not depend on its size."""

@@ -1,6 +1,6 @@
 """What a private shared representation is held against: own data only, and the same without privacy."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -32,15 +32,12 @@ def fit_all(examples: Examples, representation: FloatArray, settings: Representa
     return np.concatenate([fit_vectors(block, representation, settings) for block in blocks])
 
 
-def shared_without_privacy(
-    examples: Examples, settings: RepresentationConfig, *, on_round: Callable[[int], None] | None = None
-) -> FloatArray:
+def shared_without_privacy(examples: Examples, settings: RepresentationConfig) -> FloatArray:
     """Alternating minimisation without noise or scaling, until U turns by less than 1e-6 (at most 50 rounds).
 
     Args:
         examples: private.
         settings: rank, loss and ridge; all else is about privacy and ignored.
-        on_round: told the number of rounds done.
 
     Returns:
         U, float64, shape (dimension, rank). Not private.
@@ -48,13 +45,11 @@ def shared_without_privacy(
     Reference: Jain et al. (2021), sec. 6, baseline iii.
     """
     representation = leading_directions(_pair_products(examples, settings), settings.rank)
-    for number in range(1, _MOST_ROUNDS + 1):
+    for _ in range(_MOST_ROUNDS):
         curvature, gradient = _moments(examples, representation, settings)
         step = np.linalg.solve(curvature, gradient).reshape(representation.shape)
         turn = step - representation @ (representation.T @ step)  # the rest only changes the basis
         representation = orthonormal(representation + step)
-        if on_round is not None:
-            on_round(number)
         if float(np.linalg.norm(turn)) < _SMALLEST_TURN:
             break
     return representation

@@ -19,8 +19,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data.id_keys import Kind, id_keys
 from fedboard.simulations.data.splits import SplitRule
-from fedboard.simulations.data.splits.by_coins import DEFAULT_SHARE
 from fedboard.simulations.data.splits.coins import SplitCoins
+from fedboard.simulations.data.splits.splitting import DEFAULT_SHARE
 from fedboard.simulations.data.synthetic.examples import SharedLinear
 
 _SEED = "seed"

@@ -18,10 +18,9 @@ from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.simulations.data.named import SYNTHETIC
-from fedboard.simulations.data.ratings import Ratings
+from fedboard.simulations.data.ratings import Ratings, check_range
 from fedboard.simulations.data.reader import Asked, Rows
 from fedboard.simulations.data.readers import DataSource, find_source
-from fedboard.simulations.data.rules import check_range
 from fedboard.simulations.data.sorting import Listed, SortedRows
 from fedboard.simulations.data.splits.times import times_of_numbers
 from fedboard.simulations.data.synthetic.people import is_people, open_people, ratings_of_people
@@ -42,6 +41,29 @@ class Looked:
     listed: dict[str, str] | None
     """Item id to title, where there is a list."""
     scale: tuple[float, float]
+    catalogue: Literal["rated", "listed"]
+
+    @property
+    def items_listed(self) -> bool:
+        """Whether the list of items stands apart from the ratings."""
+        return self.listed is not None and self.catalogue == "listed"
+
+    def read(self, *, times: bool) -> Rows | Ratings:
+        """What the reader gives, see ``Reader.read``."""
+        found = self.found
+        asked = Asked(
+            columns=self.columns,
+            rating_range=self.scale,
+            titles=self.listed,
+            files=found.files or (found.file,),
+            times=times,
+        )
+        return found.reader.read(found.file, asked)
+
+    def sorted(self, bench: Workbench, rows: Rows) -> SortedRows:
+        """The rows that were read, checked and numbered."""
+        listed = None if self.listed is None else Listed(titles=self.listed, rated_only=not self.items_listed)
+        return SortedRows(bench, rows, label=self.found.file.label, scale=self.scale, listed=listed)
 
 
 def load_ratings(
@@ -94,28 +116,17 @@ def load_ratings(
         catalogue=catalogue,
         times=times,
     )
-    found, reader, listed = looked.found, looked.found.reader, looked.listed
-    if reader.name == "npz" and rating_range is None:
+    found = looked.found
+    if found.reader.name == "npz" and rating_range is None:
         _log.warning(
             "%s: ratings are taken to be from 1 to 5; --rating-range says otherwise", found.file.label
         )
-    read = reader.read(
-        found.file,
-        Asked(
-            columns=looked.columns,
-            rating_range=looked.scale,
-            titles=listed,
-            files=found.files or (found.file,),
-            times=times,
-        ),
-    )
+    read = looked.read(times=times)
     if isinstance(read, Ratings):
         return read
-    of_list = None if listed is None else Listed(titles=listed, rated_only=catalogue == "rated")
-    ratings = ratings_of_rows(
-        read, name=found.name, label=found.file.label, scale=looked.scale, listed=of_list
-    )
-    return replace(ratings, presence=reader.presence)
+    with workbench() as bench:
+        ratings = looked.sorted(bench, read).ratings(name=found.name)
+    return replace(ratings, presence=found.reader.presence)
 
 
 def look_at(
@@ -168,7 +179,7 @@ def look_at(
     scale = check_range(reader.rating_range if rating_range is None else rating_range, found.file.label)
     if catalogue == "listed" and listed is None and not reader.lists_items:
         raise InputError(f"{found.file.label}: there is no list of items; give a file of titles.")
-    return Looked(found=found, columns=mapping, listed=listed, scale=scale)
+    return Looked(found=found, columns=mapping, listed=listed, scale=scale, catalogue=catalogue)
 
 
 def _require_times(found: DataSource, mapping: ColumnMapping) -> None:
@@ -218,50 +229,6 @@ def _titles_beside(found: DataSource) -> dict[str, str] | None:
     brought = found.reader.titles
     beside = None if brought is None else brought.beside(found.place)
     return None if brought is None or beside is None else read_titles(beside, brought.layout)
-
-
-def ratings_of_rows(
-    rows: Rows, *, name: str, label: str, scale: tuple[float, float], listed: Listed | None
-) -> Ratings:
-    """Read, check and sort the rows of a file or a table; of a pair that may be repeated, keep the latest rating.
-
-    Args:
-        rows: private.
-        name: of the data set. Public.
-        label: how messages call the source.
-        scale: lowest and highest rating. Public.
-        listed: the items there are; None: those that occur.
-
-    Raises:
-        InputError: a rating off the range, an item that is not listed, or a pair twice; names the row.
-    """
-    with workbench() as bench:
-        found = SortedRows(bench, rows, label=label, scale=scale, listed=listed)
-        users, items = np.empty(found.n_rows, np.int32), np.empty(found.n_rows, np.int32)
-        values = np.empty(found.n_rows, np.float32)
-        times = np.empty(found.n_rows, np.int64) if found.timed else None
-        first, start = 0, 0
-        for some in found.users(keys=False):
-            stop = start + some.items.size
-            users[start:stop] = np.repeat(
-                np.arange(first, first + some.counts.size, dtype=np.int32), some.counts
-            )
-            items[start:stop], values[start:stop] = some.items, some.values
-            if times is not None and some.times is not None:
-                times[start:stop] = some.times
-            first, start = first + some.counts.size, stop
-        return Ratings(
-            users=users[:start],
-            items=items[:start],
-            values=values[:start],
-            user_ids=found.user_ids,
-            item_ids=found.item_ids,
-            titles=found.titles,
-            rating_range=scale,
-            name=name,
-            times=None if times is None else times[:start],
-            items_listed=listed is not None and not listed.rated_only,
-        )
 
 
 def ratings_of_table(table: Any, *, columns: ColumnMapping | None = None, **more: Any) -> Ratings:
@@ -349,7 +316,10 @@ def ratings_of_columns(
         listed = Listed(
             titles={str(key): str(title) for key, title in titles.items()}, rated_only=catalogue == "rated"
         )
-    return ratings_of_rows(_rows(found), name=name, label="the table", scale=scale, listed=listed)
+    with workbench() as bench:
+        return SortedRows(bench, _rows(found), label="the table", scale=scale, listed=listed).ratings(
+            name=name
+        )
 
 
 def _rows(columns: dict[str, NDArray[Any]]) -> Rows:

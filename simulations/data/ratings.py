@@ -1,6 +1,9 @@
 """A rating data set as every reader returns it: numbered, sorted, checked."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -9,6 +12,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import BitArray, BoolArray, Float32Array, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
+from fedboard.common.errors import InputError
 from fedboard.simulations.data.id_keys import Kind, id_keys
 
 _IDS_AT_ONCE = 1 << 17
@@ -86,17 +90,6 @@ class Ratings:
         """Which rows are positive feedback: ratings above a threshold, and every use. Private."""
         return np.ones(self.n_ratings, np.bool_) if self.presence else self.values > np.float32(above)
 
-    def keyed(self) -> "KeyedRatings":
-        """The same with the keys that their coins are thrown by; shared, not copied. Private."""
-        return KeyedRatings(
-            users=self.users,
-            items=self.items,
-            values=self.values,
-            user_keys=self.user_keys(),
-            item_keys=id_keys(self.item_ids.tolist(), Kind.ITEM),
-            times=np.zeros(0, np.int64) if self.times is None else self.times,
-        )
-
     def user_keys(self) -> BitArray:
         """The key of each user id, uint64, shape (n_users,), see ``id_keys``. Private."""
         if self.keys is not None:
@@ -107,35 +100,44 @@ class Ratings:
 
     def cohort(self) -> Cohort:
         """All ratings as a cohort; items and ratings are shared, not copied."""
-        return sorted_cohort(
-            self.users, self.items, self.values, user_keys=self.user_keys(), n_items=self.n_items
+        indptr = np.zeros(self.n_users + 1, dtype=np.int64)
+        np.cumsum(np.bincount(self.users, minlength=self.n_users), out=indptr[1:])
+        return Cohort(
+            indptr=indptr,
+            items=self.items,
+            ratings=self.values,
+            n_items=self.n_items,
+            user_keys=self.user_keys(),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class KeyedRatings:
-    """Ratings of some users, all of theirs, with the keys that their coins are thrown by. Private.
+    """Ratings of some users, all of theirs, with what decides about the part of each. Private.
 
-    Sorted by user and item. A data set, or any block of its users: no user's part depends on the others.
+    A data set, or any block of its users: no user's part depends on the others.
     """
 
-    users: IndexArray
-    """int32, shape (n_ratings,): positions in ``user_keys``, ascending."""
-    items: IndexArray
-    """int32, shape (n_ratings,): positions in ``item_keys``, ascending within a user."""
-    values: Float32Array
-    """float32, shape (n_ratings,)."""
-    user_keys: BitArray
-    """uint64, shape (n_users,), see ``id_keys``."""
+    block: Cohort
+    """With the users' keys."""
     item_keys: BitArray
-    """uint64, shape (n_items,). Public."""
-    times: IntArray
-    """int64, shape (n_ratings,); empty where they are not known."""
+    """uint64, shape (n_items,), see ``id_keys``. Public."""
+    times: IntArray | None = None
+    """int64, shape (n_ratings,); None: not known, or they decide nothing."""
 
-    @property
-    def n_users(self) -> int:
-        """Number of users, with those that have no rating."""
-        return int(self.user_keys.size)
+    def __post_init__(self) -> None:
+        """See that there is a key for each item.
+
+        Raises:
+            InputError: there is not.
+        """
+        if self.item_keys.shape != (self.block.n_items,):
+            raise InputError("a split needs one key for each item of the catalogue")
+
+    @cached_property
+    def users(self) -> IndexArray:
+        """Whose each rating is: rows of the block, shape (n_ratings,)."""
+        return self.block.user_of_entry()
 
     def some(self, chosen: BoolArray) -> Triples:
         """Some of the ratings.
@@ -143,35 +145,52 @@ class KeyedRatings:
         Args:
             chosen: bool, shape (n_ratings,).
         """
-        return Triples(users=self.users[chosen], items=self.items[chosen], values=self.values[chosen])
-
-    def cohort(self, chosen: BoolArray) -> Cohort:
-        """Some of the ratings, with a row for every user."""
-        return self._cohort(self.some(chosen))
+        block = self.block
+        return Triples(users=self.users[chosen], items=block.items[chosen], values=block.ratings[chosen])
 
     def ones(self, chosen: BoolArray) -> Cohort:
         """Some of the pairs as positive feedback, with a row for every user."""
-        some = self.some(chosen)
-        return self._cohort(replace(some, values=np.ones(some.n_ratings, dtype=np.float32)))
-
-    def _cohort(self, some: Triples) -> Cohort:
-        return sorted_cohort(
-            some.users, some.items, some.values, user_keys=self.user_keys, n_items=self.item_keys.size
-        )
+        some = self.block.where(chosen)
+        return replace(some, ratings=np.ones(some.n_ratings, dtype=np.float32))
 
 
-def sorted_cohort(
-    users: IndexArray, items: IndexArray, values: Float32Array, *, user_keys: BitArray, n_items: int
-) -> Cohort:
-    """Make a cohort of triples that are already sorted by user and item; nothing is copied.
+def check_range(rating_range: Any, label: str) -> tuple[float, float]:
+    """The public rating range as two numbers.
 
-    Args:
-        users: int32, shape (n_ratings,), ascending.
-        items: int32, shape (n_ratings,), ascending and unique within a user.
-        values: float32, shape (n_ratings,).
-        user_keys: uint64, shape (n_users,), see ``id_keys``; users without ratings get an empty row.
-        n_items: size of the public catalogue.
+    Raises:
+        InputError: it is not two finite numbers, the lower first.
     """
-    indptr = np.zeros(user_keys.size + 1, dtype=np.int64)
-    np.cumsum(np.bincount(users, minlength=user_keys.size), out=indptr[1:])
-    return Cohort(indptr=indptr, items=items, ratings=values, n_items=n_items, user_keys=user_keys)
+    try:
+        low, high = (float(bound) for bound in rating_range)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise InputError(
+            f"{label}: the rating range must be two numbers, the lower first, got {rating_range!r}; "
+            "give for example (1, 5)."
+        )
+    return low, high
+
+
+def check_values(
+    values: Float32Array, rating_range: tuple[float, float], locate: Callable[[int], str]
+) -> None:
+    """Check every rating against the public range.
+
+    Raises:
+        InputError: a rating is outside, or not a number.
+    """
+    low, high = np.float32(rating_range[0]), np.float32(rating_range[1])
+    if not values.size or (values.min() >= low and values.max() <= high):  # NaN is neither
+        return
+    within = (values >= low) & (values <= high)
+    row = int(np.argmin(within))
+    allowed = f"{rating_range[0]:g} to {rating_range[1]:g}"
+    if np.isnan(values[row]):
+        raise InputError(
+            f"{locate(row)}: the rating is NaN; ratings must be {allowed}, correct or remove the line."
+        )
+    raise InputError(
+        f"{locate(row)}: rating {values[row]:g} is outside the public rating range {allowed}; "
+        "correct the rating or declare the true range."
+    )

@@ -13,19 +13,20 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fedboard.client.private_files import make_private_folder
 from fedboard.common.checks import require_whole
 from fedboard.common.errors import InputError, StorageError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.simulations.data.loading import Looked, load_ratings, look_at
-from fedboard.simulations.data.named import is_made_up, is_sharded
-from fedboard.simulations.data.reader import Asked, Rows
+from fedboard.simulations.data.named import MANIFEST, is_made_up, is_sharded
+from fedboard.simulations.data.reader import Rows
 from fedboard.simulations.data.readers import DataSource
-from fedboard.simulations.data.shards.manifest import MOST, Manifest, write_catalogue
-from fedboard.simulations.data.shards.writing import GROUP_RATINGS, ShardWriter
-from fedboard.simulations.data.sorting import Listed, SortedRows, SortedUsers, cut
-from fedboard.simulations.data.synthetic.people import PeopleStream, is_people, open_people
+from fedboard.simulations.data.shard_files import MOST, Manifest, ShardWriter
+from fedboard.simulations.data.sorting import SortedUsers
+from fedboard.simulations.data.stream import HeldStream, UserStream
+from fedboard.simulations.data.synthetic.people import is_people, open_people
 from fedboard.simulations.data.workbench import workbench
 
 LEAST_MEMORY = 1 << 28
@@ -37,7 +38,7 @@ _SPARE = 1 << 26
 """Bytes of the disk that are left to everybody else."""
 _FACTOR = 6
 """Memory that reading a source whole takes at most, in its unpacked sizes."""
-_PEOPLE_AT_ONCE = 1 << 13
+_USERS_AT_ONCE = 1 << 13
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, how many rows of it are done, and of how many; None: not known."""
@@ -84,8 +85,9 @@ class _Source:
     times: bool
     n_rows: int | None
     """How many ratings; None: not known before they are made."""
-    catalogue: tuple[Any, tuple[str, ...] | None]
-    """Ids and titles of the items."""
+    ids: NDArray[np.str_]
+    """Of the items."""
+    titles: tuple[str, ...] | None
     told: dict[str, Any]
     """What the manifest says of it."""
 
@@ -115,14 +117,14 @@ def shard_ratings(
         StorageError: the disk is full.
     """
     told = progress if progress is not None else lambda what, done, total: None
-    if is_sharded(source):
+    if is_sharded(source) or Path(source).name == MANIFEST:
         raise InputError(f"{source} is sharded already; name the data that it was made of.")
     looked = None if is_made_up(str(source)) else _look(source, options)
     with _appearing(out) as (shards, work), ExitStack() as stack:
         if is_people(str(source)):
-            found = _of_people(open_people(str(source)))
+            found = _of_stream(open_people(str(source)))
         elif looked is None or looked.found.reader.whole:
-            found = _in_memory(source, options, looked)
+            found = _of_stream(_held(source, looked, options))
         else:
             told("reading", 0, None)
             found = _on_bench(looked, options, work, stack)
@@ -131,13 +133,7 @@ def shard_ratings(
 
 
 def _written(found: _Source, shards: Path, options: ShardOptions, told: Progress) -> Manifest:
-    writer = ShardWriter(
-        folder=shards,
-        times=found.times,
-        shard_ratings=options.shard_ratings,
-        group_ratings=min(GROUP_RATINGS, options.shard_ratings),
-    )
-    done = 0
+    writer, done = ShardWriter(folder=shards, times=found.times, shard_ratings=options.shard_ratings), 0
     if found.n_rows is not None:
         _require_room(shards, _SHARD_ROW_BYTES * found.n_rows)
     try:
@@ -147,7 +143,7 @@ def _written(found: _Source, shards: Path, options: ShardOptions, told: Progress
             writer.add(users)
             done += users.items.size
             told("writing shards", done, found.n_rows)
-        return writer.finish(write_catalogue(shards, *found.catalogue), **found.told)
+        return writer.finish(found.ids, found.titles, **found.told)
     finally:
         writer.abandon()
 
@@ -163,40 +159,29 @@ def _timed(looked: Looked, options: ShardOptions) -> bool:
     return options.times and reader.times and (not reader.generic or looked.columns.time is not None)
 
 
-def _in_memory(source: str | Path, options: ShardOptions, looked: Looked | None) -> _Source:
-    """Of a source that is read whole."""
+def _held(source: str | Path, looked: Looked | None, options: ShardOptions) -> HeldStream:
+    """A source that is read whole, or made up whole."""
     if looked is not None:
         _require_fits(looked.found, options.memory)
-    ratings = load_ratings(source, **options.how, times=looked is not None and _timed(looked, options))
+    ratings = load_ratings(source, **options.how)
     if ratings.test is not None:
         raise InputError(
             f"{source} brings a test part of its own, and shards have no place for one; write all of its ratings "
             "as one table, and let split.test or split.folds divide them."
         )
-    rows = ratings.cohort()
-    everybody = SortedUsers(
-        keys=rows.keys, ends=rows.indptr, items=rows.items, values=rows.ratings, times=ratings.times
-    )
-    parts = cut(np.maximum(everybody.counts, 1), min(GROUP_RATINGS, options.shard_ratings))
-    return _Source(
-        users=(everybody.some(start, stop) for start, stop in parts),
-        times=ratings.times is not None,
-        n_rows=ratings.n_ratings,
-        catalogue=(ratings.item_ids, ratings.titles),
-        told={name: getattr(ratings, name) for name in _TOLD},
-    )
+    return HeldStream.of_ratings(ratings)
 
 
-def _of_people(people: PeopleStream) -> _Source:
-    """Of made-up people, a block of whom is made at a time."""
-    if people.n_users > MOST:
+def _of_stream(stream: UserStream) -> _Source:
+    """Of ratings that are made up, or read whole; they say nothing of times."""
+    if stream.n_users > MOST:
         raise InputError(
-            f"{people.name}: shards hold at most {MOST} users; made-up people need no files, name them to the run"
+            f"{stream.name}: shards hold at most {MOST} users; made-up people need no files, name them to the run"
         )
 
     def users() -> Iterator[SortedUsers]:
-        for start in range(0, people.n_users, _PEOPLE_AT_ONCE):
-            some = people.read(start, min(start + _PEOPLE_AT_ONCE, people.n_users))
+        for start in range(0, stream.n_users, _USERS_AT_ONCE):
+            some = stream.read(start, min(start + _USERS_AT_ONCE, stream.n_users))
             yield SortedUsers(
                 keys=some.keys, ends=some.indptr, items=some.items, values=some.ratings, times=None
             )
@@ -205,69 +190,54 @@ def _of_people(people: PeopleStream) -> _Source:
         users=users(),
         times=False,
         n_rows=None,
-        catalogue=(people.item_ids, people.titles),
-        told={name: getattr(people, name) for name in _TOLD},
+        ids=stream.item_ids,
+        titles=stream.titles,
+        told={
+            "name": stream.name,
+            "rating_range": stream.rating_range,
+            "presence": stream.presence,
+            "items_listed": stream.items_listed,
+        },
     )
-
-
-_TOLD = ("name", "rating_range", "presence", "items_listed")
-"""What the manifest says of a data set as ratings and streams do."""
 
 
 def _on_bench(looked: Looked, options: ShardOptions, work: Path, stack: ExitStack) -> _Source:
     """Of a source that is sorted on disk."""
-    found, listed = looked.found, looked.listed
-    rated_only = options.catalogue == "rated"
-    asked = Asked(
-        columns=looked.columns,
-        rating_range=looked.scale,
-        titles=listed,
-        files=found.files or (found.file,),
-        times=_timed(looked, options),
-    )
-    read = found.reader.read(found.file, asked)
+    bench = stack.enter_context(workbench(work, memory=options.memory))
+    read = looked.read(times=_timed(looked, options))
     assert isinstance(read, Rows)  # of a format that is not read whole
-    rows = SortedRows(
-        stack.enter_context(workbench(work, memory=options.memory)),
-        read,
-        label=found.file.label,
-        scale=looked.scale,
-        listed=None if listed is None else Listed(titles=listed, rated_only=rated_only),
-    )
+    rows = looked.sorted(bench, read)
     return _Source(
         users=rows.users(keys=True),
         times=rows.timed,
         n_rows=rows.n_rows,
-        catalogue=(rows.item_ids, rows.titles),
+        ids=rows.item_ids,
+        titles=rows.titles,
         told={
-            "name": found.name,
+            "name": looked.found.name,
             "rating_range": looked.scale,
-            "presence": found.reader.presence,
-            "items_listed": listed is not None and not rated_only,
+            "presence": looked.found.reader.presence,
+            "items_listed": looked.items_listed,
         },
     )
 
 
 def _require_fits(found: DataSource, memory: int) -> None:
-    """See that a source which is read whole may be, before it is.
+    """See that an archive of arrays, which is read whole, may be, before it is.
 
     Raises:
-        InputError: it would take more memory than it may.
+        InputError: it would take more memory than it may, or is no archive.
     """
-    paths = {found.file.path, *(file.path for file in found.place.files if found.files)}
-    needed = _FACTOR * sum(map(_unpacked, paths))
+    try:
+        with zipfile.ZipFile(found.file.path) as archive:
+            needed = _FACTOR * sum(member.file_size for member in archive.infolist())
+    except zipfile.BadZipFile:  # whoever reads it says so
+        return
     if needed > memory:
         raise InputError(
             f"{found.file.label}: format {found.reader.name} is read whole, which may take {_in_words(needed)} of "
             f"memory, and --memory allows {_in_words(memory)}; allow more, or write the ratings as Parquet or CSV."
         )
-
-
-def _unpacked(path: Path) -> int:
-    if not zipfile.is_zipfile(path):
-        return path.stat().st_size
-    with zipfile.ZipFile(path) as archive:
-        return sum(member.file_size for member in archive.infolist())
 
 
 def _require_room(folder: Path, n_bytes: int) -> None:

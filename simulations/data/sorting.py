@@ -15,8 +15,8 @@ from fedboard.common.arrays import BitArray, Float32Array, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import printable
 from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.ratings import Ratings
 from fedboard.simulations.data.reader import Rows, Which
-from fedboard.simulations.data.rules import id_order
 from fedboard.simulations.data.workbench import Workbench, first_line_of, quoted
 
 
@@ -128,6 +128,7 @@ class SortedRows:
         import duckdb
 
         self._bench, self._rows, self._label, self._read = bench, rows, label, "read"
+        self._scale, self._listed_apart = scale, listed is not None and not listed.rated_only
         try:
             bench.query(f"CREATE TABLE read AS {rows.select(bench)}")
         except duckdb.Error as error:
@@ -274,6 +275,38 @@ class SortedRows:
         """How many there are, those of repeated pairs among them."""
         return int(self._bench.one(f"SELECT count(*) FROM {self._read}"))
 
+    def ratings(self, *, name: str) -> Ratings:
+        """All of them, in memory.
+
+        Args:
+            name: of the data set. Public.
+
+        Raises:
+            InputError: as of ``users``.
+        """
+        users, items = np.empty(self.n_rows, np.int32), np.empty(self.n_rows, np.int32)
+        values, times = np.empty(self.n_rows, np.float32), np.empty(self.n_rows * self.timed, np.int64)
+        first, start = 0, 0
+        for some in self.users(keys=False):
+            stop = start + some.items.size
+            users[start:stop] = np.repeat(np.arange(first, first + some.counts.size), some.counts)
+            items[start:stop], values[start:stop] = some.items, some.values
+            if some.times is not None:
+                times[start:stop] = some.times
+            first, start = first + some.counts.size, stop
+        return Ratings(
+            users=users[:start],
+            items=items[:start],
+            values=values[:start],
+            user_ids=self.user_ids,
+            item_ids=self.item_ids,
+            titles=self.titles,
+            rating_range=self._scale,
+            name=name,
+            times=times[:start] if self.timed else None,
+            items_listed=self._listed_apart,
+        )
+
     def users(self, *, keys: bool) -> Iterator[SortedUsers]:
         """All users in order, some at a time, all rows of each.
 
@@ -352,3 +385,10 @@ def _array(column: Any, *, whole: bool) -> NDArray[Any]:
         part = column[start : start + _TEXTS_AT_ONCE]
         found[start : start + len(part)] = part.to_pylist()
     return found
+
+
+def id_order(words: list[str]) -> list[int]:
+    """Positions that sort ids: by number when all are plain whole numbers (so 9 before 10), else as text."""
+    if all(word.isascii() and word.isdigit() and (word == "0" or word[0] != "0") for word in words):
+        return sorted(range(len(words)), key=lambda position: int(words[position]))
+    return sorted(range(len(words)), key=words.__getitem__)

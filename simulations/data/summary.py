@@ -37,7 +37,8 @@ def describe(ratings: Ratings) -> dict[str, Any]:
     with workbench() as bench:
         table = bench.register(pa.table(columns))
         own = None if ratings.test is None else ratings.test.n_ratings
-        return _facts(bench, table, ratings, test_ratings=own, times=ratings.times is not None)
+        counts = f"SELECT count(*) AS n FROM {table} GROUP BY user"
+        return _facts(bench, table, counts, ratings, test_ratings=own, times=ratings.times is not None)
 
 
 def describe_shards(shards: ShardedRatings, *, times: bool) -> dict[str, Any]:
@@ -52,25 +53,30 @@ def describe_shards(shards: ShardedRatings, *, times: bool) -> dict[str, Any]:
     """
     if times:
         shards.times(0, 0)
-    files = ", ".join(quoted(str(path)) for path in shards.files())
+    files = f"read_parquet([{', '.join(quoted(str(path)) for path in shards.files())}])"
+    told = "unnest(items) AS item, unnest(values) AS value" + ", unnest(times) AS time" * times
     with workbench() as bench:
-        return _facts(bench, f"read_parquet([{files}])", shards, test_ratings=None, times=times)
+        table, counts = f"(SELECT {told} FROM {files})", f"SELECT count AS n FROM {files}"
+        return _facts(bench, table, counts, shards, test_ratings=None, times=times)
 
 
 def _facts(
-    bench: Workbench, table: str, about: Ratings | ShardedRatings, *, test_ratings: int | None, times: bool
+    bench: Workbench,
+    table: str,
+    counts: str,
+    about: Ratings | ShardedRatings,
+    *,
+    test_ratings: int | None,
+    times: bool,
 ) -> dict[str, Any]:
-    """Of rows with ``user``, ``item`` (NULL where a user has no rating), ``value`` and ``time``."""
+    """Of rows with ``item``, ``value`` and ``time``, and of the counts ``n`` of users."""
     users, items = about.n_users, about.n_items
     by_count = np.zeros(items + 1, dtype=np.int64)
-    per_user = f"SELECT count(item) AS n FROM {table} GROUP BY user"
-    for count, how_many in bench.query(f"SELECT n, count(*) FROM ({per_user}) GROUP BY n"):
+    for count, how_many in bench.query(f"SELECT n, count(*) FROM ({counts}) GROUP BY n"):
         by_count[count] = how_many
     by_count[0] += users - by_count.sum()
     per_item = np.zeros(items, dtype=np.int64)
-    for item, count in bench.query(
-        f"SELECT item, count(*) FROM {table} WHERE item IS NOT NULL GROUP BY item"
-    ):
+    for item, count in bench.query(f"SELECT item, count(*) FROM {table} GROUP BY item"):
         per_item[item] = count
     ratings = int(per_item.sum())
     facts = {
@@ -95,9 +101,7 @@ def _facts(
 
 
 def _bars(bench: Workbench, table: str, rating_range: tuple[float, float]) -> list[list[float]]:
-    found = bench.query(
-        f"SELECT value, count(*) FROM {table} WHERE item IS NOT NULL GROUP BY value ORDER BY value"
-    )
+    found = bench.query(f"SELECT value, count(*) FROM {table} GROUP BY value ORDER BY value")
     if len(found) <= _MOST_BARS:
         return [[value, count] for value, count in found]
     values, counts = (np.array(column) for column in zip(*found, strict=True))
@@ -110,9 +114,7 @@ def _bars(bench: Workbench, table: str, rating_range: tuple[float, float]) -> li
 
 def _times(bench: Workbench, table: str, ratings: int) -> dict[str, int]:
     places = {name: int(np.floor(share * (ratings - 1))) for name, share in _TIMES.items()}
-    ordered = (
-        f"SELECT time, row_number() OVER (ORDER BY time) - 1 AS place FROM {table} WHERE item IS NOT NULL"
-    )
+    ordered = f"SELECT time, row_number() OVER (ORDER BY time) - 1 AS place FROM {table}"
     wanted = ", ".join(str(place) for place in places.values())
     found = dict(bench.query(f"SELECT place, time FROM ({ordered}) WHERE place IN ({wanted})"))
     return {name: int(found[place]) for name, place in places.items()}

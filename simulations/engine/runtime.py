@@ -24,14 +24,13 @@ from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic
+from fedboard.simulations.data.splits import Splitting
 from fedboard.simulations.data.stream import HeldStream, UserStream
+from fedboard.simulations.engine.merging import Merging, SpanRead, SpanSums, require_everybody
+from fedboard.simulations.engine.partial_sums import PartialSums, RoundKey, digest_of, requests_digest
 from fedboard.simulations.engine.pool import Job, OnProgress, WorkerPool
 from fedboard.simulations.engine.shared import SharedArrays, SharedCohort
-from fedboard.simulations.engine.spread import SpreadSums, SumsByParts
-from fedboard.simulations.problem import require_learnable
-from fedboard.simulations.streams.merging import Merging, SpanRead, SpanSums, require_everybody
-from fedboard.simulations.streams.partial_sums import PartialSums, RoundKey, digest_of, requests_digest
-from fedboard.simulations.streams.spans import (
+from fedboard.simulations.engine.spans import (
     BLOCK_RATINGS,
     MOST_BYTES,
     ScalesOf,
@@ -39,7 +38,8 @@ from fedboard.simulations.streams.spans import (
     room_of,
     sums_of_span,
 )
-from fedboard.simulations.streams.splitting import Everything, Splitting
+from fedboard.simulations.engine.spread import SpreadSums, SumsByParts
+from fedboard.simulations.problem import require_learnable
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
@@ -135,7 +135,7 @@ class Engine:
         self._work = SpanWork(
             task=task,
             stream=self._stream,
-            splitting=splitting or Everything(),
+            splitting=splitting,
             requests=(),
             backend=protocol.backend,
             protocol=protocol,
@@ -189,8 +189,8 @@ class Engine:
         if room_of(asked, self._stream.n_items) > self._layout.most_bytes:
             at_once = tuple(r for r in asked if not r.source.per_item)
         found = self._summed(replace(work, summed=at_once), board, self._kept(board, asked, attendance))
-        held = isinstance(self._work.splitting, Everything)
-        if attendance is not None and not attendance.noise.private and not held:
+        streamed = self._work.splitting is not None
+        if attendance is not None and not attendance.noise.private and streamed:
             require_learnable(users=found.n_learnt_from, ratings=found.n_ratings)
         sums: ExactSums = DenseSums(sums=found.sums)
         if at_once != asked:

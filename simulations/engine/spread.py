@@ -12,9 +12,9 @@ from fedboard.common.contribution import Request
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver
 from fedboard.server.runtime import NoisedSums, item_blocks, noised_block
+from fedboard.simulations.engine.merging import SpanSums
 from fedboard.simulations.engine.pool import Job
-from fedboard.simulations.streams.merging import SpanSums
-from fedboard.simulations.streams.spans import SpanWork
+from fedboard.simulations.engine.spans import SpanWork
 
 
 class SumsByParts:

@@ -25,7 +25,7 @@ import numpy as np
 
 IMPORTED = (
     "fedboard.simulations.engine.forks",
-    "fedboard.simulations.streams.spans",
+    "fedboard.simulations.engine.spans",
     "fedboard.common.protocols.trusted",
 )
 """What nearly every worker imports, after what makes that quick; if one cannot be imported, workers do without."""

@@ -11,7 +11,7 @@ released, whatever an algorithm does.
 
 import math
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -25,20 +25,16 @@ from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.contribution import Contribution, Request
-from fedboard.common.contribution_bounding.participation import Attendance
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
-from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.task import ReleasedSums
 from fedboard.server.calibrating import CalibratedTask, Training, calibrated_task
 from fedboard.server.round import run_round
 from fedboard.server.run_spec import Promise
-from fedboard.server.runtime import Gathered, NoisedSums
+from fedboard.simulations.engine import Engine, WorkerPool
 
 USERS, ITEMS, RANGE, DELTA = 24, 12, (1.0, 5.0), 1e-6
 _LARGEST_EPSILON = 20.0
@@ -58,7 +54,7 @@ class PlayedRound:
     after: Board
 
 
-def require_kept(holds: bool, sentence: str) -> None:
+def need(holds: bool, sentence: str) -> None:
     """Say what is broken.
 
     Raises:
@@ -83,9 +79,8 @@ def population(feedback: Feedback) -> Cohort:
     )
 
 
-def impossible(feedback: Feedback) -> Cohort:
+def impossible(users: Cohort) -> Cohort:
     """The same users with ratings that nobody could give."""
-    users = population(feedback)
     signs = np.where(np.arange(users.n_ratings) % 3 == 0, -1.0, 1.0).astype(np.float32)
     return replace(users, ratings=signs * np.float32(_OUT_OF_RANGE))
 
@@ -110,29 +105,6 @@ def made(
     return calibrated_task(training, rating_range=RANGE, backend="numpy")
 
 
-@dataclass(frozen=True, slots=True)
-class InOneCall:
-    """The smallest runtime: everybody in one cohort."""
-
-    task: RatingTask
-    users: Cohort
-
-    def gather(
-        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
-    ) -> Gathered:
-        """The exact sums over everybody, bounds checked."""
-        rows, protocol = self.task.contribute(self.users, board, tuple(requests)), Trusted()
-        if attendance is not None:
-            attendance.draw(rows.n_users)
-        return Gathered(sums=protocol.combine([protocol.encode(rows, requests)], requests))
-
-    def open(
-        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
-    ) -> ReleasedSums:
-        """Noised."""
-        return NoisedSums(sums=sums, requests=requests, booked=booked)
-
-
 def played(task: RatingTask, users: Cohort) -> list[PlayedRound]:
     """A run from the first board to the last, through bounds, ledger and noise."""
     board = task.first_board(Catalogue(item_ids=tuple(f"item {i}" for i in range(ITEMS))))
@@ -142,17 +114,19 @@ def played(task: RatingTask, users: Cohort) -> list[PlayedRound]:
     with (
         tempfile.TemporaryDirectory(prefix="fedboard-contract-") as folder,
         Ledger.create(Path(folder) / "ledger", budget, plan=plan) as ledger,
+        WorkerPool(1) as pool,
+        Engine(task, users, protocol=Trusted(), pool=pool) as engine,
     ):
         while requests := task.requests(board):
-            done = run_round(task, board, runtime=InOneCall(task, users), ledger=ledger, noise=SeededNoise(3))
-            require_kept(
+            done = run_round(task, board, runtime=engine, ledger=ledger, noise=SeededNoise(3))
+            need(
                 done.rejected_rows == 0,
                 f"{done.rejected_rows} rows break their bounds after board {board.version}",
             )
-            require_kept(done.board.version == board.version + 1, "update must return the board's successor")
+            need(done.board.version == board.version + 1, "update must return the board's successor")
             rounds.append(PlayedRound(board=board, requests=requests, after=done.board))
             board = done.board
-            require_kept(len(rounds) <= len(plan), "the run does not end")
+            need(len(rounds) <= len(plan), "the run does not end")
     return rounds
 
 
@@ -175,17 +149,15 @@ def task_is_its_name_and_configuration(algorithm: Algorithm) -> None:
     """What a device rebuilds from a board, through JSON, asks what the server's asks."""
     for variant, feedback in ways(algorithm):
         task = made(variant, feedback).task
-        require_kept(
+        need(
             task.name == algorithm.name, f"the task is called {task.name!r}, its algorithm {algorithm.name!r}"
         )
         stated = msgspec.json.decode(msgspec.json.encode(dict(task.config)))
         again = algorithm.task(from_written(stated, algorithm.settings), backend="numpy", features=None)
-        require_kept(
+        need(
             dict(again.config) == dict(task.config), f"{variant.name}: the configuration changes through JSON"
         )
-        require_kept(
-            again.plan() == task.plan(), f"{variant.name}: rebuilt from its board the task plans otherwise"
-        )
+        need(again.plan() == task.plan(), f"{variant.name}: rebuilt from its board the task plans otherwise")
 
 
 def runs_as_it_plans(algorithm: Algorithm) -> None:
@@ -195,23 +167,21 @@ def runs_as_it_plans(algorithm: Algorithm) -> None:
         rounds = played(task, population(feedback))
         plan = [[request.name for request in asked] for asked in task.plan()]
         asked = [[request.name for request in one.requests] for one in rounds]
-        require_kept(asked == plan, f"{feedback} feedback: the rounds ask {asked}, planned were {plan}")
+        need(asked == plan, f"{feedback} feedback: the rounds ask {asked}, planned were {plan}")
         for one in rounds:
             _require_sound(algorithm, task, one.after)
         _require_sound(algorithm, task, rounds[0].board)
         missing = [name for name in _READ_OF_EVERY_BOARD if name not in rounds[-1].after.arrays]
-        require_kept(
-            not missing, f"the last board lacks {', '.join(missing)}, which recommending and reports read"
-        )
+        need(not missing, f"the last board lacks {', '.join(missing)}, which recommending and reports read")
 
 
 def contributions_keep_their_bounds(algorithm: Algorithm) -> None:
     """Of every user, whatever she rates: integers within bound and sign, repeatable, of her own row alone."""
     for feedback in sorted(algorithm.feedback):
-        task = made(algorithm.variant(), feedback).task
-        for one in played(task, population(feedback)):
-            for users in (population(feedback), impossible(feedback)):
-                _require_bounds(task, one, users)
+        task, users = made(algorithm.variant(), feedback).task, population(feedback)
+        for one in played(task, users):
+            _require_bounds(task, one, users)
+            _require_bounds(task, one, impossible(users))
 
 
 def predictions_and_rankings_agree(algorithm: Algorithm) -> None:
@@ -222,17 +192,17 @@ def predictions_and_rankings_agree(algorithm: Algorithm) -> None:
         local = task.fit_local(users, board)
         who, what = np.divmod(np.arange(USERS * ITEMS, dtype=np.int32), np.int32(ITEMS))
         scores = task.predict(local, board, who, what).reshape(USERS, ITEMS)
-        require_kept(bool(np.isfinite(scores).all()), "a prediction is not finite")
+        need(bool(np.isfinite(scores).all()), "a prediction is not finite")
         if feedback is Feedback.EXPLICIT:
             low, high = RANGE
-            require_kept(
+            need(
                 bool(((scores >= low) & (scores <= high)).all()),
                 f"a prediction is outside [{low:g}, {high:g}]",
             )
         own, items = task.ranking_factors(local, board)
         products = own.astype(np.float64) @ items.astype(np.float64).T
         by_product = np.take_along_axis(scores, np.argsort(products, axis=1, kind="stable"), axis=1)
-        require_kept(
+        need(
             bool((np.diff(by_product, axis=1) > -1e-4).all()),
             "ranking_factors and predict order items differently",
         )
@@ -254,7 +224,7 @@ def explanations_sum_to_the_prediction(algorithm: Algorithm) -> None:
             local = task.fit_local(own, board)
             predicted = task.predict(local, board, np.zeros(ITEMS, dtype=np.int32), items)
             learnt = np.asarray(board.arrays["learnt"]) != 0
-            require_kept(
+            need(
                 bool(np.allclose(predicted[learnt], scores[learnt], atol=1e-3)),
                 f"{feedback} feedback: regression does not give what predict gives",
             )
@@ -273,28 +243,24 @@ CHECKS: tuple[Callable[[Algorithm], None], ...] = (
 
 def _require_spent(of_run: CalibratedTask, epsilon: float, adjacency: Adjacency, where: str) -> None:
     total = sum(of_run.shares.values())
-    require_kept(
-        math.isclose(total, 1.0, rel_tol=1e-9), f"{where}: shares_by_release sums to {total}, not to 1"
-    )
+    need(math.isclose(total, 1.0, rel_tol=1e-9), f"{where}: shares_by_release sums to {total}, not to 1")
     planned = [request.release for asked in of_run.task.plan() for request in asked]
     names = [release.name for release in planned]
-    require_kept(
-        names != [] and set(names) == set(of_run.shares), f"{where}: shares are not those of the plan"
-    )
-    require_kept(len(set(names)) == len(names), f"{where}: a release is planned twice")
-    require_kept(
+    need(names != [] and set(names) == set(of_run.shares), f"{where}: shares are not those of the plan")
+    need(len(set(names)) == len(names), f"{where}: a release is planned twice")
+    need(
         {release.adjacency for release in planned} == {adjacency},
         f"{where}: releases are stated under another adjacency",
     )
     spent = epsilon_of(DELTA, mu=compose([release.noise_multiplier for release in planned]))
-    require_kept(0.999 * epsilon < spent <= epsilon, f"{where}: the plan spends epsilon {spent:g}")
+    need(0.999 * epsilon < spent <= epsilon, f"{where}: the plan spends epsilon {spent:g}")
 
 
 def _require_sound(algorithm: Algorithm, task: RatingTask, board: Board) -> None:
     rules = algorithm.array_rules(board, task.settings)
-    require_kept(bool(rules), f"array_rules has none for board {board.version}")
+    need(bool(rules), f"array_rules has none for board {board.version}")
     for rule in rules:
-        require_kept(
+        need(
             rule.holds(board.arrays.get(rule.name)), f"board {board.version} breaks the rule of {rule.name!r}"
         )
 
@@ -309,8 +275,8 @@ def _require_bounds(task: RatingTask, one: PlayedRound, users: Cohort) -> None:
     ]
     for request in one.requests:
         name, release = request.name, request.release
-        require_kept(bool((whole[name] == again[name]).all()), f"{name} {about} is another when asked again")
-        require_kept(
+        need(bool((whole[name] == again[name]).all()), f"{name} {about} is another when asked again")
+        need(
             bool((np.sum([parts[name] for parts in alone], axis=0) == whole[name]).all()),
             f"{name} {about}: a user's part depends on who is asked with her",
         )
@@ -318,11 +284,11 @@ def _require_bounds(task: RatingTask, one: PlayedRound, users: Cohort) -> None:
             release.noise_stddev / release.column_stddev()
         )  # off-diagonals of a symmetric matrix count twice
         parts = np.stack([(own[name] * unit).ravel() for own in alone])
-        require_kept(
+        need(
             bool((np.linalg.norm(parts, axis=1) <= release.l2_bound * (1 + 1e-9)).all()),
             f"{name} {about}: a user's part is longer than its bound",
         )
-        require_kept(
+        need(
             not release.same_sign or bool((parts @ parts.T >= 0).all()),
             f"{name} {about}: two users' parts have a negative inner product, stated is same_sign",
         )
@@ -331,15 +297,3 @@ def _require_bounds(task: RatingTask, one: PlayedRound, users: Cohort) -> None:
 def _sums(contribution: Contribution, requests: Sequence[Request]) -> dict[str, FloatArray]:
     exact = whole_sums(FactoredSums.of(contribution), requests)
     return {name: values.astype(np.float64) for name, values in exact.items()}
-
-
-__all__ = [
-    "CHECKS",
-    "ContractError",
-    "budget_is_spent",
-    "contributions_keep_their_bounds",
-    "explanations_sum_to_the_prediction",
-    "predictions_and_rankings_agree",
-    "runs_as_it_plans",
-    "task_is_its_name_and_configuration",
-]

@@ -3,15 +3,12 @@
 The first pass counts (how popular items are, how active people), the second judges. Memory of a stream is of a
 block and of tallies that are no larger than the catalogue; its numbers are those of judging in memory to the last
 bits.
-
-Histograms for the report: counts on the board, weights and sizes on the devices.
 """
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -20,10 +17,8 @@ from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.task import Task
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.engine.pool import JobRunner, in_order
-from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS, popularity_buckets
-from fedboard.simulations.evaluation.metrics.neighbours import overlap_at_k
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import (
     BLOCK_RATINGS,
@@ -38,11 +33,9 @@ from fedboard.simulations.evaluation.tallies import (
     ItemBuckets,
     Judgement,
     Tallies,
-    listed,
     tallies_of_span,
 )
-from fedboard.simulations.problem import Problem
-from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.problem import Problem, StreamedProblem
 
 _KEPT = 2
 """Counts of so many streams and parts are kept: rounds are judged on one part, the last board on another."""
@@ -72,16 +65,6 @@ class BoardPredictor:
             exclude_items=history.items,
             backend=self.backend,
         )
-
-
-def neighbour_overlap(
-    factors: FloatArray, reference: FloatArray, counts: IntArray, *, k: int = 10
-) -> list[Any]:
-    """Share of each item's k nearest items that non-private ALS finds too, by popularity bucket."""
-    if counts.size < 2:  # an only item has no neighbours
-        return []
-    buckets = popularity_buckets(counts, n_buckets=min(N_BUCKETS, counts.size))
-    return listed(overlap_at_k(factors, reference, buckets, k=min(k, factors.shape[0] - 1)))
 
 
 def item_counts_of(problem: Problem | StreamedProblem, pool: JobRunner) -> IntArray:
@@ -140,10 +123,7 @@ def counted(
     """
     spans, _ = _spans(problem, part, block_ratings)
     if isinstance(problem, Problem):
-        census = Census(problem.item_counts)
-        for span in spans:
-            census.activity.merge(Census.of_span(span, part, problem.item_counts).activity)
-        return census
+        return census_of(spans, part, problem.item_counts)
     key = (problem.stream.identity, problem.splitting, part, problem.judged_users)
     if key not in _CENSUSES:
         census = Census(np.zeros(problem.catalogue.n_items, dtype=np.int64))
@@ -153,6 +133,14 @@ def counted(
         while len(_CENSUSES) > _KEPT:
             _CENSUSES.popitem(last=False)
     return _CENSUSES[key]
+
+
+def census_of(spans: Sequence[Span], part: str, item_counts: IntArray) -> Census:
+    """The same of spans that are in memory, whose items are counted already."""
+    census = Census(item_counts)
+    for span in spans:
+        census.merge(Census.of_span(span, part, count_items=False))
+    return census
 
 
 def _spans(
@@ -191,13 +179,11 @@ def judge_spans(
     Returns:
         Empty where nothing is held out.
     """
-    if census.activity.n_users == 0:
+    if census.n_users == 0:
         return NOTHING_JUDGED
     items, groups = ItemBuckets.of(census.item_counts), census.groups()
     metrics_of(own)  # what jobs send back are states of these
-    judge_one = partial(
-        tallies_of_span, predictor, part=part, n_groups=census.activity.n_groups, items=items, own=own
-    )
+    judge_one = partial(tallies_of_span, predictor, part=part, n_groups=census.n_groups, items=items, own=own)
     jobs = (partial(judge_one, span, groups[span.start]) for span in spans if span.start in groups)
     found: Tallies | None = None
     for tallies in in_order(pool, jobs):
@@ -206,4 +192,4 @@ def judge_spans(
         elif tallies is not None:
             found.merge(tallies)
     assert found is not None  # somebody is judged
-    return found.judgement(census, items)
+    return found.judgement(census)

@@ -20,28 +20,24 @@ import msgspec
 from fedboard.common.algorithms.shared.brought import entries_of, loaded
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.simulations.baselines import (
-    AlsConfig,
+from fedboard.simulations.baselines.als import AlsConfig, default_als, fit_als, fit_als_by_sums
+from fedboard.simulations.baselines.ease import fit_ease
+from fedboard.simulations.baselines.means import (
     BiasConfig,
     LocalModel,
     Predictor,
-    default_als,
-    fit_als,
     fit_bias,
-    fit_ease,
     fit_item_mean,
     fit_popularity,
 )
-from fedboard.simulations.baselines.als import fit_als_by_sums
 from fedboard.simulations.baselines.sums import TrainRows
 from fedboard.simulations.engine.pool import JobRunner, WorkerPool
 from fedboard.simulations.evaluation.evaluation import judge
 from fedboard.simulations.evaluation.metrics.metric import Better
 from fedboard.simulations.evaluation.metrics.registry import main_metric, metric_of
-from fedboard.simulations.evaluation.split_blocks import people_of, span_bounds
+from fedboard.simulations.evaluation.split_blocks import StreamBlocks, span_bounds
 from fedboard.simulations.own_code import is_own, own_object
-from fedboard.simulations.problem import Problem
-from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.problem import Problem, StreamedProblem
 
 NO_PRIVACY = "no privacy"
 """The label of everything that is made here."""
@@ -83,6 +79,35 @@ class Fitting:
     threads: int = 1
     """Of fits in memory."""
 
+    @staticmethod
+    def of(
+        problem: Problem | StreamedProblem,
+        feedback: Feedback,
+        *,
+        pool: JobRunner | None = None,
+        backend: str = "numpy",
+        seed: int = 0,
+        threads: int = 1,
+    ) -> "Fitting":
+        """To the training rows of a problem; what is counted of them is counted once for all models.
+
+        Args:
+            problem: the data. Private.
+            feedback: what a rating says.
+            pool: computes on a stream, where a job is a span of users; None: this process.
+            backend: which kernels compute.
+            seed: of the first factors of ``als``.
+            threads: of ``als`` in memory.
+        """
+        if isinstance(problem, Problem):
+            rows = TrainRows.of(problem.train)
+        else:
+            people = StreamBlocks(stream=problem.stream, splitting=problem.splitting)
+            rows = TrainRows(people, span_bounds(people.n_users), pool=pool or WorkerPool(1))
+        return Fitting(
+            problem=problem, rows=rows, feedback=feedback, backend=backend, seed=seed, threads=threads
+        )
+
     @property
     def rating_range(self) -> tuple[float, float]:
         """Lowest and highest rating. Public."""
@@ -116,20 +141,123 @@ class Baseline:
     """Whether every run that asks for references is held against it."""
 
 
-def _fit_item_mean(fitting: Fitting) -> Predictor:
-    return fit_item_mean(fitting.rows, rating_range=fitting.rating_range)
+_EXPLICIT, _IMPLICIT = frozenset({Feedback.EXPLICIT}), frozenset({Feedback.IMPLICIT})
+_EITHER = _EXPLICIT | _IMPLICIT
+BIAS_BEST, ALS_BEST, EASE = "bias-best", "als-best", "ease"
 
 
-def _fit_bias(fitting: Fitting) -> Predictor:
-    return fit_bias(fitting.rows, BiasConfig(rating_range=fitting.rating_range))
+def _als_config(fitting: Fitting) -> AlsConfig:
+    """Tuned settings on other data, laid over by those that are given.
+
+    Ratings are in the unit that the settings were tuned in, and a user's unobserved items together keep their
+    weight relative to those that she has: otherwise the same number crushes models of large catalogues where people
+    have few items.
+
+    Raises:
+        InputError: a setting of the wrong kind, or out of its range.
+    """
+    explicit, (low, high) = fitting.feedback is Feedback.EXPLICIT, fitting.rating_range
+    tuned = default_als(fitting.feedback, rating_range=(low, high) if explicit else None)
+    if explicit:
+        tuned = replace(tuned, unit=(high - low) / _TUNED_WIDTH)
+    else:
+        counts = fitting.rows.counts
+        weight = _TUNED_UNOBSERVED * counts.n_ratings / max(counts.n_active, 1) / counts.item_counts.size
+        tuned = replace(tuned, unobserved_weight=min(max(weight, _LEAST_UNOBSERVED), 1.0))
+    renamed = {"sweeps" if name == "rounds" else name: value for name, value in fitting.settings.items()}
+    try:
+        found = msgspec.convert({**msgspec.to_builtins(tuned), **renamed}, AlsConfig)
+    except msgspec.ValidationError as error:
+        raise InputError(f"settings of als: {error}") from error
+    return replace(found, seed=fitting.seed, backend=fitting.backend, threads=fitting.threads)
 
 
-def _fit_local(fitting: Fitting) -> Predictor:
-    return LocalModel(n_items=fitting.rows.source.n_items, rating_range=fitting.rating_range)
+_GRIDS: Mapping[tuple[str, Feedback], Grid] = {
+    (BIAS_BEST, Feedback.EXPLICIT): {
+        "item_ridge": (5.0, 1.0, 2.0, 10.0, 20.0),
+        "user_ridge": (5.0, 2.0, 10.0),
+    },
+    (ALS_BEST, Feedback.EXPLICIT): {"ridge": (2.0, 0.5, 1.0, 4.0, 8.0, 16.0), "rank": (8, 2, 20)},
+    (EASE, Feedback.IMPLICIT): {"ridge": (100.0, 30.0, 300.0, 1000.0)},
+    (ALS_BEST, Feedback.IMPLICIT): {
+        "ridge": (1.5, 0.5, 5.0),
+        "unobserved": (1.0, 0.3, 4.0),
+        "rank": (64, 32, 128),
+    },
+}
+"""Factors of the usual settings, but for biases, EASE and ranks; of each the first is where the search begins."""
 
 
-def _fit_popularity(fitting: Fitting) -> Predictor:
-    return fit_popularity(fitting.rows)
+def fit_ceiling(name: str, fitting: Fitting) -> Predictor:
+    """Fit every candidate to the training part and keep the one that is best on the validation part.
+
+    Args:
+        name: one of ``ceiling_names``.
+        fitting: to what, and how.
+
+    Returns:
+        The model. Not private: simulation only.
+
+    Raises:
+        InputError: the ratings are streamed.
+    """
+    problem, usual = fitting.held(name), _als_config(fitting)
+
+    def fit_one(choice: Choice) -> Predictor:
+        if name == BIAS_BEST:
+            return fit_bias(
+                fitting.rows,
+                BiasConfig(
+                    rating_range=fitting.rating_range,
+                    item_ridge=choice["item_ridge"],
+                    user_ridge=choice["user_ridge"],
+                ),
+            )
+        if name == EASE:
+            return fit_ease(problem.train, ridge=choice["ridge"])
+        changed = replace(
+            usual,
+            rank=int(choice["rank"]),
+            user_ridge=usual.user_ridge * choice["ridge"],
+            item_ridge=usual.item_ridge * choice["ridge"],
+            unobserved_weight=usual.unobserved_weight * choice.get("unobserved", 1.0),
+        )
+        return fit_als(problem.train, changed)
+
+    return search(fit_one, _GRIDS[name, fitting.feedback], problem, fitting.feedback)[0]
+
+
+def search(
+    fit: Callable[[Choice], Predictor], grid: Grid, problem: Problem, feedback: Feedback
+) -> tuple[Predictor, Choice]:
+    """One parameter after the other, each at the best of its values on the validation part; the others stay.
+
+    Where nothing is held out for validation the first value of each is taken.
+    """
+    choice = {name: values[0] for name, values in grid.items()}
+    model = fit(choice)
+    with WorkerPool(1) as pool:
+        best = _loss(model, problem, feedback, pool)
+        if best is None:
+            return model, choice
+        for name, values in grid.items():
+            for value in values[1:]:
+                other = {**choice, name: value}
+                candidate = fit(other)
+                loss = _loss(candidate, problem, feedback, pool)
+                if loss is not None and loss < best:
+                    model, best, choice = candidate, loss, other
+    return model, choice
+
+
+def _loss(model: Predictor, problem: Problem, feedback: Feedback, pool: WorkerPool) -> float | None:
+    """The metric that decides on the validation part, smaller is better; None where nothing is held out."""
+    found = judge(model, problem, part="validation", pool=pool).metrics
+    name = main_metric(feedback, "validation")
+    metric = metric_of(name)
+    if name not in found or metric is None:
+        return None
+    return found[name] if metric.better is Better.LOWER else -found[name]
 
 
 def _fit_als(fitting: Fitting) -> Predictor:
@@ -139,22 +267,30 @@ def _fit_als(fitting: Fitting) -> Predictor:
     return fit_als_by_sums(fitting.rows, config)
 
 
-def _fit_best(name: str, fitting: Fitting) -> Predictor:
-    return fit_ceiling(name, fitting.held(name), fitting)[0]
-
-
-_EXPLICIT, _IMPLICIT = frozenset({Feedback.EXPLICIT}), frozenset({Feedback.IMPLICIT})
-_EITHER = _EXPLICIT | _IMPLICIT
-BIAS_BEST, ALS_BEST, EASE = "bias-best", "als-best", "ease"
 BASELINES: Final = (
-    Baseline(name="item-mean", feedback=_EXPLICIT, fit=_fit_item_mean, beside_runs=True),
-    Baseline(name="user-item-bias", feedback=_EXPLICIT, fit=_fit_bias, beside_runs=True),
-    Baseline(name="local-only", feedback=_EXPLICIT, fit=_fit_local, beside_runs=True),
-    Baseline(name="popularity", feedback=_IMPLICIT, fit=_fit_popularity, beside_runs=True),
+    Baseline(
+        name="item-mean",
+        feedback=_EXPLICIT,
+        fit=lambda to: fit_item_mean(to.rows, rating_range=to.rating_range),
+        beside_runs=True,
+    ),
+    Baseline(
+        name="user-item-bias",
+        feedback=_EXPLICIT,
+        fit=lambda to: fit_bias(to.rows, BiasConfig(rating_range=to.rating_range)),
+        beside_runs=True,
+    ),
+    Baseline(
+        name="local-only",
+        feedback=_EXPLICIT,
+        fit=lambda to: LocalModel(n_items=to.rows.source.n_items, rating_range=to.rating_range),
+        beside_runs=True,
+    ),
+    Baseline(name="popularity", feedback=_IMPLICIT, fit=lambda to: fit_popularity(to.rows), beside_runs=True),
     Baseline(name=ALS, feedback=_EITHER, fit=_fit_als, settings=_ALS_SETTINGS, beside_runs=True),
-    Baseline(name=BIAS_BEST, feedback=_EXPLICIT, fit=partial(_fit_best, BIAS_BEST)),
-    Baseline(name=EASE, feedback=_IMPLICIT, fit=partial(_fit_best, EASE)),
-    Baseline(name=ALS_BEST, feedback=_EITHER, fit=partial(_fit_best, ALS_BEST)),
+    Baseline(name=BIAS_BEST, feedback=_EXPLICIT, fit=partial(fit_ceiling, BIAS_BEST)),
+    Baseline(name=EASE, feedback=_IMPLICIT, fit=partial(fit_ceiling, EASE)),
+    Baseline(name=ALS_BEST, feedback=_EITHER, fit=partial(fit_ceiling, ALS_BEST)),
 )
 """Those of this package, simplest first; of each kind of feedback the first ceiling is the one to name."""
 
@@ -230,26 +366,13 @@ def require_reference(name: str, feedback: Feedback, settings: Mapping[str, Any]
     return found
 
 
-def fit_reference(
-    name: str,
-    problem: Problem | StreamedProblem,
-    *,
-    feedback: Feedback,
-    backend: str,
-    settings: Mapping[str, Any] | None = None,
-    seed: int = 0,
-    threads: int = 1,
-) -> Predictor:
-    """Fit one model in this process.
+def fit_reference(name: str, fitting: Fitting, settings: Mapping[str, Any] | None = None) -> Predictor:
+    """Fit one model.
 
     Args:
         name: as of ``baseline_of``.
-        problem: the data. Private.
-        feedback: what a rating says.
-        backend: which kernels compute.
+        fitting: to what, and how.
         settings: of ``als``: rank, rounds and its ridges.
-        seed: of the first factors of ``als``.
-        threads: of ``als`` in memory.
 
     Returns:
         The model. Not private: simulation only.
@@ -257,144 +380,5 @@ def fit_reference(
     Raises:
         InputError: the model does not fit the feedback, an unknown setting, or it needs everything in memory.
     """
-    fit = fitting_of(problem, feedback, pool=WorkerPool(1), backend=backend, seed=seed, threads=threads)
-    return fit(name, settings)
-
-
-def fitting_of(
-    problem: Problem | StreamedProblem,
-    feedback: Feedback,
-    *,
-    pool: JobRunner,
-    backend: str,
-    seed: int = 0,
-    threads: int = 1,
-) -> Callable[[str, Mapping[str, Any] | None], Predictor]:
-    """Fits a model by its name and settings; what is counted of the rows is counted once for all of them.
-
-    Arguments and errors as of ``fit_reference``; ``pool`` computes on a stream, where a job is a span of users.
-    """
-    if isinstance(problem, Problem):
-        rows = TrainRows.of(problem.train)
-    else:
-        people = people_of(problem)
-        rows = TrainRows(people, span_bounds(people.n_users), pool=pool)
-    fitting = Fitting(
-        problem=problem, rows=rows, feedback=feedback, backend=backend, seed=seed, threads=threads
-    )
-
-    def fit(name: str, settings: Mapping[str, Any] | None) -> Predictor:
-        chosen = require_reference(name, feedback, settings)
-        return chosen.fit(replace(fitting, settings=dict(settings or {})))
-
-    return fit
-
-
-def _als_config(fitting: Fitting) -> AlsConfig:
-    """Tuned settings on other data, laid over by those that are given.
-
-    Ratings are in the unit that the settings were tuned in, and a user's unobserved items together keep their
-    weight relative to those that she has: otherwise the same number crushes models of large catalogues where people
-    have few items.
-
-    Raises:
-        InputError: a setting of the wrong kind, or out of its range.
-    """
-    explicit, (low, high) = fitting.feedback is Feedback.EXPLICIT, fitting.rating_range
-    tuned = default_als(fitting.feedback, rating_range=(low, high) if explicit else None)
-    if explicit:
-        tuned = replace(tuned, unit=(high - low) / _TUNED_WIDTH)
-    else:
-        counts = fitting.rows.counts
-        weight = _TUNED_UNOBSERVED * counts.n_ratings / max(counts.n_active, 1) / counts.item_counts.size
-        tuned = replace(tuned, unobserved_weight=min(max(weight, _LEAST_UNOBSERVED), 1.0))
-    renamed = {"sweeps" if name == "rounds" else name: value for name, value in fitting.settings.items()}
-    try:
-        found = msgspec.convert({**msgspec.to_builtins(tuned), **renamed}, AlsConfig)
-    except msgspec.ValidationError as error:
-        raise InputError(f"settings of als: {error}") from error
-    return replace(found, seed=fitting.seed, backend=fitting.backend, threads=fitting.threads)
-
-
-_GRIDS: Mapping[tuple[str, Feedback], Grid] = {
-    (BIAS_BEST, Feedback.EXPLICIT): {
-        "item_ridge": (5.0, 1.0, 2.0, 10.0, 20.0),
-        "user_ridge": (5.0, 2.0, 10.0),
-    },
-    (ALS_BEST, Feedback.EXPLICIT): {"ridge": (2.0, 0.5, 1.0, 4.0, 8.0, 16.0), "rank": (8, 2, 20)},
-    (EASE, Feedback.IMPLICIT): {"ridge": (100.0, 30.0, 300.0, 1000.0)},
-    (ALS_BEST, Feedback.IMPLICIT): {
-        "ridge": (1.5, 0.5, 5.0),
-        "unobserved": (1.0, 0.3, 4.0),
-        "rank": (64, 32, 128),
-    },
-}
-"""Factors of the usual settings, but for biases, EASE and ranks; of each the first is where the search begins."""
-
-
-def fit_ceiling(name: str, problem: Problem, fitting: Fitting) -> tuple[Predictor, Choice]:
-    """Fit every candidate to the training part and keep the one that is best on the validation part.
-
-    Args:
-        name: one of ``ceiling_names``.
-        problem: the data. Private.
-        fitting: to these.
-
-    Returns:
-        The model, and what was chosen. Not private: simulation only.
-    """
-    usual = _als_config(fitting)
-
-    def fit_one(choice: Choice) -> Predictor:
-        if name == BIAS_BEST:
-            config = BiasConfig(
-                rating_range=fitting.rating_range,
-                item_ridge=choice["item_ridge"],
-                user_ridge=choice["user_ridge"],
-            )
-            return fit_bias(fitting.rows, config)
-        if name == EASE:
-            return fit_ease(problem.train, ridge=choice["ridge"])
-        changed = replace(
-            usual,
-            rank=int(choice["rank"]),
-            user_ridge=usual.user_ridge * choice["ridge"],
-            item_ridge=usual.item_ridge * choice["ridge"],
-            unobserved_weight=usual.unobserved_weight * choice.get("unobserved", 1.0),
-        )
-        return fit_als(problem.train, changed)
-
-    return search(fit_one, _GRIDS[name, fitting.feedback], problem, fitting.feedback)
-
-
-def search(
-    fit: Callable[[Choice], Predictor], grid: Grid, problem: Problem, feedback: Feedback
-) -> tuple[Predictor, Choice]:
-    """One parameter after the other, each at the best of its values on the validation part; the others stay.
-
-    Where nothing is held out for validation the first value of each is taken.
-    """
-    choice = {name: values[0] for name, values in grid.items()}
-    model = fit(choice)
-    with WorkerPool(1) as pool:
-        best = _loss(model, problem, feedback, pool)
-        if best is None:
-            return model, choice
-        for name, values in grid.items():
-            for value in values[1:]:
-                other = {**choice, name: value}
-                candidate = fit(other)
-                loss = _loss(candidate, problem, feedback, pool)
-                if loss is not None and loss < best:
-                    model, best, choice = candidate, loss, other
-    return model, choice
-
-
-def _loss(model: Predictor, problem: Problem, feedback: Feedback, pool: WorkerPool) -> float | None:
-    """The metric that decides on the validation part, smaller is better; None where nothing is held out."""
-    found = judge(model, problem, part="validation", pool=pool).metrics
-    name = main_metric(feedback, "validation")
-    metric = metric_of(name)
-    if name not in found or metric is None:
-        return None
-    return found[name] if metric.better is Better.LOWER else -found[name]
+    chosen = require_reference(name, fitting.feedback, settings)
+    return chosen.fit(replace(fitting, settings=dict(settings or {})))

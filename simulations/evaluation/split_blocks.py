@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from itertools import pairwise
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -12,13 +12,11 @@ from fedboard.common.arrays import BitArray, BoolArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution_bounding.mixing import mix64
 from fedboard.simulations.data import Triples
-from fedboard.simulations.data.splits import HeldOut, RatingSplit, UserSplit
+from fedboard.simulations.data.splits import HeldOut, RatingSplit, Splitting, UserSplit
 from fedboard.simulations.data.splits.coins import below
 from fedboard.simulations.data.stream import UserStream
-from fedboard.simulations.problem import Problem
-from fedboard.simulations.streams.problem import StreamedProblem
-from fedboard.simulations.streams.spans import blocks_of, item_keys_of
-from fedboard.simulations.streams.splitting import Splitting
+from fedboard.simulations.engine.spans import blocks_of, item_keys_of
+from fedboard.simulations.problem import StreamedProblem
 
 BLOCK_RATINGS = 1 << 19
 """Of a block, unless somebody says otherwise: lists of its users take as much again as what is read of them."""
@@ -32,34 +30,11 @@ _SECRET = np.uint64(int.from_bytes(blake2b(b"fedboard judged users", digest_size
 Split = RatingSplit | UserSplit
 
 
-class SplitBlocks(Protocol):
-    """A handle on users with what is held out of them: picklable, and small where they are read from elsewhere."""
-
-    @property
-    def n_users(self) -> int:
-        """Rows are 0..n_users - 1."""
-
-    @property
-    def n_items(self) -> int:
-        """Size of the catalogue."""
-
-    def blocks(self, start: int, stop: int) -> Iterator[Split]:
-        """The splits of users start:stop, as many at a time as memory allows, in the order of their rows; rows of
-        each split are counted from its first.
-        """
-
-    def train(self, start: int, stop: int) -> Iterator[Cohort]:
-        """What a board is learnt from of users start:stop, in the order of their rows."""
-
-    def spans(self, part: str) -> "list[Span]":
-        """All users, cut into jobs that judge them on a part; who computes never changes a number."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """Consecutive users whom one job judges."""
 
-    source: SplitBlocks
+    source: "SplitBlocks"
     start: int
     stop: int
     offset: int = 0
@@ -77,22 +52,13 @@ class InMemoryBlocks:
     split: Split
 
     @property
-    def n_users(self) -> int:
-        """As of ``SplitBlocks``."""
-        return self.split.train.n_users
-
-    @property
     def n_items(self) -> int:
-        """As of ``SplitBlocks``."""
+        """Size of the catalogue."""
         return self.split.train.n_items
 
     def blocks(self, start: int, stop: int) -> Iterator[Split]:
-        """All of them at once."""
+        """The split of users start:stop, whose rows are counted from its first."""
         yield self._rows(start, stop)
-
-    def train(self, start: int, stop: int) -> Iterator[Cohort]:
-        """All of them at once."""
-        yield self.split.train.rows(start, stop)
 
     def spans(self, part: str) -> list[Span]:
         """Cut so that each span has as many users to judge, and carries its own ratings alone, without those that
@@ -105,10 +71,10 @@ class InMemoryBlocks:
         return found
 
     def _cuts(self, part: str, users_per_span: int) -> list[int]:
-        held_out = held_out_of(self.split, part)[1]
+        held_out, n_users = held_out_of(self.split, part)[1], self.split.train.n_users
         if isinstance(held_out, HeldOut):
-            return [0, *held_out.users[users_per_span::users_per_span].tolist(), self.n_users]
-        return [*range(0, max(self.n_users, 1), users_per_span), self.n_users]
+            return [0, *held_out.users[users_per_span::users_per_span].tolist(), n_users]
+        return [*range(0, max(n_users, 1), users_per_span), n_users]
 
     def _rows(self, start: int, stop: int) -> Split:
         split = self.split
@@ -164,7 +130,9 @@ class StreamBlocks:
         return self.stream.n_items
 
     def blocks(self, start: int, stop: int) -> Iterator[Split]:
-        """As of ``SplitBlocks``."""
+        """The splits of users start:stop, as many at a time as memory allows, in the order of their rows; rows of
+        each split are counted from its first.
+        """
         keys = item_keys_of(self.stream)
         for block in blocks_of(self.stream, start, stop, self.block_ratings):
             chosen = block
@@ -173,21 +141,18 @@ class StreamBlocks:
             yield self.splitting.split(chosen, keys)
 
     def train(self, start: int, stop: int) -> Iterator[Cohort]:
-        """As of ``SplitBlocks``."""
+        """What a board is learnt from of users start:stop, in the order of their rows."""
         keys = item_keys_of(self.stream)
         for block in blocks_of(self.stream, start, stop, self.block_ratings):
             yield self.splitting.train(block, keys)
 
     def spans(self, part: str) -> list[Span]:
-        """As of ``SplitBlocks``, by how many users there are alone."""
+        """All users, cut into jobs by how many there are alone, so that who computes never changes a number."""
         return [Span(source=self, start=a, stop=b) for a, b in span_bounds(self.n_users)]
 
 
-def people_of(problem: Problem | StreamedProblem) -> SplitBlocks:
-    """The users of a problem, all of them."""
-    if isinstance(problem, StreamedProblem):
-        return StreamBlocks(stream=problem.stream, splitting=problem.splitting)
-    return InMemoryBlocks(split=problem.split)
+SplitBlocks: TypeAlias = InMemoryBlocks | StreamBlocks
+"""A handle on users with what is held out of them: picklable, and small where they are read from elsewhere."""
 
 
 def span_bounds(n_users: int) -> list[tuple[int, int]]:

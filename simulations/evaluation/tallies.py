@@ -7,15 +7,13 @@ known by equally many ratings those of lower rows are in the lower group.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, Self
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 
 from fedboard.common.arrays import FloatArray, IndexArray, IntArray
-from fedboard.common.cohort import Cohort
-from fedboard.simulations.baselines import Predictor
-from fedboard.simulations.data import Triples
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.data.splits import HeldOut
 from fedboard.simulations.evaluation.metrics.metric import (
     LONGEST_LIST,
@@ -23,12 +21,10 @@ from fedboard.simulations.evaluation.metrics.metric import (
     JudgedLists,
     JudgedRatings,
     ListMetric,
-    RatingMetric,
     Tally,
     bucket_edges,
     popularity_buckets,
 )
-from fedboard.simulations.evaluation.metrics.ranking import SlicedRecalls, head_buckets
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import Span, held_out_of, judged_users
 
@@ -63,56 +59,6 @@ class ActivityGroup:
         return np.searchsorted(self.starts, rank, side="right").astype(np.int32)
 
 
-@dataclass(slots=True)
-class Activity:
-    """How many users are known by how many ratings, span by span. Private."""
-
-    _spans: dict[int, tuple[IntArray, IntArray]] = field(default_factory=dict)
-    """By the first row of the span: numbers of ratings that occur in it, ascending, and of how many users."""
-
-    def add(self, span: int, known: IntArray) -> None:
-        """Take in users of a span, by its first row; ``known`` int64, shape (n_users,)."""
-        self._take(span, *np.unique(known, return_counts=True))
-
-    def merge(self, other: "Activity") -> None:
-        """Take in another's."""
-        for span, (known, numbers) in other._spans.items():
-            self._take(span, known, numbers)
-
-    def _take(self, span: int, known: IntArray, numbers: IntArray) -> None:
-        if span in self._spans:
-            known, numbers = _added([self._spans[span], (known, numbers)])
-        self._spans[span] = known, numbers
-
-    @property
-    def n_users(self) -> int:
-        """All that were seen."""
-        return sum(int(numbers.sum()) for _, numbers in self._spans.values())
-
-    @property
-    def n_groups(self) -> int:
-        """Five, or one for each user."""
-        return min(N_BUCKETS, self.n_users)
-
-    def edges(self) -> FloatArray:
-        """The fewest ratings of each group, then the most of all; float64, shape (n_groups + 1,)."""
-        known, numbers = _added(list(self._spans.values()))
-        firsts = np.append(_starts(self.n_users, self.n_groups), self.n_users - 1)
-        return known[np.searchsorted(np.cumsum(numbers), firsts, side="right")].astype(np.float64)
-
-    def groups(self) -> dict[int, ActivityGroup]:
-        """For each span what puts its users into groups."""
-        known, numbers = _added(list(self._spans.values()))
-        ranks, starts = np.cumsum(numbers) - numbers, _starts(self.n_users, self.n_groups)[1:]
-        found = {}
-        for span in sorted(self._spans):
-            found[span] = ActivityGroup(known=known, ranks=ranks, starts=starts)
-            own, users = self._spans[span]
-            ranks = ranks.copy()
-            ranks[np.searchsorted(known, own)] += users
-        return found
-
-
 def listed(values: Iterable[float]) -> list[float | None]:
     """As JSON has them: None for what is not a number."""
     return [None if np.isnan(value) else float(value) for value in values]
@@ -138,33 +84,68 @@ class Census:
 
     item_counts: IntArray
     """Training ratings per item, int64, shape (n_items,)."""
-    activity: Activity = field(default_factory=Activity)
-    """Of the users who are judged."""
+    _spans: dict[int, tuple[IntArray, IntArray]] = field(default_factory=dict)
+    """By the first row of each span, of its judged users: numbers of ratings that occur, ascending, and of how many
+    users."""
 
     @classmethod
-    def of_span(cls, span: Span, part: str, item_counts: IntArray | None = None) -> Self:
+    def of_span(cls, span: Span, part: str, *, count_items: bool = True) -> Self:
         """Count the users of one span; what a job returns.
 
         Args:
             span: private.
             part: ``validation`` or ``test``.
-            item_counts: where the items are counted already, which then is not done again. Private.
+            count_items: False where the items are counted already; theirs are then 0 here.
         """
-        census = cls(np.zeros(span.source.n_items, np.int64) if item_counts is None else item_counts)
+        census = cls(np.zeros(span.source.n_items, np.int64))
         for split in span.blocks():
-            if item_counts is None:
+            if count_items:
                 census.item_counts += split.train.item_counts()
-            census.activity.add(span.start, held_out_of(split, part)[0].counts[judged_users(split, part)])
+            census.add_users(span.start, held_out_of(split, part)[0].counts[judged_users(split, part)])
         return census
+
+    def add_users(self, span: int, known: IntArray) -> None:
+        """Take in users of a span, by its first row; ``known``: their numbers of ratings, shape (n_users,)."""
+        self._take(span, *np.unique(known, return_counts=True))
 
     def merge(self, other: "Census") -> None:
         """Take in another's."""
         self.item_counts = self.item_counts + other.item_counts
-        self.activity.merge(other.activity)
+        for span, (known, numbers) in other._spans.items():
+            self._take(span, known, numbers)
 
-    def groups(self) -> Mapping[int, ActivityGroup]:
-        """What puts the users of each span into groups, by the span's first row."""
-        return self.activity.groups()
+    def _take(self, span: int, known: IntArray, numbers: IntArray) -> None:
+        if span in self._spans:
+            known, numbers = _added([self._spans[span], (known, numbers)])
+        self._spans[span] = known, numbers
+
+    @property
+    def n_users(self) -> int:
+        """All who are judged."""
+        return sum(int(numbers.sum()) for _, numbers in self._spans.values())
+
+    @property
+    def n_groups(self) -> int:
+        """Five, or one for each user."""
+        return min(N_BUCKETS, self.n_users)
+
+    def edges(self) -> FloatArray:
+        """The fewest ratings of each group, then the most of all; float64, shape (n_groups + 1,)."""
+        known, numbers = _added(list(self._spans.values()))
+        firsts = np.append(_starts(self.n_users, self.n_groups), self.n_users - 1)
+        return known[np.searchsorted(np.cumsum(numbers), firsts, side="right")].astype(np.float64)
+
+    def groups(self) -> dict[int, ActivityGroup]:
+        """For each span, by its first row, what puts its users into groups."""
+        known, numbers = _added(list(self._spans.values()))
+        ranks, starts = np.cumsum(numbers) - numbers, _starts(self.n_users, self.n_groups)[1:]
+        found = {}
+        for span in sorted(self._spans):
+            found[span] = ActivityGroup(known=known, ranks=ranks, starts=starts)
+            own, users = self._spans[span]
+            ranks = ranks.copy()
+            ranks[np.searchsorted(known, own)] += users
+        return found
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -176,23 +157,15 @@ class ItemBuckets:
     of_item: IndexArray
     """Five buckets, or one per item of a tiny catalogue; int32, shape (n_items,)."""
     n_buckets: int
-    of_head: IndexArray
-    """The same of the most popular tenth, all others in one more; see ``head_buckets``."""
-    head_positions: tuple[int, ...]
-    n_head_buckets: int
 
     @classmethod
     def of(cls, counts: IntArray) -> Self:
         """Sort the items by their counts."""
         n_buckets = min(N_BUCKETS, counts.size)
-        of_head, positions, n_head_buckets = head_buckets(counts)
         return cls(
             counts=counts,
             of_item=popularity_buckets(counts, n_buckets=n_buckets),
             n_buckets=n_buckets,
-            of_head=of_head,
-            head_positions=positions,
-            n_head_buckets=n_head_buckets,
         )
 
     def edges(self) -> FloatArray:
@@ -208,8 +181,6 @@ class Judgement:
     sliced: Mapping[str, Any]
     by_activity: Mapping[str, Any]
     """By users' activity, with the edges between the groups; empty where nothing was judged."""
-    of_head: Mapping[str, Any] = field(default_factory=dict)
-    """By popularity bucket of the most popular tenth of the items, for lists."""
     sample: Mapping[str, Any] = field(default_factory=dict)
     """Of how many users all this is, and how they were drawn; empty: of all of them."""
 
@@ -220,101 +191,53 @@ class Judgement:
             "sliced": dict(self.sliced),
             "by_activity": dict(self.by_activity),
         }
-        more = {"of_head": self.of_head, "sample": self.sample}
-        return {**told, **{name: dict(values) for name, values in more.items() if values}}
+        return {**told, "sample": dict(self.sample)} if self.sample else told
 
 
 NOTHING_JUDGED = Judgement(metrics={}, sliced={}, by_activity={})
 """Of a part into which nothing fell."""
 
 
-class Tallies(Protocol):
-    """Of ratings or of lists."""
+class Tallies:
+    """Every metric of one kind: overall, by popularity where it can be, by users' activity."""
 
-    def merge(self, other: Self) -> None:
-        """Take in what another job has seen."""
-
-    def judgement(self, census: Census, items: ItemBuckets) -> Judgement:
-        """What it comes to."""
-
-
-class RatingTallies:
-    """Every rating metric: overall, by popularity where it can be, by users' activity."""
-
-    def __init__(self, part: str, *, n_groups: int, items: ItemBuckets, own: Sequence[str] = ()) -> None:
-        """Nothing seen yet; ``part`` is ``validation`` or ``test``, ``own`` as of ``metrics_of``."""
-        metrics = [metric for metric in metrics_of(own) if isinstance(metric, RatingMetric)]
-        self._whole: dict[str, Tally[JudgedRatings]] = {m.names(part)[0]: m.of(n_groups) for m in metrics}
-        self._sliced: dict[str, Tally[JudgedRatings]] = {
-            m.sliced_name(part): m.sliced(items.n_buckets) for m in metrics if m.sliced is not None
-        }
-
-    def add(
-        self,
-        predictor: Predictor,
-        history: Cohort,
-        held_out: Triples,
-        *,
-        groups: IndexArray,
-        items: ItemBuckets,
+    def __init__(
+        self, part: str, *, of_lists: bool, n_groups: int, items: ItemBuckets, own: Sequence[str] = ()
     ) -> None:
-        """Predict the held-out ratings of a block of users, and see how far off that is."""
-        seen = JudgedRatings(
-            predicted=predictor.predict(history, held_out.users, held_out.items),
-            actual=held_out.values.astype(np.float64),
-            groups=groups[held_out.users],
-            buckets=items.of_item[held_out.items],
+        """Nothing seen yet; ``part`` is ``validation`` or ``test``, ``own`` as of ``metrics_of``."""
+        self._items = items
+        self._whole: dict[str, Tally[Any]] = {}
+        self._sliced: dict[str, Tally[Any]] = {}
+        for metric in metrics_of(own):
+            if isinstance(metric, ListMetric) is of_lists:
+                self._whole |= metric.tallies(part, n_groups)
+                if metric.sliced is not None:
+                    self._sliced[metric.sliced_name(part)] = metric.sliced(items.n_buckets)
+
+    def add(self, seen: JudgedRatings | JudgedLists) -> None:
+        """Take in a block of users."""
+        for tally in (*self._whole.values(), *self._sliced.values()):
+            tally.add(seen)
+
+    def merge(self, other: "Tallies") -> None:
+        """Take in what another job has seen."""
+        for own, others in ((self._whole, other._whole), (self._sliced, other._sliced)):
+            for name, tally in own.items():
+                tally.merge(others[name])
+
+    def judgement(self, census: Census) -> Judgement:
+        """What it comes to."""
+        return Judgement(
+            metrics={name: tally.value() for name, tally in self._whole.items()},
+            sliced={
+                "bucket_edges": self._items.edges().tolist(),
+                **{name: listed(tally.values()) for name, tally in self._sliced.items()},
+            },
+            by_activity={
+                EDGES: listed(census.edges()),
+                **{name: listed(tally.values()) for name, tally in self._whole.items()},
+            },
         )
-        for tally in (*self._whole.values(), *self._sliced.values()):
-            tally.add(seen)
-
-    def merge(self, other: "RatingTallies") -> None:
-        """As of ``Tallies``."""
-        _merge(self._whole, other._whole)
-        _merge(self._sliced, other._sliced)
-
-    def judgement(self, census: Census, items: ItemBuckets) -> Judgement:
-        """As of ``Tallies``."""
-        return _judgement(self._whole, self._sliced, census, items)
-
-
-class ListTallies:
-    """Every list metric: the same, and recall among the most popular items alone."""
-
-    def __init__(self, *, n_groups: int, items: ItemBuckets, own: Sequence[str] = ()) -> None:
-        """Nothing seen yet; ``own`` as of ``metrics_of``."""
-        metrics = [metric for metric in metrics_of(own) if isinstance(metric, ListMetric)]
-        self._whole = {
-            name: metric.tally(k=k, n_groups=n_groups, counts=items.counts)
-            for metric in metrics
-            for name, k in zip(metric.names("test"), metric.at, strict=True)
-        }
-        self._sliced: dict[str, Tally[JudgedLists]] = {
-            m.sliced_name("test"): m.sliced(items.n_buckets) for m in metrics if m.sliced is not None
-        }
-        self._head = SlicedRecalls(items.head_positions)
-
-    def add(self, predictor: Predictor, held_out: HeldOut, *, groups: IndexArray, items: ItemBuckets) -> None:
-        """Recommend to a block of users, and look at what is on their lists.
-
-        In a catalogue of fewer than ``LONGEST_LIST`` items the rest of each list stays empty.
-        """
-        lists = predictor.recommend(held_out.history, k=LONGEST_LIST)
-        seen = JudgedLists.of(lists, held_out.target, groups=groups, bucket_of_item=items.of_item)
-        for tally in (*self._whole.values(), *self._sliced.values()):
-            tally.add(seen)
-        self._head.add(replace(seen, bucket_of_item=items.of_head))
-
-    def merge(self, other: "ListTallies") -> None:
-        """As of ``Tallies``."""
-        _merge(self._whole, other._whole)
-        _merge(self._sliced, other._sliced)
-        self._head.merge(other._head)
-
-    def judgement(self, census: Census, items: ItemBuckets) -> Judgement:
-        """As of ``Tallies``."""
-        found = _judgement(self._whole, self._sliced, census, items)
-        return replace(found, of_head={"recall": listed(self._head.values()[: items.n_head_buckets])})
 
 
 def tallies_of_span(
@@ -329,6 +252,8 @@ def tallies_of_span(
 ) -> Tallies | None:
     """Judge the users of one span, block by block; what a job returns.
 
+    In a catalogue of fewer than ``LONGEST_LIST`` items the rest of each list stays empty.
+
     Args:
         predictor: the model.
         span: private.
@@ -341,42 +266,28 @@ def tallies_of_span(
     Returns:
         None where nothing of them is held out.
     """
-    ratings = RatingTallies(part, n_groups=n_groups, items=items, own=own)
-    lists = ListTallies(n_groups=n_groups, items=items, own=own)
-    seen: Tallies | None = None
+    tallies: Tallies | None = None
     for split in span.blocks():
         history, held_out = held_out_of(split, part)
         judged = judged_users(split, part)
         if judged.size == 0:
             continue
+        of_lists = isinstance(held_out, HeldOut)
+        tallies = tallies or Tallies(part, of_lists=of_lists, n_groups=n_groups, items=items, own=own)
         known = group.of(history.counts[judged])
         if isinstance(held_out, HeldOut):
-            lists.add(predictor, held_out, groups=known, items=items)
-            seen = lists
+            lists = predictor.recommend(held_out.history, k=LONGEST_LIST)
+            seen: JudgedRatings | JudgedLists = JudgedLists.of(
+                lists, held_out.target, groups=known, bucket_of_item=items.of_item, counts=items.counts
+            )
         else:
             groups = np.zeros(history.n_users, dtype=np.int32)
             groups[judged] = known
-            ratings.add(predictor, history, held_out, groups=groups, items=items)
-            seen = ratings
-    return seen
-
-
-def _judgement(
-    whole: Mapping[str, Tally[Any]], sliced: Mapping[str, Tally[Any]], census: Census, items: ItemBuckets
-) -> Judgement:
-    return Judgement(
-        metrics={name: tally.value() for name, tally in whole.items()},
-        sliced={
-            "bucket_edges": items.edges().tolist(),
-            **{name: listed(tally.values()) for name, tally in sliced.items()},
-        },
-        by_activity={
-            EDGES: listed(census.activity.edges()),
-            **{name: listed(tally.values()) for name, tally in whole.items()},
-        },
-    )
-
-
-def _merge(into: Mapping[str, Tally[Any]], other: Mapping[str, Tally[Any]]) -> None:
-    for name, tally in into.items():
-        tally.merge(other[name])
+            seen = JudgedRatings(
+                predicted=predictor.predict(history, held_out.users, held_out.items),
+                actual=held_out.values.astype(np.float64),
+                groups=groups[held_out.users],
+                buckets=items.of_item[held_out.items],
+            )
+        tallies.add(seen)
+    return tallies

@@ -18,9 +18,10 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedboard.client.participation.steps import MemoryVault, respond_to
 from fedboard.common.errors import FedboardError
+from fedboard.common.messages.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.messages.question import ROUND, STEP, refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
-from fedboard.common.rounds.question import ROUND, STEP, refusal
+from fedboard.server.fleet.mailbox import Message as Asked
 from fedboard.server.fleet.mailbox import Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
@@ -128,19 +129,13 @@ class GridNodes:
 
     admitted = present
 
-    def send(
-        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
-    ) -> None:
+    def ask(self, messages: Mapping[str, Asked], *, largest: int, seconds: float) -> None:
         """Push a message to each."""
         self._largest = largest
-        records = {frame: record_of(frame, beside) for frame in set(frames.values())}
-        nodes = [int(name) for name in frames]
-        messages = [
-            Message(records[frame], node, kind, ttl=seconds)
-            for node, frame in zip(nodes, frames.values(), strict=True)
-        ]
-        ids = self.grid.push_messages(messages)
-        self._waiting |= {name: node for name, node in zip(ids, nodes, strict=True) if name}
+        records = {one: record_of(one.frame, one.beside or None) for one in set(messages.values())}
+        pushed = [Message(records[one], int(name), one.kind, ttl=seconds) for name, one in messages.items()]
+        ids = self.grid.push_messages(pushed)
+        self._waiting |= {one: int(name) for one, name in zip(ids, messages, strict=True) if one}
 
     def replies(self, *, wait: float) -> list[Reply]:
         """What can be pulled; it is looked again and again."""

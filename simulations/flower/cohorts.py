@@ -20,16 +20,16 @@ from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PinnedServer, QuestionKey
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.properties import fits_any_fleet
 from fedboard.common.protocols.registry import says
-from fedboard.common.rounds.question import Question
-from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
-from fedboard.simulations.runs.trainer import Simulated, personal_scales
+from fedboard.simulations.runs.trainer import Simulated, scales_by_key
 from fedboard.simulations.sessions.clients import (
     as_simulated,
     client_noise,
@@ -168,7 +168,8 @@ class FleetFiles:
         config, problem, task = simulated.config, simulated.held, simulated.task
         self.n_nodes, self.cohorts, self.kernels = _n_nodes(simulated), folder / "cohorts", simulated.backend
         self.workers, self.simulated = config.run.workers, simulated
-        scales = personal_scales(config.privacy, task, user_keys=problem.train.keys, seed=config.seed)
+        by_key = scales_by_key(config.privacy, task, seed=config.seed)
+        scales = None if by_key is None else by_key(problem.train.keys)
         write_cohorts(self.cohorts, problem.train, self.n_nodes, scales)
         first = folder / "first.board"
         task.first_board(problem.catalogue).save(first)

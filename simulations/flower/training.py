@@ -13,7 +13,7 @@ from fedboard.client.participation.steps import MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal
-from fedboard.server.fleet.mailbox import Reply
+from fedboard.server.fleet.mailbox import Message, Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore, require_same_history
 from fedboard.server.training import plan_of
@@ -51,16 +51,15 @@ class LocalNodes:
 
     admitted = present
 
-    def send(
-        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
-    ) -> None:
+    def ask(self, messages: Mapping[str, Message], *, largest: int, seconds: float) -> None:
         """Keep what each is asked."""
 
         def reply(node: str) -> Reply:
-            content = self._answers[node](kind, frames[node], beside)
+            asked = messages[node]
+            content = self._answers[node](asked.kind, asked.frame, asked.beside or None)
             return Reply(node, content) if len(content) <= largest else Reply(node, None, Refusal.TOO_LARGE)
 
-        self._asked.extend(partial(reply, node) for node in frames)
+        self._asked.extend(partial(reply, node) for node in messages)
 
     def replies(self, *, wait: float) -> list[Reply]:
         """Let the next one answer."""

@@ -16,18 +16,18 @@ from numpy.typing import NDArray
 from fedboard.common.board import Board
 from fedboard.common.errors import PrivacyError
 from fedboard.simulations.data.stream import UserStream
-from fedboard.simulations.engine.pool import Job, WorkerPool
-from fedboard.simulations.engine.runtime import Engine
-from fedboard.simulations.engine.starting import keep_freed_memory
-from fedboard.simulations.ray.cluster import Cluster, Ref
-from fedboard.simulations.streams.merging import (
+from fedboard.simulations.engine.merging import (
     Merging,
     SpanSums,
     merged_spans,
     require_everybody,
 )
-from fedboard.simulations.streams.partial_sums import PartialSums, RoundKey
-from fedboard.simulations.streams.spans import SpanWork, sums_of_span
+from fedboard.simulations.engine.partial_sums import PartialSums, RoundKey
+from fedboard.simulations.engine.pool import Job, WorkerPool
+from fedboard.simulations.engine.runtime import Engine
+from fedboard.simulations.engine.spans import SpanWork, sums_of_span
+from fedboard.simulations.engine.starting import keep_freed_memory
+from fedboard.simulations.ray.cluster import Cluster, Ref
 
 _AHEAD = 2
 """Tasks that are handed in for each core: none waits for this process, and an autoscaler sees that more could be

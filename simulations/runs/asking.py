@@ -18,8 +18,8 @@ from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise, See
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.queries.collection import Answer, Mechanism
 from fedboard.common.queries.statement import StatedQuestion
-from fedboard.common.queries.wording import Question, QuestionTask, Wording
-from fedboard.server.question import ASSUMPTIONS, Asked, ask_in_rounds, fitting_mechanism
+from fedboard.common.queries.wording import QuestionTask, Wording
+from fedboard.server.question import ASSUMPTIONS, ask_in_rounds, fitting_mechanism
 from fedboard.server.question import ask as ask_fleet
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.engine import Engine, WorkerPool
@@ -199,10 +199,22 @@ def ask_users(wording: Wording, load: Callable[[], Ratings], payer: Payer, askin
     payer.check()
     ratings = load()
     question = wording.question(ratings.rating_range)
-    with payer.opened() as (ledger, population):
-        name = f"question-{len(ledger.events()) + 1}"
+    catalogue = Catalogue(item_ids=tuple(str(number) for number in range(ratings.n_items)))
+    with payer.opened() as (ledger, population), WorkerPool(asking.workers) as pool:
+        name, noise, budget = f"question-{len(ledger.events()) + 1}", asking.source(), ledger.budget
         if wording.bisected:
-            asked = _asked_in_rounds(wording, ratings, ledger, name, asking)
+            stated = wording.statement(
+                ratings.rating_range,
+                release=name,
+                epsilon=asking.epsilon,
+                delta=budget.delta,
+                adjacency=budget.adjacency,
+            )
+            in_rounds = StatedQuestion(stated)
+            with Engine(in_rounds, ratings.cohort(), protocol=Trusted(), pool=pool) as engine:
+                asked = ask_in_rounds(
+                    in_rounds, runtime=engine, catalogue=catalogue, ledger=ledger, noise=noise
+                )
         else:
             chosen = (
                 fitting_mechanism(ledger, population)
@@ -210,76 +222,34 @@ def ask_users(wording: Wording, load: Callable[[], Ratings], payer: Payer, askin
                 else Mechanism(asking.mechanism)
             )
             task = QuestionTask(question=question, release_name=name)
-            with _engine(task, ratings, asking.workers) as engine:
+            with Engine(task, ratings.cohort(), protocol=Trusted(), pool=pool) as engine:
                 asked = ask_fleet(
                     task,
                     runtime=engine,
-                    catalogue=_catalogue(ratings),
+                    catalogue=catalogue,
                     ledger=ledger,
-                    noise=asking.source(),
+                    noise=noise,
                     epsilon=asking.epsilon,
                     mechanism=chosen,
                 )
-        return _told(asked, wording, question, ratings, ledger, asking.epsilon)
-
-
-def _asked_in_rounds(
-    wording: Wording,
-    ratings: Ratings,
-    ledger: Ledger,
-    name: str,
-    asking: Asking,
-) -> Asked:
-    budget = ledger.budget
-    task = StatedQuestion(
-        wording.statement(
-            ratings.rating_range,
-            release=name,
+        low, high = ratings.rating_range
+        certificate = certify(
+            ledger.events(),
+            commitment=ledger.commitment,
+            trust=Trusted().trust.sentences,
+            assumptions=ASSUMPTIONS,
+            dataset=f"{ratings.name}: ratings from {low:g} to {high:g}",
+            ledger_head=ledger.head,
+            population=ledger.population_total(),
+        )
+        return Told(
+            question=question.title,
+            answer=asked.answer,
+            rank_unit=None if asked.answer.rank_error is None else wording.rank_unit,
+            mechanism=asked.mechanism,
+            release=asked.release,
             epsilon=asking.epsilon,
-            delta=budget.delta,
-            adjacency=budget.adjacency,
+            spent=ledger.spent().epsilon,
+            budget=budget,
+            certificate=certificate,
         )
-    )
-    with _engine(task, ratings, asking.workers) as engine:
-        return ask_in_rounds(
-            task, runtime=engine, catalogue=_catalogue(ratings), ledger=ledger, noise=asking.source()
-        )
-
-
-@contextmanager
-def _engine(task: QuestionTask | StatedQuestion, ratings: Ratings, workers: int) -> Iterator[Engine]:
-    with (
-        WorkerPool(workers) as pool,
-        Engine(task, ratings.cohort(), protocol=Trusted(), pool=pool) as engine,
-    ):
-        yield engine
-
-
-def _catalogue(ratings: Ratings) -> Catalogue:
-    return Catalogue(item_ids=tuple(str(number) for number in range(ratings.n_items)))
-
-
-def _told(
-    asked: Asked, wording: Wording, question: Question, ratings: Ratings, ledger: Ledger, epsilon: float
-) -> Told:
-    low, high = ratings.rating_range
-    certificate = certify(
-        ledger.events(),
-        commitment=ledger.commitment,
-        trust=Trusted().trust.sentences,
-        assumptions=ASSUMPTIONS,
-        dataset=f"{ratings.name}: ratings from {low:g} to {high:g}",
-        ledger_head=ledger.head,
-        population=ledger.population_total(),
-    )
-    return Told(
-        question=question.title,
-        answer=asked.answer,
-        rank_unit=None if asked.answer.rank_error is None else wording.rank_unit,
-        mechanism=asked.mechanism,
-        release=asked.release,
-        epsilon=epsilon,
-        spent=ledger.spent().epsilon,
-        budget=ledger.budget,
-        certificate=certificate,
-    )

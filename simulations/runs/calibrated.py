@@ -34,8 +34,7 @@ from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.examples import ExampleProblem, load_examples, split_examples
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.own_code import is_own, own_object
-from fedboard.simulations.problem import Problem, load_problem
-from fedboard.simulations.streams.problem import StreamedProblem, is_streamed, open_problem
+from fedboard.simulations.problem import Problem, StreamedProblem, is_streamed, load_problem, open_problem
 
 _USUAL_RECORD = "ALGORITHM"
 

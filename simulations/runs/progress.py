@@ -21,8 +21,8 @@ from rich.progress import (
 from rich.table import Column
 
 from fedboard.simulations.evaluation.metrics.registry import main_metrics
+from fedboard.simulations.problem import StreamedProblem
 from fedboard.simulations.runs.directory import place_of, rounds_told
-from fedboard.simulations.streams.problem import StreamedProblem
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig

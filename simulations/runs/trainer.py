@@ -8,15 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from fedboard.common.algorithms.registry import AnyTask
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution_bounding.mixing import mix64
 from fedboard.common.contribution_bounding.participation import Participation
 from fedboard.common.contribution_bounding.personal import plan_scale
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.server.publication import BoardStore
@@ -28,12 +25,11 @@ from fedboard.simulations.data.id_keys import Kind, id_keys
 from fedboard.simulations.data.splits import RatingSplit
 from fedboard.simulations.data.splits.times import ByDate, ByLast, is_training_part
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.engine.partial_sums import PartialSums
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.directory import Part, RunDirectory, open_ledger
 from fedboard.simulations.sessions.clients import Clients
 from fedboard.simulations.sessions.runtime import ProtocolEngine, assumptions_of_protocol, recipe_of
-from fedboard.simulations.streams.partial_sums import PartialSums
-from fedboard.simulations.streams.problem import StreamedProblem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,12 +55,12 @@ class ScalesByKey:
 
 
 def scales_by_key(privacy: PrivacyConfig, task: ClientTask, *, seed: int) -> ScalesByKey | None:
-    """What ``personal_scales`` goes by.
+    """Each user's scale by their key, where some of them ask for a smaller epsilon than the run's.
 
     Args:
         privacy: levels, their shares, delta. Public.
         task: calibrated; each level holds for its whole plan.
-        seed: with her key it decides which level a user has, whoever else is there. Public.
+        seed: with the key it decides which level a user has, whoever else is there. Public.
 
     Returns:
         None where everybody has the run's epsilon.
@@ -78,28 +74,6 @@ def scales_by_key(privacy: PrivacyConfig, task: ClientTask, *, seed: int) -> Sca
     of_level = [plan_scale(releases, level.epsilon, privacy.delta) for level in privacy.personal]
     shares = np.cumsum([level.share for level in privacy.personal])
     return ScalesByKey(levels=(*of_level, 1.0), shares=tuple(shares.tolist()), seed=seed)
-
-
-def personal_scales(
-    privacy: PrivacyConfig, task: ClientTask, *, user_keys: BitArray, seed: int
-) -> FloatArray | None:
-    """Each user's scale, where some of them ask for a smaller epsilon than the run's.
-
-    Args:
-        privacy: as of ``scales_by_key``. Public.
-        task: as there.
-        user_keys: uint64, shape (n_users,), see ``Cohort.keys``. Private.
-        seed: as there. Public.
-
-    Returns:
-        float64, shape (n_users,), see ``contribution_bounding.personal``; None where everybody has the run's
-        epsilon.
-
-    Raises:
-        PrivacyError: a level is so small that nothing could be given.
-    """
-    scales = scales_by_key(privacy, task, seed=seed)
-    return None if scales is None else scales(user_keys)
 
 
 def assumptions_of(privacy: PrivacyConfig, participation: Participation) -> Sequence[str]:
@@ -224,7 +198,7 @@ class Simulated:
     config: SimulationConfig
     run: RunDirectory
     problem: Problem | StreamedProblem | ExampleProblem
-    task: AnyTask
+    task: ClientTask
     backend: str
     listener: Listener
     part: Part | None = None
@@ -285,7 +259,11 @@ class EngineTrainer:
         protocol = recipe.make()
         trusted = protocol if isinstance(protocol, Trusted) else Trusted(backend=simulated.backend)
         made, assumptions = _engine_of(config, pool)
-        ledger = _ledger_of(simulated, stack)
+        plan, part = plan_of(task, config.privacy.participation.chosen), simulated.part
+        if part is None:
+            ledger = open_ledger(simulated.run, config, plan, stack)
+        else:
+            ledger = part.open(simulated.run, plan, config.promise, stack)
         kept = simulated.run.partial_sums if streamed and config.privacy.noise == "seeded" else None
         engine = stack.enter_context(
             made(
@@ -315,7 +293,18 @@ class EngineTrainer:
                 on_progress=simulated.listener.progress,
             )
         self._first = task.first_board(problem.catalogue)
-        self._training = _training_of(simulated, ledger, runtime, protocol, assumptions=assumptions)
+        self._training = Training(
+            task=task,
+            store=BoardStore(simulated.run.boards),
+            ledger=ledger,
+            runtime=runtime,
+            noise=protocol.noise(config.promise.noise_source),
+            trust=protocol.trust,
+            dataset=problem.statement,
+            assumptions=[*simulated.assumptions, *assumptions],
+            participation=config.privacy.participation.chosen,
+            part="" if part is None else part.prefix,
+        )
 
     def start(self) -> Board:
         """The last published board."""
@@ -337,34 +326,3 @@ def _engine_of(config: SimulationConfig, pool: WorkerPool) -> tuple[type[Engine]
     if not isinstance(pool, RayPool):
         raise InputError("several runs that share workers need run.runtime 'engine', got 'ray'")
     return OnRay, () if pool.cluster.is_local else (CLUSTER_IS_TRUSTED,)
-
-
-def _ledger_of(simulated: Simulated, stack: ExitStack) -> Ledger:
-    config, part = simulated.config, simulated.part
-    plan = plan_of(simulated.task, config.privacy.participation.chosen)
-    if part is None:
-        return open_ledger(simulated.run, config, plan, stack)
-    return part.open(simulated.run, plan, config.promise, stack)
-
-
-def _training_of(
-    simulated: Simulated,
-    ledger: Ledger,
-    runtime: Runtime,
-    protocol: AggregationProtocol,
-    *,
-    assumptions: Sequence[str] = (),
-) -> Training:
-    config, part = simulated.config, simulated.part
-    return Training(
-        task=simulated.task,
-        store=BoardStore(simulated.run.boards),
-        ledger=ledger,
-        runtime=runtime,
-        noise=protocol.noise(config.promise.noise_source),
-        trust=protocol.trust,
-        dataset=simulated.problem.statement,
-        assumptions=[*simulated.assumptions, *assumptions],
-        participation=config.privacy.participation.chosen,
-        part="" if part is None else part.prefix,
-    )

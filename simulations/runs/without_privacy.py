@@ -1,7 +1,7 @@
 """Models without privacy: run like the private ones, or beside one, to tell what its guarantee costs."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,8 @@ from fedboard.common.board import Board
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
 from fedboard.common.protocols.registry import USUAL
-from fedboard.simulations.baselines import AlsModel, Predictor, default_als
+from fedboard.simulations.baselines.als import AlsModel, default_als
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.examples import ExampleProblem
 from fedboard.simulations.engine import WorkerPool
@@ -26,22 +27,23 @@ from fedboard.simulations.evaluation.evaluation import (
     item_counts_of,
     judge,
     judge_board,
-    neighbour_overlap,
 )
 from fedboard.simulations.evaluation.examples import examples_without_privacy, judge_examples
+from fedboard.simulations.evaluation.metrics.neighbours import overlap_by_popularity
 from fedboard.simulations.evaluation.references import (
     ALS,
     NO_PRIVACY,
+    Fitting,
     every_reference,
-    fitting_of,
+    fit_reference,
     is_reference,
     reference_names,
 )
 from fedboard.simulations.own_code import is_own
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.calibrated import AnyProblem, any_algorithm, backend_of, label_of, load_any
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.streams.problem import StreamedProblem
+from fedboard.simulations.runs.trainer import Simulated
 
 
 def require_runnable(config: SimulationConfig) -> None:
@@ -112,14 +114,24 @@ def run_reference(
             return run.lines()[-1]
     else:
         run.require_free()
-    problem = problem or _loaded(config)
+    loaded = problem or load_any(config)
+    assert not isinstance(loaded, ExampleProblem)  # those are of other algorithms' names
+    usual = default_als(config.feedback, rating_range=loaded.rating_range)
     with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:
-        model = _fitted(config, problem, pool)
-        judged = judge(model, problem, part="test", pool=pool)
+        fitting = Fitting.of(
+            loaded,
+            config.feedback,
+            pool=pool,
+            backend=backend_of(config, loaded, usual_rank=usual.rank),
+            seed=config.seed,
+            threads=config.run.workers,
+        )
+        model = fit_reference(config.algorithm, fitting, config.settings)
+        found = judge(model, loaded, part="test", pool=pool)
     line = {
         "event": "final",
         "label": NO_PRIVACY,
-        **judged.record(),
+        **found.record(),
         "seconds_total": time.monotonic() - started,
     }
     if not resume:
@@ -128,34 +140,8 @@ def run_reference(
     return line
 
 
-def _loaded(config: SimulationConfig) -> Problem | StreamedProblem:
-    problem = load_any(config)
-    assert not isinstance(problem, ExampleProblem)  # those are of other algorithms' names
-    return problem
-
-
-def _fitted(config: SimulationConfig, problem: Problem | StreamedProblem, pool: WorkerPool) -> Predictor:
-    usual = default_als(config.feedback, rating_range=problem.rating_range)
-    backend = backend_of(config, problem, usual_rank=usual.rank)
-    fit = fitting_of(
-        problem,
-        config.feedback,
-        pool=pool,
-        backend=backend,
-        seed=config.seed,
-        threads=config.run.workers,
-    )
-    return fit(config.algorithm, config.settings)
-
-
-__all__ = ["is_reference", "require_runnable", "run_reference"]
-
-
 _FACTORS = "item_factors"
 _USUAL_RANK = 2
-
-OnProgress = Callable[[str, int, int], None]
-"""(phase, parts done, parts in all)."""
 
 
 def judged(
@@ -175,65 +161,41 @@ def judged(
     return judge_board(task, board, problem, part=part, pool=pool, backend=backend).record()
 
 
-def compared(
-    config: SimulationConfig,
-    problem: AnyProblem,
-    board: Board,
-    *,
-    run: RunDirectory,
-    pool: WorkerPool,
-    backend: str,
-    on_progress: OnProgress,
-) -> dict[str, Any]:
-    """The same of models without privacy, as a run keeps it."""
-    if not isinstance(problem, ExampleProblem):
-        return compare_with_baselines(
-            config, problem, board, run=run, pool=pool, backend=backend, on_progress=on_progress
-        )
-    found = board.arrays.get("representation")
-    rank = _USUAL_RANK if found is None else int(found.shape[1])
-    return {"baselines": examples_without_privacy(problem, rank, on_progress=on_progress)}
-
-
-def compare_with_baselines(
-    config: SimulationConfig,
-    problem: Problem | StreamedProblem,
-    board: Board,
-    *,
-    run: RunDirectory,
-    pool: WorkerPool,
-    backend: str,
-    on_progress: OnProgress | None = None,
-) -> dict[str, Any]:
+def compared(simulated: Simulated, board: Board, *, pool: WorkerPool) -> dict[str, Any]:
     """Fit the models without privacy, judge them, and compare the board's neighbours with those of ALS.
 
     Everything is kept in the run's baselines.json; a resumed run takes it from there.
 
     Args:
-        config: of the run.
-        problem: its data. Private.
+        simulated: the run.
         board: its last board; ALS is fitted at the same rank.
-        run: its directory.
         pool: who judges.
-        backend: which kernels compute.
-        on_progress: told after each model.
 
     Returns:
-        ``baselines`` {name: {metric: value}}, ``baselines_sliced`` {name: {metric: [per bucket]}} and
+        ``baselines`` {name: {metric: value}}; of ratings ``baselines_sliced`` {name: {metric: [per bucket]}} and
         ``neighbours`` {"overlap@10": [per bucket]}, empty where the board has no item vectors; with streamed people
         also ``baselines_absent`` {name: why}, if any. Not private: simulation only.
     """
-    report = on_progress or _ignore
-    names = reference_names(config.feedback)
+    config, problem, report = simulated.config, simulated.problem, simulated.listener.progress
+    if isinstance(problem, ExampleProblem):
+        found = board.arrays.get("representation")
+        rank = _USUAL_RANK if found is None else int(found.shape[1])
+        return {"baselines": examples_without_privacy(problem, rank, on_progress=report)}
+    run, names = simulated.run, reference_names(config.feedback)
     entries = run.read_json(run.baselines) if run.baselines.exists() else {}
-    settings = {ALS: _rank_of(board)}
-    threads = config.run.workers  # of this machine, whoever else there is in the pool
-    fit = fitting_of(problem, config.feedback, pool=pool, backend=backend, seed=config.seed, threads=threads)
+    fitting = Fitting.of(
+        problem,
+        config.feedback,
+        pool=pool,
+        backend=simulated.backend,
+        seed=config.seed,
+        threads=config.run.workers,  # of this machine, whoever else there is in the pool
+    )
     for done, name in enumerate(names):
         report("baselines", done, len(names))
         if name not in entries:
             try:
-                model = fit(name, settings.get(name))
+                model = fit_reference(name, fitting, _rank_of(board) if name == ALS else None)
             except InputError as error:
                 if not isinstance(problem, StreamedProblem):
                     raise
@@ -257,7 +219,7 @@ def _entry(
     if isinstance(model, AlsModel) and _FACTORS in board.arrays:
         factors = np.asarray(board.arrays[_FACTORS], dtype=np.float64)
         reference = model.item_factors.astype(np.float64)
-        entry["overlap_of_run"] = neighbour_overlap(factors, reference, item_counts_of(problem, pool))
+        entry["overlap_of_run"] = overlap_by_popularity(factors, reference, item_counts_of(problem, pool))
     return entry
 
 
@@ -271,7 +233,3 @@ def _record(entries: Mapping[str, Any]) -> dict[str, Any]:
         "neighbours": {} if overlap is None else {"overlap@10": overlap},
     }
     return {**record, "baselines_absent": absent} if absent else record
-
-
-def _ignore(phase: str, done: int, total: int) -> None:
-    """Nobody wants to know."""

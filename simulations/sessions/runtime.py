@@ -22,9 +22,9 @@ from fedboard.common.protocols.registry import names_where, says
 from fedboard.common.protocols.sessions import SessionLoop
 from fedboard.common.task import ReleasedSums
 from fedboard.server.runtime import Gathered, Traffic
-from fedboard.simulations.config import RunConfig
 from fedboard.simulations.engine import Engine, WorkerPool
 from fedboard.simulations.engine.pool import OnProgress
+from fedboard.simulations.sections import RunConfig
 from fedboard.simulations.sessions.choice import ProtocolRecipe, chosen_class
 from fedboard.simulations.sessions.clients import (
     Clients,

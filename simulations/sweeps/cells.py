@@ -23,11 +23,12 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.files import write_atomically
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.problem import Problem, load_problem
+from fedboard.simulations.evaluation.references import is_reference
+from fedboard.simulations.problem import Problem, StreamedProblem, is_streamed, load_problem, open_problem
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import is_reference, run_reference
+from fedboard.simulations.runs.without_privacy import run_reference
+from fedboard.simulations.sections import RunConfig
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.problem import StreamedProblem, is_streamed, open_problem
 
 Record = TypeVar("Record", bound=msgspec.Struct)
 
@@ -161,7 +162,8 @@ def _finished(run: RunDirectory, cell: Cell) -> dict[str, Any] | None:
 
 def _data_of(config: SimulationConfig) -> bytes:
     """The part of a configuration that decides about ratings and split, as a key."""
-    part = SimulationConfig(data=config.data, split=config.split, feedback=config.feedback)
+    run = RunConfig(metrics=config.run.metrics)  # a problem says by which it is judged
+    part = SimulationConfig(data=config.data, split=config.split, feedback=config.feedback, run=run)
     return msgspec.json.encode(part, order="sorted")
 
 

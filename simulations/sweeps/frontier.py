@@ -5,9 +5,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
-from fedboard.common.errors import InputError
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.wording import Table, fixed, setting
 from fedboard.server.operating.run_report import render
@@ -35,7 +33,7 @@ class Result:
     """None where there are none."""
     metrics: dict[str, float]
     sliced: dict[str, list[float | None]] = field(default_factory=dict)
-    """Metric name -> value per popularity bucket, tail to head."""
+    """Metric name -> value per popularity bucket, tail to head; kept, not drawn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,15 +48,11 @@ class Summary:
     n_seeds: int
 
 
-def primary_metric(results: Sequence[Result]) -> str:
-    """The metric a frontier is about unless told: test RMSE, else Recall@20, else the first one there is."""
-    names = metric_names(results)
-    return next((name for name in main_metrics("test") if name in names), names[0])
-
-
 def metric_names(results: Sequence[Result]) -> list[str]:
-    """All metrics that any result has."""
-    return reading_order(name for result in results for name in result.metrics)
+    """All metrics that any result has, the one that decides first."""
+    names = reading_order(name for result in results for name in result.metrics)
+    chosen = next((name for name in main_metrics("test") if name in names), names[0])
+    return [chosen, *(name for name in names if name != chosen)]
 
 
 def algorithms(results: Sequence[Result]) -> list[str]:
@@ -73,19 +67,11 @@ def epsilons(results: Sequence[Result]) -> list[float]:
 
 
 def summarise(results: Sequence[Result], metric: str) -> list[Summary]:
-    """Mean and spread of a metric per algorithm and epsilon; without those that lack the metric.
-
-    Raises:
-        InputError: no result has the metric.
-    """
+    """Mean and spread of a metric per algorithm and epsilon; without those that lack the metric."""
     values: dict[tuple[str, float | None], list[float]] = {}
     for result in results:
         if metric in result.metrics:
             values.setdefault((result.algorithm, result.epsilon), []).append(result.metrics[metric])
-    if not values:
-        raise InputError(
-            f"no result has the metric {metric!r}; there are: {', '.join(metric_names(results))}"
-        )
     return [
         Summary(
             algorithm=algorithm,
@@ -103,33 +89,6 @@ def best_at(summaries: Sequence[Summary], metric: str, epsilon: float | None) ->
     there = [summary for summary in summaries if summary.epsilon == epsilon]
     choose = min if lower_is_better(metric) else max
     return choose(there, key=lambda summary: summary.mean) if there else None
-
-
-def sliced_metric(results: Sequence[Result], metric: str) -> str | None:
-    """The per-bucket metric to show beside ``metric``: its own, else the first there is; None without any."""
-    names = list(dict.fromkeys(name for result in results for name in result.sliced))
-    return metric if metric in names else next(iter(names), None)
-
-
-def mean_slices(
-    results: Sequence[Result], metric: str, epsilon: float | None
-) -> dict[str, list[float | None]]:
-    """Mean over seeds per bucket for each algorithm at that epsilon, by algorithm, in their order."""
-    means: dict[str, list[float | None]] = {}
-    for algorithm in algorithms(results):
-        rows = [
-            result.sliced[metric]
-            for result in results
-            if result.algorithm == algorithm and result.epsilon == epsilon and metric in result.sliced
-        ]
-        if rows:
-            means[algorithm] = [_mean(list(column)) for column in zip(*rows, strict=False)]
-    return means
-
-
-def _mean(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
 
 
 def metric_rows(results: Sequence[Result], metric: str) -> Table:
@@ -152,24 +111,6 @@ def metric_rows(results: Sequence[Result], metric: str) -> Table:
         if name in present
     )
     return Table(headers=("Algorithm", *(_heading(epsilon) for epsilon in columns)), rows=rows)
-
-
-def slice_rows(results: Sequence[Result], metric: str) -> Table:
-    """One row per algorithm and epsilon, one column per popularity bucket: mean over the seeds."""
-    places: list[float | None] = [*epsilons(results), None]
-    rows = [
-        (
-            algorithm,
-            "non-private" if epsilon is None else setting(epsilon),
-            *(fixed(value) for value in values),
-        )
-        for epsilon in places
-        for algorithm, values in mean_slices(results, metric, epsilon).items()
-    ]
-    n_buckets = max((len(row) - 2 for row in rows), default=0)
-    names = [f"{bucket}{_end(bucket, n_buckets)}" for bucket in range(n_buckets)]
-    padded = tuple(row + ("–",) * (n_buckets + 2 - len(row)) for row in rows)
-    return Table(headers=("Algorithm", "Epsilon", *names), rows=padded)
 
 
 def caption(results: Sequence[Result], metric: str) -> str:
@@ -200,26 +141,18 @@ def _cell(summary: Summary | None, best: Summary | None) -> str:
     return f"{fixed(summary.mean)}{spread}{' *' if summary is best else ''}"
 
 
-def _end(bucket: int, n_buckets: int) -> str:
-    return " (tail)" if bucket == 0 else " (head)" if bucket == n_buckets - 1 else ""
-
-
-def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | None = None) -> list[Path]:
+def write_frontier(results: Sequence[Result], out_dir: Path) -> list[Path]:
     """Write frontier.md, frontier.json and frontier.html.
 
     Args:
-        results: of all runs; at least one.
+        results: of all runs, each with metrics; at least one. The metric that decides is drawn, all are tabled.
         out_dir: made if it is not there.
-        metric: the one that is drawn, all are in the tables; None: test RMSE, else Recall@20, else the first.
 
     Returns:
         Paths of the three files.
-
-    Raises:
-        InputError: none has the metric.
     """
-    chosen = metric or primary_metric(results)
-    tables = _tables(results, chosen)
+    names = metric_names(results)
+    tables = [(caption(results, name), metric_rows(results, name)) for name in names]
     page = render(
         "fedboard.simulations.reports:charts.html",
         live=False,
@@ -227,13 +160,13 @@ def write_frontier(results: Sequence[Result], out_dir: Path, *, metric: str | No
         title="Privacy-utility frontier",
         told=f"{len(results)} runs.",
         held_out=True,
-        charts=_charts(results, chosen),
+        charts=_charts(results, names[0]),
         tables=tables,
         note="* best with a guarantee at this epsilon.",
     )
     summary = [
         {"metric": name} | asdict(entry)
-        for name in metric_names(results)
+        for name in reading_order(names)
         for entry in summarise(results, name)
     ]
     parts = "\n".join(f"{label}\n\n{markdown(table)}\n" for label, table in tables)
@@ -298,14 +231,3 @@ def _reading(results: Sequence[Result], metric: str) -> str:
         parts.append(f"without privacy {reference.algorithm} reaches {fixed(reference.mean)}")
     text = "; ".join(parts)
     return f"{text[:1].upper()}{text[1:]}."
-
-
-def _tables(results: Sequence[Result], metric: str) -> list[tuple[str, Any]]:
-    """(caption, table) of every metric, the chosen one first, then the slices."""
-    names = [metric, *(name for name in metric_names(results) if name != metric)]
-    tables = [(caption(results, name), metric_rows(results, name)) for name in names]
-    sliced = sliced_metric(results, metric)
-    if sliced is not None:
-        label = f"{metric_label(sliced)} by item popularity, mean over the seeds; {NOT_PRIVATE}"
-        tables.append((label, slice_rows(results, sliced)))
-    return tables

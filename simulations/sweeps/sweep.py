@@ -14,15 +14,14 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import says
 from fedboard.common.reports.wording import numbers, numeric_entries
-from fedboard.simulations.config import RunConfig, SimulationConfig, SplitConfig
+from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.splits.coins import Fold
-from fedboard.simulations.evaluation.references import ALS, ceiling_names, reference_names
+from fedboard.simulations.evaluation.references import ALS, ceiling_names, is_reference, reference_names
 from fedboard.simulations.own_code import is_own
-from fedboard.simulations.problem import Problem
+from fedboard.simulations.problem import Problem, StreamedProblem
 from fedboard.simulations.runs.calibrated import chosen_algorithm, label_of
-from fedboard.simulations.runs.without_privacy import is_reference
+from fedboard.simulations.sections import RunConfig, SplitConfig
 from fedboard.simulations.sessions.choice import chosen_card
-from fedboard.simulations.streams.problem import StreamedProblem
 from fedboard.simulations.sweeps.cells import Cell, CellOutcome, RecordFile, run_cells
 from fedboard.simulations.sweeps.frontier import Result, write_frontier
 
@@ -267,16 +266,3 @@ def _result(outcome: CellOutcome, several: bool) -> Result:
         metrics=numeric_entries(final.get("metrics")),
         sliced=sliced,
     )
-
-
-__all__ = [
-    "FAILURES",
-    "CellOutcome",
-    "Grid",
-    "OnDone",
-    "SweepRecord",
-    "SweepResult",
-    "plan_cells",
-    "read_record",
-    "sweep",
-]

@@ -16,18 +16,17 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.algorithms.shared.sums import real_stddev
-from fedboard.common.arrays import BitArray, Float32Array, FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import BitArray, BoolArray, Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.errors import InputError
 from fedboard.common.files import write_atomically
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -36,7 +35,6 @@ from fedboard.simulations.data.splits import SplitRule
 from fedboard.simulations.tuning.private_plan import (
     CHOICE_SHARE,
     FINAL_SHARE,
-    TRIALS_SHARE,
     PrivateTuneRecord,
     told_of,
 )
@@ -49,7 +47,6 @@ ROW_ONE = 1 << 20
 BEYOND = 2.0
 """A candidate replaces the shipped settings only if its sum is below 0 by more than so many noise deviations."""
 _INSIDE = 1.0 - 1e-6
-_QUARTER = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,28 +79,15 @@ class ChoiceTask:
     @property
     def config(self) -> Mapping[str, Any]:
         """What is compared."""
+        rule, fold = self.rule, self.rule.fold
+        of_fold = () if fold is None else (fold.number, fold.of)
         return {
             "boards": [tried.board.digest for tried in self.tried],
             "rating_range": list(self.rating_range),
-            "split": [self.rule.coins.seed, self.rule.validation, self.rule.test, *self._fold],
+            "split": [rule.coins.seed, rule.validation, rule.test, *of_fold],
             "adjacency": str(self.adjacency),
             "noise_multiplier": self.noise_multiplier,
         }
-
-    @property
-    def _fold(self) -> tuple[int, ...]:
-        fold = self.rule.fold
-        return () if fold is None else (fold.number, fold.of)
-
-    @property
-    def settings(self) -> Any:
-        """Those of the first trial."""
-        return self.tried[0].task.settings
-
-    @property
-    def backend(self) -> str:
-        """Which kernels compute."""
-        return self.tried[0].task.backend
 
     def plan(self) -> tuple[tuple[Request, ...], ...]:
         """One round."""
@@ -151,27 +135,12 @@ class ChoiceTask:
             found[:, place] = np.bincount(users, weights=errors, minlength=cohort.n_users) / number
         return found
 
-    def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
-        """There is nothing to fit."""
-        self._refuse()
-
-    def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
-        """There is nothing to rank by."""
-        self._refuse()
-
-    def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
-        """There is nothing to predict from."""
-        self._refuse()
-
-    def _learnt(self, cohort: Cohort) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    def _learnt(self, cohort: Cohort) -> BoolArray:
         words = self.rule.coins.of_ratings(cohort.keys, self.item_keys, cohort.user_of_entry(), cohort.items)
         return self.rule.parts(words)[0]
 
     def _held_out(self, cohort: Cohort) -> Cohort:
         return cohort.where(~self._learnt(cohort))
-
-    def _refuse(self) -> NoReturn:
-        raise InputError("a comparison of boards has an answer and no model")
 
 
 def choice_request(n_boards: int, adjacency: Adjacency, noise_multiplier: float) -> Request:
@@ -212,7 +181,7 @@ def squared_errors(
     bounded = np.clip(np.asarray(predicted, dtype=np.float64), low, high)
     actual = np.clip(ratings.astype(np.float64), low, high)
     errors = np.where(np.isnan(bounded), high - low, bounded - actual)
-    quarters: FloatArray = (errors / (_QUARTER * (high - low))) ** 2
+    quarters: FloatArray = (errors / (0.25 * (high - low))) ** 2
     return quarters
 
 
@@ -311,6 +280,8 @@ def chosen_of(
     losses = None if compared is None else compared.arrays["losses"]
     stddev = 0.0 if compared is None else float(compared.arrays["stddev"][0])
     number = 0 if losses is None else chosen(losses, stddev)
+    shares = {f"trial-{place}": record.trial_share for place in range(len(record.candidates))}
+    shares |= {"choice": CHOICE_SHARE, "final": FINAL_SHARE}
     varied = {key.rpartition(".")[2] for candidate in record.candidates for key in candidate}
     hidden = {*varied, "noise_multipliers"}  # those follow from the budget and are in the certificate
     return Chosen(
@@ -319,7 +290,10 @@ def chosen_of(
         losses=None if losses is None else tuple(float(loss) for loss in losses),
         stddev=stddev,
         beyond=BEYOND,
-        costs=_costs(record),
+        costs=tuple(
+            Cost(part=part, share=share, epsilon=record.epsilon_of_share(share))
+            for part, share in shares.items()
+        ),
         epsilon=record.config.privacy.epsilon,
         delta=record.config.privacy.delta,
         constants={key: value for key, value in stated(number).items() if key not in hidden},
@@ -329,16 +303,3 @@ def chosen_of(
 def write_chosen(outcome: Chosen, out: Path) -> None:
     """Write ``chosen.json``."""
     write_atomically(out / FILE, msgspec.json.format(msgspec.json.encode(outcome, enc_hook=str), indent=1))
-
-
-def _costs(record: PrivateTuneRecord) -> tuple[Cost, ...]:
-    number = len(record.candidates)
-    trials = [
-        Cost(part=f"trial-{place}", share=TRIALS_SHARE / number, epsilon=record.trial_epsilon)
-        for place in range(number)
-    ]
-    return (
-        *trials,
-        Cost(part="choice", share=CHOICE_SHARE, epsilon=record.choice_epsilon),
-        Cost(part="final", share=FINAL_SHARE, epsilon=record.final_epsilon),
-    )

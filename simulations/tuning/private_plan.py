@@ -16,10 +16,18 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.protocols.registry import USUAL
 from fedboard.server.calibrating import shares_of
-from fedboard.simulations.config import SimulationConfig, nested, overlay, parse_config
+from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import build_task, training_of
-from fedboard.simulations.tuning.trials import SECTIONS, Choice, Value, for_trials, software, source_digest
+from fedboard.simulations.tuning.trials import (
+    SECTIONS,
+    Choice,
+    Value,
+    for_trials,
+    laid_over,
+    software,
+    source_digest,
+)
 
 MOST_CANDIDATES = 16
 """Each costs a share of the budget, so many are worse than few."""
@@ -40,41 +48,37 @@ class PrivateTuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     source: str
     """Digest of the code: releases of other code are not continued."""
 
-    @property
-    def trial_epsilon(self) -> float:
-        """What one trial costs by itself."""
-        return _epsilon(self.config, TRIALS_SHARE / len(self.candidates))
+    def epsilon_of_share(self, share: float) -> float:
+        """What a part with this share of mu^2 costs by itself."""
+        return epsilon_of(self.config.privacy.delta, mu=self._mu(share))
+
+    def _mu(self, share: float) -> float:
+        return math.sqrt(share) * mu_for(self.config.privacy.epsilon, self.config.privacy.delta)
 
     @property
-    def choice_epsilon(self) -> float:
-        """What the comparison costs by itself."""
-        return _epsilon(self.config, CHOICE_SHARE)
-
-    @property
-    def final_epsilon(self) -> float:
-        """What the final run costs by itself."""
-        return _epsilon(self.config, FINAL_SHARE)
+    def trial_share(self) -> float:
+        """Of one trial."""
+        return TRIALS_SHARE / len(self.candidates)
 
     @property
     def choice_noise(self) -> float:
         """Noise deviation over sensitivity of the comparison."""
-        return 1.0 / (math.sqrt(CHOICE_SHARE) * _mu(self.config))
+        return 1.0 / self._mu(CHOICE_SHARE)
 
     def trial(self, number: int) -> SimulationConfig:
         """What trial ``number`` runs; it judges nothing on held-out ratings."""
-        quiet = {"run": {"baselines": False, "evaluate_rounds": False}}
-        return _with(for_trials(self.config), self.candidates[number], self.trial_epsilon, quiet)
+        quiet = {"baselines": False, "evaluate_rounds": False}
+        changes = {"privacy": {"epsilon": self.epsilon_of_share(self.trial_share)}, "run": quiet}
+        return laid_over(for_trials(self.config), self.candidates[number], changes)
 
     def final(self, number: int) -> SimulationConfig:
         """The final run with the settings of candidate ``number``."""
-        return _with(self.config, self.candidates[number], self.final_epsilon, {})
+        changes = {"privacy": {"epsilon": self.epsilon_of_share(FINAL_SHARE)}}
+        return laid_over(self.config, self.candidates[number], changes)
 
 
 def plan_private_tuning(
-    config: SimulationConfig,
-    problem: Problem,
-    *,
-    candidates: Sequence[Choice],
+    config: SimulationConfig, problem: Problem, *, candidates: Sequence[Choice]
 ) -> PrivateTuneRecord:
     """Fix everything that may be fixed, and refuse what could not be run to its end.
 
@@ -99,10 +103,7 @@ def plan_private_tuning(
             "two candidates are the same, or one changes nothing; each trial costs, so leave it out"
         )
     record = PrivateTuneRecord(
-        config=config,
-        candidates=tuple(tried),
-        software=software(),
-        source=source_digest(),
+        config=config, candidates=tuple(tried), software=software(), source=source_digest()
     )
     require_runnable(record, problem)
     return record
@@ -157,23 +158,6 @@ def require_runnable(record: PrivateTuneRecord, problem: Problem) -> None:
             except InputError as error:
                 told = "the shipped settings" if number == 0 else f"candidate {number} ({told_of(candidate)})"
                 raise InputError(f"{told} cannot be run: {error}; nothing was spent") from error
-
-
-def _mu(config: SimulationConfig) -> float:
-    return mu_for(config.privacy.epsilon, config.privacy.delta)
-
-
-def _epsilon(config: SimulationConfig, share: float) -> float:
-    return epsilon_of(config.privacy.delta, mu=math.sqrt(share) * _mu(config))
-
-
-def _with(
-    config: SimulationConfig, choice: Choice, epsilon: float, changes: dict[str, Any]
-) -> SimulationConfig:
-    plain = overlay(msgspec.to_builtins(config, str_keys=True), {"privacy": {"epsilon": epsilon}})
-    for key, value in choice.items():
-        plain = overlay(plain, nested(key, value))
-    return parse_config(overlay(plain, changes), source="a candidate")
 
 
 def candidate_of(values: Mapping[str, Any], where: str) -> Choice:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from fedboard.common.algorithms.shared.algorithm import RatingTask
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
+from fedboard.common.task import ClientTask
 from fedboard.server.publication import BoardStore
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.id_keys import Kind, id_keys
@@ -32,7 +32,13 @@ from fedboard.simulations.tuning.private_choice import (
     chosen_of,
     write_chosen,
 )
-from fedboard.simulations.tuning.private_plan import PrivateTuneRecord, require_runnable, settings_of, told_of
+from fedboard.simulations.tuning.private_plan import (
+    CHOICE_SHARE,
+    PrivateTuneRecord,
+    require_runnable,
+    settings_of,
+    told_of,
+)
 from fedboard.simulations.tuning.trials import source_digest
 
 RECORD = "tune.json"
@@ -137,10 +143,19 @@ def tune_privately(
             tried.append(work.trial(number, pool))
             tell(f"trial {number} of {len(record.candidates) - 1} is done: {told_of(candidate)}")
         compared = work.compare(tuple(tried), pool)
-    chosen = chosen_of(record, compared, stated=work.final_settings)
+    chosen = chosen_of(record, compared, stated=lambda number: settings_of(record.final(number), problem))
     write_chosen(chosen, out)
     tell(chosen.sentence)
-    final = _final_run(work, chosen, listener=listener or Silent(), report=report)
+    config, folder = record.final(chosen.number), out / FINAL
+    final = simulate(
+        config,
+        folder,
+        resume=RunDirectory(folder).config.exists(),
+        listener=listener,
+        problem=shared_problem(config),
+        report=report,
+        part=work.part(FINAL, *chosen.assumptions),
+    )
     work.finish()
     return PrivateTuneResult(record=record, chosen=chosen, final=final, ledger=out / LEDGER)
 
@@ -167,14 +182,13 @@ class _Work:
 
     def trial(self, number: int, pool: WorkerPool) -> Tried:
         """Train with candidate ``number`` at its share; nothing is judged."""
-        config, name = self.record.trial(number), f"trial-{number}"
-        task = self._task(config)
+        config, name, problem = self.record.trial(number), f"trial-{number}", self.problem
+        backend, features = backend_of(config, problem), problem.feature_values
+        task = build_task(config, rating_range=problem.rating_range, backend=backend, features=features).task
         tried = self.record.candidates
         said = f"This board is one of {len(tried)} trials: {told_of(tried[number])}."
-        simulated = self._simulated(
-            config, self.problem, task, self.out / "trials" / name, self.part(name, said)
-        )
-        return Tried(task=task, board=_trained(simulated, pool))
+        place = self.out / "trials" / name
+        return Tried(task=task, board=_trained(config, problem, task, place, self.part(name, said), pool))
 
     def compare(self, tried: tuple[Tried, ...], pool: WorkerPool) -> Board | None:
         """The board of the comparison; None where it was paid for, never published, and cannot be drawn again."""
@@ -193,14 +207,11 @@ class _Work:
         if record.config.privacy.noise == "secure" and self._lost(folder, part.prefix + RELEASE):
             return None
         trial = record.trial(0)
-        privacy = msgspec.structs.replace(trial.privacy, epsilon=record.choice_epsilon)
+        privacy = msgspec.structs.replace(trial.privacy, epsilon=record.epsilon_of_share(CHOICE_SHARE))
         config = msgspec.structs.replace(trial, privacy=privacy)
-        simulated = self._simulated(config, _with_validation(self.problem, split), task, folder, part)
-        return _trained(simulated, pool)
-
-    def final_settings(self, number: int) -> dict[str, object]:
-        """All settings and shares of the final run with candidate ``number``."""
-        return settings_of(self.record.final(number), self.problem)
+        both, rule = split.train_and_validation, replace(split.rule, validation=0.0)
+        held = replace(self.problem, train=both, split=replace(split, train=both, rule=rule))
+        return _trained(config, held, task, folder, part, pool)
 
     def finish(self) -> None:
         """Give back to the account what was reserved and not used."""
@@ -213,60 +224,29 @@ class _Work:
         ):
             ledger.finish()
 
-    def _task(self, config: SimulationConfig) -> RatingTask:
-        problem = self.problem
-        return build_task(
-            config,
-            rating_range=problem.rating_range,
-            backend=backend_of(config, problem),
-            features=problem.feature_values,
-        ).task
-
-    def _simulated(
-        self, config: SimulationConfig, problem: Problem, task: RatingTask, folder: Path, part: Part
-    ) -> Simulated:
-        run = RunDirectory(folder)
-        run.boards.mkdir(parents=True, exist_ok=True)
-        return Simulated(
-            config=config,
-            run=run,
-            problem=problem,
-            task=task,
-            backend=backend_of(config, problem),
-            listener=Silent(),
-            part=part,
-        )
-
     def _lost(self, folder: Path, release: str) -> bool:
         with Ledger.open(self.out / LEDGER, read_only=True) as ledger:
             booked = any(event["name"] == release for event in ledger.events())
         return booked and 1 not in BoardStore(folder / "boards").versions()
 
 
-def _trained(simulated: Simulated, pool: WorkerPool) -> Board:
+def _trained(
+    config: SimulationConfig, problem: Problem, task: ClientTask, folder: Path, part: Part, pool: WorkerPool
+) -> Board:
     """The last board of a run, trained from wherever it stopped; nothing of it is judged."""
+    run = RunDirectory(folder)
+    run.boards.mkdir(parents=True, exist_ok=True)
+    simulated = Simulated(
+        config=config,
+        run=run,
+        problem=problem,
+        task=task,
+        backend=backend_of(config, problem),
+        listener=Silent(),
+        part=part,
+    )
     with ExitStack() as stack:
         trainer = EngineTrainer(simulated, pool=pool, stack=stack)
         boards = [trainer.start()]
         trainer.run(boards[0], lambda finished: boards.append(finished.board))
     return boards[-1]
-
-
-def _with_validation(problem: Problem, split: RatingSplit) -> Problem:
-    """The same problem with the validation ratings where its users hold them too; the test part stays out."""
-    both, rule = split.train_and_validation, split.rule
-    rule = replace(rule, validation=0.0) if isinstance(rule, SplitRule) else None
-    return replace(problem, train=both, split=replace(split, train=both, rule=rule))
-
-
-def _final_run(work: _Work, chosen: Chosen, *, listener: Listener, report: bool) -> RunResult:
-    config, folder = work.record.final(chosen.number), work.out / FINAL
-    return simulate(
-        config,
-        folder,
-        resume=RunDirectory(folder).config.exists(),
-        listener=listener,
-        problem=shared_problem(config),
-        report=report,
-        part=work.part(FINAL, *chosen.assumptions),
-    )

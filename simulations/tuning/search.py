@@ -1,7 +1,7 @@
 """The search: trials that optuna's sampler proposes from earlier results, more noise seeds for the best.
 
 The sampler (TPE, a tree of Parzen estimators) learns from the scores of trials, so it is for public data alone. A
-private choice never comes here: its candidates are drawn in ``private.plan`` before any trial, since each
+private choice never comes here: its candidates are fixed before any trial (``private_plan``), since each
 look at a score there is a release that has to be booked.
 
 Noise moves a metric as much as a setting does, so whoever wins with one seed has often been lucky. After each seed
@@ -83,7 +83,7 @@ class TuneRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     config: SimulationConfig
     """With a validation part; its seed decides which settings are tried."""
     space: dict[str, dict[str, dict[str, list[float | int | bool | str]]]]
-    """As in a search file."""
+    """As in a search file, without what the configuration sets."""
     public: str
     """Why the data may be searched on."""
     metric: str
@@ -126,16 +126,15 @@ def run_search(
     """
     trials: list[Trial] = []
     with WorkerPool(jobs) as pool:
-        runner = _Runner(search, folder, pool, on_trial)
         while len(trials) < search.trials:
             batch = _next_batch(search, trials)
-            runner.run(batch, search.seeds[0])
+            _run(search, batch, search.seeds[0], folder, pool, on_trial)
             trials += batch
             _require_sound(search, trials[0])
         left = trials
         for seed in search.seeds[1:]:
             left = _survivors(search, left)
-            runner.run(left, seed)
+            _run(search, left, seed, folder, pool, on_trial)
     return trials
 
 
@@ -153,46 +152,33 @@ def finalists(search: TuneRecord, trials: Sequence[Trial]) -> list[Trial]:
     return search.better([trial for trial in trials if len(trial.records) == len(search.seeds)])
 
 
-@dataclass(frozen=True, slots=True)
-class _Runner:
-    search: TuneRecord
-    folder: Path
-    pool: WorkerPool
-    on_trial: OnTrial | None
-
-    def run(self, trials: Sequence[Trial], seed: int) -> None:
-        """Give each trial its record for this seed."""
-        config = msgspec.structs.replace(self.search.config, seed=seed)
-        kept = {trial.number: read_trial(self._path(trial, seed), trial.choice) for trial in trials}
-        missing = [trial for trial in trials if kept[trial.number] is None]
-        work = [
-            partial(run_trial, config, trial.number, trial.choice, self._path(trial, seed))
-            for trial in missing
-        ]
-        for record in kept.values():
-            self._tell(record, kept=True)
-        told: set[int] = set()
-        records = self.pool.run(work, lambda _: self._news(missing, seed, told))
-        kept |= {trial.number: record for trial, record in zip(missing, records, strict=True)}
-        for trial in trials:
-            record = kept[trial.number]
-            if record is not None:
-                trial.records.append(record)
-
-    def _news(self, trials: Sequence[Trial], seed: int, told: set[int]) -> None:
-        """Tell of what was finished since the last time."""
-        for trial in trials:
-            record = None if trial.number in told else read_trial(self._path(trial, seed), trial.choice)
-            if record is not None:
-                told.add(trial.number)
-                self._tell(record, kept=False)
-
-    def _tell(self, record: TrialRecord | None, *, kept: bool) -> None:
-        if record is not None and self.on_trial is not None:
-            self.on_trial(record, kept)
-
-    def _path(self, trial: Trial, seed: int) -> Path:
-        return self.folder / f"{trial.number:04d}-seed{seed}.json"
+def _run(
+    search: TuneRecord,
+    trials: Sequence[Trial],
+    seed: int,
+    folder: Path,
+    pool: WorkerPool,
+    on_trial: OnTrial | None,
+) -> None:
+    """Give each trial its record for this seed, from ``folder`` where it is there."""
+    tell = on_trial or (lambda record, kept: None)
+    config = msgspec.structs.replace(search.config, seed=seed)
+    paths = [folder / f"{trial.number:04d}-seed{seed}.json" for trial in trials]
+    records = [read_trial(path, trial.choice) for path, trial in zip(paths, trials, strict=True)]
+    missing = [place for place, record in enumerate(records) if record is None]
+    for record in records:
+        if record is not None:
+            tell(record, True)
+    work = [
+        partial(run_trial, config, trials[place].number, trials[place].choice, paths[place])
+        for place in missing
+    ]
+    for number, record in pool.answers(work):
+        records[missing[number]] = record
+        tell(record, False)
+    for trial, record in zip(trials, records, strict=True):
+        assert record is not None  # kept or run
+        trial.records.append(record)
 
 
 def _next_batch(search: TuneRecord, trials: Sequence[Trial]) -> list[Trial]:
@@ -232,10 +218,13 @@ def _known(search: TuneRecord, trial: Trial) -> "FrozenTrial | None":
     """A trial as optuna has it, a failed one counted as bad; None if shipped settings are no place in the space."""
     from optuna.trial import TrialState, create_trial
 
-    values = {key: trial.choice.get(key, value_of(trial, key)) for key in search.dimensions}
-    params = {key: search.dimensions[key].inside(value) for key, value in values.items() if value is not None}
-    if any(params.get(key) is None for key in search.dimensions):
-        return None
+    params = {}
+    for key, parameter in search.dimensions.items():
+        value = trial.choice.get(key, value_of(trial, key))
+        place = None if value is None else parameter.inside(value)
+        if place is None:
+            return None
+        params[key] = place
     mean = trial.mean(search.metric)
     failed = math.isnan(mean)
     return create_trial(

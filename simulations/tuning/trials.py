@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from importlib import import_module
@@ -60,27 +60,29 @@ class Parameter:
 
 Space = Mapping[str, Parameter]
 """Key of the configuration -> its dimension."""
+Tables = Mapping[str, Mapping[str, Any]]
+"""A space as a search file has it: ``settings`` and ``shares``, each with ``name = { log = [0.1, 2.0] }``."""
 
 
-def space_of(config: SimulationConfig, search_file: Path | None) -> Space:
+def space_of(config: SimulationConfig, search_file: Path | None) -> Tables:
     """What may be varied: the space of a file, or the algorithm's own, without what the configuration sets.
 
     Raises:
         InputError: unreadable, no space, or nothing is left of it.
     """
     if search_file is None:
-        space = default_space(chosen_algorithm(config.algorithm), config.feedback)
+        tables, source = default_space(chosen_algorithm(config.algorithm), config.feedback)
     else:
-        space = read_space(search_file)
-    fixed = {"settings": config.settings, "privacy.shares": config.privacy.shares}
-    left = without(space, fixed)
-    if not left:
+        tables, source = read_config(search_file), str(search_file)
+    parse_space(tables, source=source)
+    left = without(tables, {"settings": config.settings, "shares": config.privacy.shares})
+    if not any(left.values()):
         raise InputError("the configuration sets everything that would be tried; nothing is left to choose")
     return left
 
 
-def default_space(algorithm: Variant, feedback: Feedback) -> Space:
-    """The space that is searched unless a file gives another: ``search.toml`` beside the algorithm.
+def default_space(algorithm: Variant, feedback: Feedback) -> tuple[Tables, str]:
+    """The space that is searched unless a file gives another: ``search.toml`` beside the algorithm, and its name.
 
     Raises:
         InputError: there is none for this algorithm and feedback.
@@ -91,16 +93,15 @@ def default_space(algorithm: Variant, feedback: Feedback) -> Space:
             f"there is no search space for {algorithm.name} with {feedback} feedback; give one with "
             "--search FILE.toml"
         )
-    return parse_space(found, source=f"search.toml of {algorithm.name}")
+    return found, f"search.toml of {algorithm.name}"
 
 
-def read_space(path: Path) -> Space:
-    """The space of a search file.
-
-    Raises:
-        InputError: unreadable, or not a space.
-    """
-    return parse_space(read_config(path), source=str(path))
+def without(tables: Tables, fixed: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The space without what a configuration sets: ``fixed`` holds this by table."""
+    return {
+        title: {name: given for name, given in table.items() if name not in fixed[title]}
+        for title, table in tables.items()
+    }
 
 
 def parse_space(raw: Mapping[str, Any], *, source: str) -> Space:
@@ -112,29 +113,17 @@ def parse_space(raw: Mapping[str, Any], *, source: str) -> Space:
     unknown = sorted(set(raw) - set(SECTIONS))
     if unknown:
         raise InputError(f"{source}: unknown table {unknown[0]!r}; known are {', '.join(SECTIONS)}")
+    for section, table in raw.items():
+        if not isinstance(table, Mapping):
+            raise InputError(f"{source}: {section} must be a table of parameters")
     space = {
         f"{SECTIONS[section]}.{name}": _parameter(given, f"{source}: {section}.{name}")
         for section, table in raw.items()
-        for name, given in _entries(table, f"{source}: {section}")
+        for name, given in table.items()
     }
     if not space:
         raise InputError(f"{source}: there is nothing to search; declare at least one parameter")
     return space
-
-
-def without(space: Space, fixed: Mapping[str, Any]) -> Space:
-    """The space without what a configuration sets: ``fixed`` holds its sections by key."""
-    return {
-        key: parameter
-        for key, parameter in space.items()
-        if key.rpartition(".")[2] not in fixed[key.rpartition(".")[0]]
-    }
-
-
-def _entries(table: Any, where: str) -> Iterator[tuple[str, Any]]:
-    if not isinstance(table, Mapping):
-        raise InputError(f"{where} must be a table of parameters")
-    yield from table.items()
 
 
 def _parameter(given: Any, where: str) -> Parameter:
@@ -162,7 +151,7 @@ def rounded(value: Value) -> Value:
     return float(f"{value:.{_DIGITS}g}") if isinstance(value, float) else value
 
 
-_WITHOUT_EFFECT = ("audit", "drawing", "report")
+_WITHOUT_EFFECT = ("audit", "reports")
 """Folders of ``simulations`` that never change what is measured."""
 
 
@@ -228,12 +217,25 @@ def configured(config: SimulationConfig, choice: Choice, seed: int) -> Simulatio
     Raises:
         InputError: a value that is out of its range whatever the algorithm.
     """
-    changes: dict[str, Any] = {"seed": seed, "run": {"workers": 1, "baselines": False}}
-    changes = overlay(changes, {"run": {"evaluate_rounds": False}, "tuned": None})
+    quiet = {"workers": 1, "baselines": False, "evaluate_rounds": False}
+    return laid_over(config, choice, {"seed": seed, "run": quiet, "tuned": None})
+
+
+def laid_over(config: SimulationConfig, choice: Choice, changes: dict[str, Any]) -> SimulationConfig:
+    """A configuration with other values.
+
+    Args:
+        config: of all trials.
+        choice: by key.
+        changes: as sections.
+
+    Raises:
+        InputError: a value that is out of its range whatever the algorithm.
+    """
+    plain = overlay(msgspec.to_builtins(config, str_keys=True), changes)
     for key, value in choice.items():
-        changes = overlay(changes, nested(key, value))
-    plain = msgspec.to_builtins(config, str_keys=True)
-    return parse_config(overlay(plain, changes), source="a trial")
+        plain = overlay(plain, nested(key, value))
+    return parse_config(plain, source="a trial")
 
 
 def judged_on_validation(problem: Problem) -> Problem:
@@ -273,8 +275,10 @@ def run_trial(config: SimulationConfig, number: int, choice: Choice, path: Path)
         except FedboardError as error:
             found["error"] = str(error)
         else:
-            found["metrics"] = _renamed(result.final["metrics"])
-            found["settings"] = _stated(result.board.config)
+            judged = {n.replace("test_", "validation_", 1): v for n, v in result.final["metrics"].items()}
+            stated = json.loads(json.dumps(dict(result.board.config)))
+            found["metrics"] = {name: value for name, value in judged.items() if math.isfinite(value)}
+            found["settings"] = {k: v for k, v in stated.items() if k != "noise_multipliers"}  # of the budget
             found["shares"] = asdict(shares_of(training_of(chosen)))
             found["seconds"] = result.final["seconds_total"]
     record = msgspec.convert(found, TrialRecord)
@@ -289,15 +293,3 @@ def read_trial(path: Path, choice: Choice) -> TrialRecord | None:
     except (OSError, msgspec.DecodeError):
         return None
     return record if record.choice == dict(choice) else None
-
-
-def _stated(configuration: Mapping[str, Any]) -> dict[str, Any]:
-    """What a board states, without what follows from the budget."""
-    plain: dict[str, Any] = json.loads(json.dumps(dict(configuration)))
-    return {key: value for key, value in plain.items() if key != "noise_multipliers"}
-
-
-def _renamed(metrics: Mapping[str, float]) -> dict[str, float]:
-    """What was judged is the validation part, whatever ``judge`` calls it."""
-    named = {name.replace("test_", "validation_", 1): value for name, value in metrics.items()}
-    return {name: value for name, value in named.items() if math.isfinite(value)}

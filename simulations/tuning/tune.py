@@ -22,9 +22,6 @@ from fedboard.simulations.runs.calibrated import chosen_algorithm
 from fedboard.simulations.sweeps.cells import RecordFile
 from fedboard.simulations.tuning.search import OnTrial, Trial, TuneRecord, finalists, run_search, value_of
 from fedboard.simulations.tuning.trials import (
-    SECTIONS,
-    Space,
-    Value,
     for_trials,
     software,
     source_digest,
@@ -36,7 +33,7 @@ _NOBODYS = "the ratings are made up by this program, nobody's data"
 
 _HEADING = """\
 # Settings that fedboard tune chose. Run with them on your own ratings:
-#   fedboard simulate {name} --data RATINGS --epsilon {epsilon:g}
+#   fedboard simulate tuned.toml --data RATINGS --epsilon {epsilon:g}
 # [tuned] says where they come from; it goes into the run's certificate.
 """
 
@@ -94,7 +91,7 @@ def plan_tuning(
         require_one_of("metric", metric, metric_names(config.feedback, "validation"))
     return TuneRecord(
         config=for_trials(config),
-        space=_written(space_of(config, search_file)),
+        space=msgspec.convert(space_of(config, search_file), dict[str, dict[str, dict[str, list[Any]]]]),
         public=_NOBODYS if public is None else " ".join(public.split()),
         metric=metric or main_metric(config.feedback, "validation"),
         trials=trials,
@@ -126,10 +123,16 @@ def tune(
     if not ranked:
         raise InputError(f"no trial could be run with every seed; {out / 'trials'} says why")
     best, shipped = ranked[0], trials[0]
-    tuned = provenance(record, best, shipped)
-    files = write_outcome(out, record, trials, best, tuned)
+    path, table = out / "tuned.toml", out / "trials.csv"
+    write_atomically(path, tuned_toml(record, best, provenance(record, best, shipped)).encode())
+    write_atomically(table, _table(record, trials).encode())
     return TuneResult(
-        best=best, shipped=shipped, finalists=tuple(ranked), record=record, tuned=files[0], files=files
+        best=best,
+        shipped=shipped,
+        finalists=tuple(ranked),
+        record=record,
+        tuned=path,
+        files=(path, table),
     )
 
 
@@ -178,16 +181,6 @@ def _described(config: SimulationConfig) -> str:
     return f"{SYNTHETIC} ratings of {made.n_users} users and {made.n_items} items, seed {made.seed}"
 
 
-def _written(space: Space) -> dict[str, dict[str, dict[str, list[Value]]]]:
-    """A space as a search file has it."""
-    tables: dict[str, dict[str, dict[str, list[Value]]]] = {}
-    names = {section: table for table, section in SECTIONS.items()}
-    for key, parameter in space.items():
-        section, _, name = key.rpartition(".")
-        tables.setdefault(names[section], {})[name] = {parameter.kind: list(parameter.values)}
-    return tables
-
-
 def _prepare(record: TuneRecord, out: Path, *, resume: bool) -> None:
     if resume:
         earlier = read_tune_record(out)
@@ -206,34 +199,13 @@ def _prepare(record: TuneRecord, out: Path, *, resume: bool) -> None:
     _RECORD.begin(out, record, room="trials")
 
 
-def write_outcome(
-    out: Path, search: TuneRecord, trials: Sequence[Trial], best: Trial, tuned: TunedConfig
-) -> tuple[Path, Path]:
-    """Write the files of a finished search.
-
-    Args:
-        out: the directory of the search.
-        search: what was asked.
-        trials: all of them.
-        best: whose settings go into tuned.toml.
-        tuned: where they come from.
-
-    Returns:
-        Paths of tuned.toml and trials.csv.
-    """
-    path, table = out / "tuned.toml", out / "trials.csv"
-    write_atomically(path, tuned_toml(search, best, tuned, name=path.name).encode())
-    write_atomically(table, _table(search, trials).encode())
-    return path, table
-
-
-def tuned_toml(search: TuneRecord, best: Trial, tuned: TunedConfig, *, name: str = "tuned.toml") -> str:
+def tuned_toml(search: TuneRecord, best: Trial, tuned: TunedConfig) -> str:
     """A configuration file with what was chosen, everything that was searched spelt out, and no data section."""
     config = search.config
-    values = {key: value for key in search.dimensions if (value := value_of(best, key)) is not None}
     chosen = {"settings": dict(config.settings), "privacy": {"shares": dict(config.privacy.shares)}}
-    for key, value in values.items():
-        chosen = overlay(chosen, nested(key, value))
+    for key in search.dimensions:
+        if (value := value_of(best, key)) is not None:
+            chosen = overlay(chosen, nested(key, value))
     tables = {
         "": {"algorithm": config.algorithm, "feedback": str(config.feedback)},
         "privacy": _promise(config),
@@ -241,8 +213,8 @@ def tuned_toml(search: TuneRecord, best: Trial, tuned: TunedConfig, *, name: str
         "settings": chosen["settings"],
         "tuned": msgspec.to_builtins(tuned),
     }
-    heading = _HEADING.format(name=name, epsilon=config.privacy.epsilon)
-    return heading + "\n" + "\n".join(_toml_table(title, table) for title, table in tables.items())
+    heading = _HEADING.format(epsilon=config.privacy.epsilon)
+    return "\n".join([heading, *(_toml_table(title, table) for title, table in tables.items())])
 
 
 def _promise(config: SimulationConfig) -> dict[str, Any]:

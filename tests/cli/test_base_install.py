@@ -53,8 +53,8 @@ from pathlib import Path
 from fedboard.client.participation.rounds import respond
 from fedboard.client.participation.opening import open_device
 from fedboard.common.board import Board
-from fedboard.common.rounds.question import Answer
-from fedboard.common.rounds.question import Question
+from fedboard.common.messages.question import Answer
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.messages.signing import QuestionKey
 

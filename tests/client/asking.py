@@ -5,9 +5,9 @@ from typing import Any
 
 from fedboard.client.participation.rounds import Asker, Gate, RatingSource, respond
 from fedboard.common.board import Board
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.sealing import Envelope, ReplyKey, is_sealed
 from fedboard.common.messages.signing import QuestionKey
-from fedboard.common.rounds.question import Question
 
 KEY = ReplyKey()
 SERVER = QuestionKey()

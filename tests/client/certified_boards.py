@@ -18,11 +18,11 @@ from fedboard.client.participation.steps import Client, MemoryVault, respond_ste
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
+from fedboard.common.messages.question import Answer, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Answer, Question
 from fedboard.server.publication import certificate_for
 from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.algorithms.conftest import a_prepared_board, population

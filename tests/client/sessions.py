@@ -8,8 +8,8 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
+from fedboard.common.messages.step import StepMessage, reply_of
 from fedboard.common.protocol import AggregationProtocol, ExactSums, ServerSession
-from fedboard.common.rounds.step import StepMessage, reply_of
 from tests.client.asking import KEY, signed
 
 Reply = Callable[[bytes, bytes | None], bytes]

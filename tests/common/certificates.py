@@ -12,7 +12,7 @@ from fedboard.common.privacy.accounting.budget import Budget
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event
-from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.ledger.members import PopulationTotal
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.privacy.releases.pure import ExponentialRelease, LaplaceRelease
 from fedboard.common.protocols.registry import sized_protocol

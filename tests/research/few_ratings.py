@@ -4,8 +4,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
+from fedboard.simulations.sections import DataConfig
 from research.shared.experiment import Setting
 
 

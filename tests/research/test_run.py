@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from fedboard.simulations.config import DataConfig
+from fedboard.simulations.sections import DataConfig
 from research.shared.experiment import Experiment, Outcome, Setting
 from research.shared.ratings import data_of
 from tests.research.conftest import Command

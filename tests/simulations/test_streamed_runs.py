@@ -16,9 +16,9 @@ from fedboard.cli.main import commands
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, SettingError
 from fedboard.simulations.config import parse_config
+from fedboard.simulations.problem import StreamedProblem
 from fedboard.simulations.runs.calibrated import load_any
 from fedboard.simulations.simulate import simulate
-from fedboard.simulations.streams.problem import StreamedProblem
 
 pytestmark = pytest.mark.slow
 

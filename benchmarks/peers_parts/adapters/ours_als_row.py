@@ -14,7 +14,7 @@ def load() -> Any:
     from fedboard.common import kernels
     from fedboard.common.algorithms.shared.ratings_config import Feedback
     from fedboard.common.cohort import Cohort
-    from fedboard.simulations.baselines import AlsConfig, fit_als
+    from fedboard.simulations.baselines.als import AlsConfig, fit_als
 
     return kernels, Cohort, Feedback, AlsConfig, fit_als
 

@@ -37,8 +37,7 @@ from fedboard.common.privacy.accounting.exact import (
     mu_for,
     require_delta,
 )
-from fedboard.common.privacy.accounting.guarantee import Composition, CurvePoint
-from fedboard.common.privacy.accounting.rating_level import PAIR, Implied
+from fedboard.common.privacy.accounting.guarantee import PAIR, Composition, CurvePoint, Implied
 from fedboard.common.privacy.adjacency import Adjacency, parse_adjacency, sensitivity_factor
 from fedboard.common.privacy.events import RELATIVE_TOLERANCE, Event, is_amplified, release_shift
 

@@ -4,7 +4,7 @@ Conversions: what the same Gaussian releases are worth when they are stated thro
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Literal
 
@@ -273,32 +273,6 @@ def epsilon_through_renyi(delta: float, *, rho: float) -> float:
     order = 1.0 + high
     epsilon = order * rho + math.log(high / order) - math.log(delta * order) / high
     return max(epsilon, 0.0)
-
-
-def rho_through(conversion: Callable[..., float], epsilon: float, delta: float) -> float:
-    """Largest rho that a conversion allows at (epsilon, delta): what accounting through it could spend.
-
-    Against the exact ``mu^2 / 2`` it says how much more noise it demands: ``sqrt(mu^2 / (2 rho))`` times.
-
-    Args:
-        conversion: ``epsilon_through_zcdp`` or ``epsilon_through_renyi``.
-        epsilon: > 0. Public.
-        delta: in (0, 1). Public.
-
-    Returns:
-        rho within 1e-13, relatively, of where the conversion reaches epsilon, from below.
-
-    Raises:
-        PrivacyError: an argument is out of range.
-    """
-    require_epsilon(epsilon)
-    low, high = 0.0, epsilon
-    while conversion(delta, rho=high) <= epsilon:
-        low, high = high, 2 * high
-    while high - low > 1e-13 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if conversion(delta, rho=middle) <= epsilon else (low, middle)
-    return low
 
 
 def _require(delta: float, rho: float) -> None:

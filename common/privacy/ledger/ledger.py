@@ -14,8 +14,8 @@ from fedboard.common.privacy.commitment import Commitment
 from fedboard.common.privacy.events import Event, canonical_json, digest, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import Row, lock_writer
-from fedboard.common.privacy.ledger.membership import missing_from, take_place
-from fedboard.common.privacy.ledger.population import Population, PopulationTotal
+from fedboard.common.privacy.ledger.members import PopulationTotal
+from fedboard.common.privacy.ledger.population import Population, missing_from, take_place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,117 +1,27 @@
 """The account of a data population: what all runs on the same users cost together, and the limit to it."""
 
 import contextlib
-import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
-from itertools import pairwise
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from fedboard.common.errors import InputError, OutOfRangeError, PrivacyError
 from fedboard.common.privacy.accounting.budget import Budget, Plan, counts_alike, require_planned
 from fedboard.common.privacy.accounting.exact import epsilon_when_adaptive
-from fedboard.common.privacy.accounting.guarantee import Finding
-from fedboard.common.privacy.events import RELATIVE_TOLERANCE, Event, canonical_json, require_sound
+from fedboard.common.privacy.events import Event, canonical_json, require_sound
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import POPULATION, Row, lock_writer
 from fedboard.common.privacy.ledger.members import (
     CLOSED,
     OPENED,
     Member,
+    PopulationTotal,
     closing,
     members_of,
     opening,
     require_record,
 )
-
-_SHOWN = 8  # characters of an id, for people
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PopulationTotal:
-    """State of a population's account when a board was published. Every field is public.
-
-    Epsilons are natural-log units at ``delta``, and include this run's. What is promised is ``budget``, and
-    ``lineage_budget`` to each lineage: the account checks them before every release and every plan, so that they
-    hold whatever a run was started or stopped by. What is spent and reserved says how much of that is used up, as
-    the account counts it (``epsilon_when_adaptive``).
-    """
-
-    population: str
-    """Id of the account."""
-    head: str
-    """Hash of the account's last row then; with it the account's owner is bound to these numbers."""
-    delta: float
-    adjacency: str
-    budget: float
-    """Epsilon that all runs together may cost: what is promised."""
-    spent: float
-    """Epsilon of everything booked."""
-    committed: float
-    """Epsilon with what is reserved for runs under way."""
-    runs: int
-    """Number of runs that ever joined."""
-    releases: int
-    """Number of releases booked."""
-    private: bool
-    """False where some noise can be reproduced from a seed: then the total is a simulation's."""
-    lineage: str
-    """Id of the run that founded the chain of boards that this board belongs to."""
-    lineage_spent: float
-    """Epsilon of everything booked in the lineage."""
-    lineage_budget: float | None
-    """Epsilon that a lineage may cost; None: no limit of its own."""
-
-    def agrees_with(self, other: "PopulationTotal") -> bool:
-        """Whether these are the same totals, but for how another machine rounds."""
-        ours, theirs = asdict(self), asdict(other)
-        return all(_same(value, theirs[name]) for name, value in ours.items())
-
-    def sentence(self) -> str:
-        """What is promised about everything together, and how much of it is used up, in words."""
-        reserved = "" if self.committed <= self.spent else f" ({self.committed:.6g} with what is reserved)"
-        within = (
-            "The lineage of this board has no limit of its own"
-            if self.lineage_budget is None
-            else f"The lineage of this board is promised epsilon {self.lineage_budget:.6g} in the same way"
-        )
-        simulated = "" if self.private or not self.releases else " Some of its noise is a simulation's."
-        return (
-            f"All runs on this population together (account {self.population[:_SHOWN]}) are promised epsilon "
-            f"{self.budget:.6g} at delta {self.delta:g}: the account refuses more, whatever a run was started or "
-            f"stopped by. The {self.runs} runs so far count {self.spent:.6g} of it{reserved}. {within} and counts "
-            f"{self.lineage_spent:.6g}.{simulated}"
-        )
-
-    def findings(self, releases: Sequence[Event], *, adjacency: str) -> list[Finding]:
-        """Check what can be checked without the account: that the numbers are possible.
-
-        Args:
-            releases: sound events of the board. Public.
-            adjacency: the one of the board's claim.
-        """
-        same = self.adjacency == adjacency
-        detail = f"the account is for adjacency {self.adjacency}, the claim for {adjacency}"
-        if not same or not 0 < self.delta < 1:
-            return [Finding(check="population", passed=False, detail=detail)]
-        own = epsilon_when_adaptive(releases, self.delta)
-        limits = [own, self.lineage_spent, self.spent, self.committed, self.budget]
-        limit = self.budget if self.lineage_budget is None else self.lineage_budget
-        ordered = all(low <= high * (1 + RELATIVE_TOLERANCE) for low, high in pairwise(limits))
-        detail = (
-            f"this board's releases cost epsilon {own:.6g}, its lineage {self.lineage_spent:.6g}, all runs "
-            f"{self.spent:.6g}, with reserved ones {self.committed:.6g}, the budget is {self.budget:.6g}"
-        )
-        within = self.lineage_spent <= limit * (1 + RELATIVE_TOLERANCE)
-        return [Finding(check="population", passed=ordered and within, detail=detail)]
-
-
-def _same(value: object, other: object) -> bool:
-    if isinstance(value, float) and isinstance(other, float):
-        return math.isclose(value, other, rel_tol=RELATIVE_TOLERANCE)
-    return value == other
-
 
 _PATIENCE = 60.0
 """Seconds to wait for other runs; each holds the file for the time of one booking."""
@@ -390,3 +300,51 @@ def _require_same(member: Member, record: dict[str, Any]) -> None:
     stated = {"lineage": member.lineage, "plan": member.plan, "reserve": member.reserve}
     if canonical_json(stated) != canonical_json({key: record.get(key) for key in stated}):
         raise PrivacyError(f"run {member.run} joined this population with another plan or lineage")
+
+
+def missing_from(population: Population, run: str, events: Iterable[Event]) -> list[dict[str, Any]]:
+    """What the account holds of a run and these events lack; a crash between two bookings leaves that.
+
+    Args:
+        population: the account.
+        run: id of the run's ledger.
+        events: what that ledger holds.
+
+    Raises:
+        PrivacyError: the account lacks one of these events, or holds another one under its name.
+    """
+    held = next((m.booked for m in population.members() if m.run == run), {})
+    own = {str(event["name"]): canonical_json(event) for event in events}
+    for name, text in own.items():
+        if name not in held or canonical_json(held[name]) != text:
+            raise PrivacyError(
+                f"the population's account does not hold release {name!r} of this run as it was booked; the "
+                "account was lost or replaced, so nothing more can be released. Restore it"
+            )
+    return [dict(event) for name, event in held.items() if name not in own]
+
+
+def take_place(chain: ChainFile, population: Population | None) -> None:
+    """Let a run join the account that the header of its ledger names, if it has not; nothing where it names none.
+
+    Raises:
+        BudgetExceededError: the run's plan does not fit.
+        InputError: the population has not the lineage that the run continues.
+        PrivacyError: the population is missing or another one, or lacks something that the run booked.
+        StorageError: the account cannot be written.
+    """
+    bound = chain.header.get("population")
+    if bound is None and population is None:
+        return
+    if bound is None or population is None or bound["id"] != population.id:
+        raise PrivacyError(
+            f"{chain.path}: this ledger books in "
+            f"{'no population' if bound is None else 'the population ' + str(bound['id'])}, "
+            f"{'none' if population is None else population.id} was given; they must be the same"
+        )
+    missing_from(
+        population, chain.id, (row.record for row in chain.rows())
+    )  # refuse before the run joins anew
+    plan, name = chain.header["plan"], chain.header["run"]
+    reserve = Budget(**chain.header["budget"]) if bound.get("reserved") else None
+    population.join(chain.id, name=name, plan=plan, lineage=bound["lineage"], reserve=reserve)

@@ -18,8 +18,13 @@ from fedboard.common.privacy.events import (
     stated_problems,
     symmetric_rank,
 )
-from fedboard.common.privacy.releases.booking import keeps_l2_bound, require_paid
-from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, least_shares, noise_backend
+from fedboard.common.privacy.releases.noise import (
+    NoiseSource,
+    NoiseStream,
+    least_shares,
+    noise_backend,
+    require_paid,
+)
 
 if TYPE_CHECKING:
     from fedboard.common.privacy.ledger.ledger import Ledger, Receipt
@@ -298,6 +303,43 @@ class BookedRelease:
                 "or handed over before"
             )
         self._open[start_row:stop_row] = False
+
+
+_NEAR, _ULP = 1e-9, 2.0**-52
+"""Relative distance from the bound beyond which float64 is sure: for width w it is off by less than w ulp."""
+_TOO_LARGE = 1 << 63
+"""For a sum of squares in 64 bits."""
+
+
+def keeps_l2_bound(rows: IntArray, bound: int) -> BoolArray:
+    """Which rows have a sum of squares of at most ``bound^2``, exactly; bool, shape (n,).
+
+    In float64 where that is sure, in whole numbers where a row lies within 1e-9 of it.
+
+    Args:
+        rows: int64, shape (n, width), any values. Private.
+        bound: whole number > 0. Public.
+    """
+    kept = np.zeros(rows.shape[0], dtype=np.bool_)
+    step = max(1, _NUMBERS_PER_CHUNK // max(1, rows.shape[1]))
+    for first in range(0, rows.shape[0], step):
+        part = rows[first : first + step]
+        values = part.astype(np.float64)
+        lengths = np.sqrt(np.einsum("jw,jw->j", values, values)) / float(bound)
+        kept[first : first + step] = lengths <= 1.0
+        unsure = np.flatnonzero(np.abs(lengths - 1.0) <= max(_NEAR, rows.shape[1] * _ULP))
+        if unsure.size:
+            kept[first + unsure] = _squared_lengths(part[unsure]) <= bound * bound
+    return kept
+
+
+def _squared_lengths(rows: IntArray) -> "np.ndarray[tuple[int], np.dtype[Any]]":
+    """Sums of squares, shape (n,): in 64 bits where none can exceed them, else as Python's whole numbers."""
+    largest = max(int(rows.max()), -int(rows.min()))
+    whole: np.ndarray[Any, Any] = rows.astype(
+        np.int64 if largest * largest * rows.shape[1] < _TOO_LARGE else np.object_
+    )
+    return np.asarray((whole * whole).sum(axis=1))
 
 
 __all__ = ["Adjacency", "BookedRelease", "GaussianRelease", "Layout"]

@@ -11,13 +11,17 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cache
 from importlib.util import find_spec
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
 from fedboard.common.kernels.draws import standard_normal
+from fedboard.common.privacy.events import Event, digest
+
+if TYPE_CHECKING:
+    from fedboard.common.privacy.ledger.ledger import Receipt
 
 _KEY_BYTES = 32  # AES-256
 _WORDS_PER_BLOCK = 2  # an AES block is 128 bits
@@ -282,3 +286,32 @@ class _SecretShares(AbsentStream):
 def least_shares(event: Mapping[str, Any]) -> int:
     """How many honest shares a sound event says to be in its sum; 0 where the server draws the noise."""
     return int(event["shares"]["least"]) if "shares" in event else 0
+
+
+def require_paid(stated: Mapping[str, Any], event: Event, receipt: "Receipt", stream: NoiseStream) -> None:
+    """Hold a receipt against what a release states and against the noise that it will draw.
+
+    Args:
+        stated: the release's own event. Public.
+        event: what was booked, with the noise source. Public.
+        receipt: the ledger's.
+        stream: where the draws will come from.
+
+    Raises:
+        PrivacyError: the receipt is for another event than the noise of this release, noise from a seed is
+            booked as private, or noise that clients add as drawn here or the other way round.
+    """
+    name = stated["name"]
+    differs = any(event.get(key) != value for key, value in stated.items())
+    if differs or receipt.event_digest != digest(event):
+        raise PrivacyError(f"the receipt of release {name!r} is for another release")
+    if stream.private is not event.get("private"):
+        raise PrivacyError(
+            f"release {name!r} is booked as {'' if event.get('private') else 'not '}private, "
+            "its noise is of the other kind"
+        )
+    if isinstance(stream, AbsentStream) is not ("shares" in event):
+        raise PrivacyError(
+            f"release {name!r} is booked with noise {'of its clients' if 'shares' in event else 'drawn here'}, "
+            "and is given the other kind"
+        )

@@ -12,22 +12,21 @@ Exponential-mechanism releases: one object states how far a user moves a score, 
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar
 
 import numpy as np
 
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
-from fedboard.common.errors import InputError
+from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency, l1_factor, parse_adjacency
-from fedboard.common.privacy.events import require_sound
-from fedboard.common.privacy.releases.booking import BookedOnce
-from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
+from fedboard.common.privacy.events import Event, require_sound
+from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream, require_paid
 
 if TYPE_CHECKING:
-    from fedboard.common.privacy.ledger.ledger import Ledger
+    from fedboard.common.privacy.ledger.ledger import Ledger, Receipt
 
 
 _WORD_BITS = 64
@@ -142,6 +141,44 @@ class _PureRelease:
     def _paid(self, ledger: "Ledger", noise: NoiseSource) -> dict[str, Any]:
         event = {**self.event(), **noise.describe()}
         return {"event": event, "receipt": ledger.book(event), "stream": noise.stream(self.name)}
+
+
+Stated = TypeVar("Stated", bound=_PureRelease)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class BookedOnce(Generic[Stated]):
+    """A release that has been paid for; it can be drawn once as a whole, and not be copied."""
+
+    release: Stated
+    event: Event
+    """What was booked, with the noise source."""
+    receipt: "Receipt"
+    stream: NoiseStream = field(repr=False)
+    _drawn: bool = field(default=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Hold the receipt against the release.
+
+        Raises:
+            PrivacyError: they do not belong together, or the receipt was used before.
+        """
+        require_paid(self.release.event(), self.event, self.receipt, self.stream)
+        self.receipt.use()
+
+    def __reduce__(self) -> NoReturn:
+        """Refuse to be pickled or copied: a copy would draw with the same randomness again."""
+        raise PrivacyError(f"release {self.release.name!r} is paid for once and cannot be copied")
+
+    def _use_up(self, before: str) -> None:
+        """Let the draw be made, once.
+
+        Raises:
+            PrivacyError: it was made before, in the words of ``before``.
+        """
+        if self._drawn:
+            raise PrivacyError(before)
+        self._drawn = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,13 +13,6 @@ from fedboard.common.messages.frame import Frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.secure_sum.advertised import (
-    ADVERTISED_BYTES,
-    Advertised,
-    Secrets,
-    pair_mask,
-    self_mask,
-)
 from fedboard.common.protocols.secure_sum.confirming import VouchedSession
 from fedboard.common.protocols.secure_sum.masking import (
     BOX_BYTES,
@@ -30,24 +23,60 @@ from fedboard.common.protocols.secure_sum.masking import (
     open_box,
     split,
 )
+from fedboard.common.protocols.secure_sum.members import (
+    ADVERTISED_BYTES,
+    Advertised,
+    Secrets,
+    pair_mask,
+    self_mask,
+)
 from fedboard.common.protocols.secure_sum.messages import (
     STEPS,
     VOUCHED_STEPS,
     Layout,
     MaskingStep,
     Wanted,
-    arrays_of,
     read_count,
     read_session,
     reply,
     shapes_to_client,
     step_of,
     table,
-    with_signatures,
 )
-from fedboard.common.protocols.secure_sum.neighbours import Neighbourhood
-from fedboard.common.protocols.secure_sum.rules import Answered, Carried, Memory, SumRules
+from fedboard.common.protocols.secure_sum.rules import Carried, Neighbourhood, SumRules
 from fedboard.common.protocols.sessions import Voucher
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """A step that is over."""
+
+    question: bytes
+    """SHA-256 of the message."""
+    reply: bytes
+
+
+class Memory(msgspec.Struct):
+    """All that a session is, in steps; secrets inside."""
+
+    secrets: Secrets
+    answered: list[Answered] = msgspec.field(default_factory=list)
+    session: bytes = b""
+    clients: int = 0
+    """How many advertised keys, as the server says."""
+    neighbours: list[bytes] = msgspec.field(default_factory=list)
+    """What they advertised, sorted by identity."""
+    held: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
+    """A neighbour's shares of its two seeds; ``NO_SHARE`` where its box could not be opened."""
+    there: list[bool] = msgspec.field(default_factory=list)
+    """Which neighbours are masked with."""
+    roster: bytes = b""
+    """The list of devices; empty where clients are not vouched for, as all that follows."""
+    places: list[int] = msgspec.field(default_factory=list)
+    """Of the neighbours, on the list."""
+    members: bytes = b""
+    """The set of all who take part, as the server said."""
+    confirmed: tuple[bytes, bytes] = (b"", b"")
+    """The sets of those masked with and of survivors, as this client has signed them."""
 
 
 @dataclass(slots=True, kw_only=True, repr=False)
@@ -139,7 +168,7 @@ class SecureSumClient:
         memory = self._memory
         clients, vouched = self._count(frame), self._vouched()
         around = self._around(clients)
-        rows, *members = arrays_of(frame, shapes_to_client(MaskingStep.SHARES, self._layout(around.size)))
+        rows, *members = frame.arrays_as(shapes_to_client(MaskingStep.SHARES, self._layout(around.size)))
         if vouched is not None:
             memory.places = vouched.places_of(rows, members[0], clients=clients)
             memory.members = members[0].tobytes()
@@ -172,7 +201,7 @@ class SecureSumClient:
             raise RefusedError(Refusal.MALFORMED)
         memory = self._memory
         clients, size = self._count(frame), len(memory.neighbours)
-        flags, boxes = arrays_of(frame, shapes_to_client(MaskingStep.MASKED, self._layout(size)))
+        flags, boxes = frame.arrays_as(shapes_to_client(MaskingStep.MASKED, self._layout(size)))
         if flags.max(initial=0) > 1:
             raise RefusedError(Refusal.MALFORMED)
         there = [bool(flag) for flag in flags]
@@ -211,7 +240,7 @@ class SecureSumClient:
         """Sign the one set of survivors that is to be opened, and the graph; after that no other one is."""
         memory, clients, vouched = self._memory, self._count(frame), self._vouched()
         assert vouched is not None  # else this step is out of turn
-        there, stayed = arrays_of(frame, shapes_to_client(MaskingStep.CONFIRM, self._layout(0)))
+        there, stayed = frame.arrays_as(shapes_to_client(MaskingStep.CONFIRM, self._layout(0)))
         told = vouched.set_of(memory.members, there, stayed)
         self.rules.require_sum_over(int(told.stayed.sum()))
         if int(told.stayed.sum()) != clients:
@@ -228,8 +257,8 @@ class SecureSumClient:
         memory, vouched = self._memory, self._vouched()
         shapes = shapes_to_client(MaskingStep.UNMASK, self._layout(len(memory.neighbours)))
         if vouched is None:
-            return arrays_of(frame, shapes)[0]
-        wanted, signers, signatures = arrays_of(frame, with_signatures(frame, shapes))
+            return frame.arrays_as(shapes)[0]
+        wanted, signers, signatures = frame.arrays_as(shapes)
         there, stayed = (np.frombuffer(bits, dtype=np.uint8) for bits in memory.confirmed)
         told = vouched.set_of(memory.members, there, stayed)
         vouched.require_confirmed(told, signers, signatures)
@@ -254,8 +283,8 @@ class SecureSumClient:
     def _count(self, frame: Frame) -> int:
         """How many clients the server says are left: never fewer than the rules ask, never more than before."""
         memory = self._memory
-        clients, vouched = read_count(frame, memory.session), self._vouched()
-        if clients < self.rules.fewest_of(None if vouched is None else vouched.devices):
+        clients = read_count(frame, memory.session)
+        if clients < self.rules.fewest_of(self._devices):
             raise RefusedError(Refusal.TOO_FEW)
         if memory.clients and clients > memory.clients:
             raise RefusedError(Refusal.MALFORMED)
@@ -284,13 +313,16 @@ class SecureSumClient:
             self._seen = VouchedSession.begin(self.voucher, self.rules, memory.session, memory.roster)
         return self._seen
 
-    def _around(self, clients: int) -> Neighbourhood:
+    @property
+    def _devices(self) -> int | None:
         vouched = self._vouched()
-        return self.rules.neighbourhood(clients, None if vouched is None else vouched.devices)
+        return None if vouched is None else vouched.devices
+
+    def _around(self, clients: int) -> Neighbourhood:
+        return self.rules.neighbourhood(clients, self._devices)
 
     def _layout(self, size: int) -> Layout:
-        vouched = self._vouched()
-        return Layout(size=size, devices=None if vouched is None else vouched.devices)
+        return Layout(size=size, devices=self._devices)
 
     @property
     def _identity(self) -> bytes:

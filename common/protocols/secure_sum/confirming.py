@@ -16,15 +16,16 @@ from fedboard.common.arrays import BoolArray
 from fedboard.common.boards.ed25519_keys import has_signed
 from fedboard.common.boards.roster import SIGNATURE_BYTES, Roster
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.secure_sum.advertised import (
+from fedboard.common.protocols.secure_sum.members import (
     Advertised,
     Vouched,
     from_bits,
+    neighbours,
+    ring,
     survivors_statement,
     to_bits,
 )
 from fedboard.common.protocols.secure_sum.messages import table
-from fedboard.common.protocols.secure_sum.neighbours import neighbours, ring
 from fedboard.common.protocols.secure_sum.rules import SumRules
 from fedboard.common.protocols.sessions import Voucher
 
@@ -204,6 +205,10 @@ class ListedDevices:
         for number, name in enumerate(names):
             found[self.place[name]] = marked is None or marked[number]
         return found
+
+    def sets(self, names: Sequence[str], **marked: BoolArray | None) -> dict[str, NDArray[np.uint8]]:
+        """Sets of clients, by name, as clients are told of them; of each as for ``places``."""
+        return {name: to_bits(self.places(names, clients)) for name, clients in marked.items()}
 
     def ask_to_confirm(self, names: Sequence[str], there: BoolArray, stayed: BoolArray) -> None:
         """Fix the set that is to be confirmed."""

@@ -36,18 +36,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.boards.roster import SIGNATURE_BYTES
-from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.messages.frame import Frame, Shapes, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.secure_sum.advertised import ADVERTISED_BYTES, VOUCHED_BYTES, bits_bytes
 from fedboard.common.protocols.secure_sum.masking import BOX_BYTES, SHARE_BYTES
+from fedboard.common.protocols.secure_sum.members import ADVERTISED_BYTES, VOUCHED_BYTES, bits_bytes
+from fedboard.common.protocols.secure_sum.rules import MOST_CLIENTS
 
-MOST_CLIENTS = 1 << 20
 NONCE_BYTES = 16
 _LARGEST_HEADER = 4096
 _MOST_TO_A_CLIENT = 1 << 27
-
-Shapes = Mapping[str, tuple[str, tuple[int, ...]]]
-"""What arrays a message has: dtype and shape by name."""
 
 
 class MaskingStep(IntEnum):
@@ -164,7 +161,7 @@ def read_reply(
     limit = _LARGEST_HEADER + prod(shape) * np.dtype(dtype).itemsize
     frame = unpack_frame(content, kinds=(_replying(step),), limit=limit)
     _require_session(frame.read(_Fields).session, session)
-    return arrays_of(frame, {"content": (dtype, shape)})[0]
+    return frame.arrays_as({"content": (dtype, shape)})[0]
 
 
 def read_session(frame: Frame, about: bytes, *, vouched: bool) -> tuple[bytes, bytes]:
@@ -178,9 +175,7 @@ def read_session(frame: Frame, about: bytes, *, vouched: bool) -> tuple[bytes, b
     Raises:
         RefusedError: it is about others, or has no list where one must be, or the other way round.
     """
-    found = frame.arrays.get("roster")
-    shapes: Shapes = {"roster": ("u1", (0 if found is None else found.size,))} if vouched else {}
-    arrays = arrays_of(frame, shapes)
+    arrays = frame.arrays_as({"roster": ("u1", (None,))} if vouched else {})
     fields = frame.read(_FirstFields)
     try:
         nonce = bytes.fromhex(fields.nonce)
@@ -211,28 +206,15 @@ def _require_session(stated: str, session: bytes) -> None:
         raise RefusedError(Refusal.NO_SESSION)
 
 
-def arrays_of(frame: Frame, shapes: Shapes) -> list[NDArray[Any]]:
-    """A frame's arrays, in the order of ``shapes``.
-
-    Raises:
-        RefusedError: other arrays, dtypes or shapes.
-    """
-    if set(frame.arrays) != set(shapes):
-        raise RefusedError(Refusal.MALFORMED)
-    for name, (dtype, shape) in shapes.items():
-        if frame.arrays[name].dtype != np.dtype(f"<{dtype}") or frame.arrays[name].shape != shape:
-            raise RefusedError(Refusal.MALFORMED)
-    return [frame.arrays[name] for name in shapes]
-
-
 def table(rows: list[bytes], width: int) -> NDArray[np.uint8]:
     """Rows of ``width`` bytes as an array, uint8, shape (n, width)."""
     return np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), width)
 
 
 def shapes_to_client(step: MaskingStep, layout: Layout) -> Shapes:
-    """What a message to a client holds, but for the first and the signatures in the last."""
+    """What a message to a client holds, but for the first."""
     size = layout.size
+    signatures: Shapes = {} if layout.devices is None else {"signatures": ("u1", (None, SIGNATURE_BYTES))}
     shapes: dict[MaskingStep, Shapes] = {
         MaskingStep.KEYS: {},
         MaskingStep.SHARES: {
@@ -241,16 +223,9 @@ def shapes_to_client(step: MaskingStep, layout: Layout) -> Shapes:
         },
         MaskingStep.MASKED: {"there": ("u1", (size,)), "boxes": ("u1", (size, BOX_BYTES))},
         MaskingStep.CONFIRM: layout.sets("there", "stayed"),
-        MaskingStep.UNMASK: {"wanted": ("u1", (size,)), **layout.sets("signers")},
+        MaskingStep.UNMASK: {"wanted": ("u1", (size,)), **layout.sets("signers"), **signatures},
     }
     return shapes[step]
-
-
-def with_signatures(frame: Frame, shapes: Shapes) -> Shapes:
-    """The same shapes, with as many signatures as a message has."""
-    found = frame.arrays.get("signatures")
-    count = len(found) if found is not None and found.ndim == 2 else 0
-    return {**shapes, "signatures": ("u1", (count, SIGNATURE_BYTES))}
 
 
 def shape_from_client(step: MaskingStep, layout: Layout) -> tuple[str, tuple[int, ...]]:

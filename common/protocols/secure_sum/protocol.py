@@ -7,31 +7,35 @@ Reference: Bonawitz et al. (2017), doi:10.1145/3133956.3133982 (the protocol); B
 Raykova (2020), doi:10.1145/3372297.3417885 (neighbourhoods).
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fedboard.common.arrays import IntArray
 from fedboard.common.boards.roster import Roster
 from fedboard.common.contribution import Request
-from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocol import NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, Given, Trust
 from fedboard.common.protocols.properties import Card, Parameters, SumsLeft
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
-from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
-from fedboard.common.protocols.secure_sum.neighbours import neighbourhood
-from fedboard.common.protocols.secure_sum.rules import Carried, ExactNumbers, SumRules
+from fedboard.common.protocols.secure_sum.rules import MOST_CLIENTS, Carried, SumRules, neighbourhood
 from fedboard.common.protocols.secure_sum.server import SecureSumServer
 from fedboard.common.protocols.sessions import Voucher
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MaskedSum:
+class MaskedSum(AggregationProtocol, Carried):
     """What sums under masks have in common, whatever the masked vectors carry."""
 
-    NAME: ClassVar[str]
     vouches: ClassVar[bool] = True
     rules: SumRules
     backend: str = "numpy"
@@ -40,16 +44,6 @@ class MaskedSum:
     """Of a device."""
     roster: Roster | None = None
     """Of a server, where clients are vouched for."""
-
-    @property
-    def carried(self) -> Carried:
-        """What the masked vectors carry."""
-        raise NotImplementedError
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
 
     @property
     def parameters(self) -> Mapping[str, Any]:
@@ -75,14 +69,6 @@ class MaskedSum:
             ) from None
         return replace(self, roster=roster)
 
-    def packing(self, requests: Sequence[Request]) -> Packing:
-        """How these sums are packed.
-
-        Raises:
-            InputError: they do not fit.
-        """
-        return self.carried.packing(requests)
-
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
     ) -> SecureSumServer:
@@ -105,16 +91,14 @@ class MaskedSum:
             about=about,
             clients=tuple(clients),
             rules=self.rules,
-            carried=self.carried,
+            carried=self,
             packing=self.packing(requests),
             roster=self.roster,
         )
 
     def join(self, about: bytes, noise: NoiseSource) -> SecureSumClient:
         """Begin a round on a client, with fresh secrets."""
-        return SecureSumClient(
-            about=about, noise=noise, rules=self.rules, carried=self.carried, voucher=self.voucher
-        )
+        return SecureSumClient(about=about, noise=noise, rules=self.rules, carried=self, voucher=self.voucher)
 
     def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> SecureSumClient:
         """Go on with a session; a state must be resumed once only.
@@ -123,6 +107,21 @@ class MaskedSum:
             InputError: it is no state.
         """
         return self.join(about, noise).restore(state)
+
+    def _coarse(self, given: Given) -> tuple[Packing, dict[str, IntArray]]:
+        """The packing of a round, and the coarse sums of one client.
+
+        Raises:
+            PrivacyError: a row breaks its bound, or there are more rows than all clients together have room for.
+        """
+        if given.contribution.n_users > self.rules.most_users:
+            raise PrivacyError(
+                f"{given.contribution.n_users} rows, and the sums of all clients have room for "
+                f"{self.rules.most_users}; nothing was sent"
+            )
+        packing = self.packing(given.requests)
+        sums = coarse_sums(given.contribution, given.requests, packing.shifts, backend=self.backend)
+        return packing, sums
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,11 +154,6 @@ class SecureSum(MaskedSum):
         return cls(rules=SumRules.from_parameters(parameters), backend=backend)
 
     @property
-    def noise_at(self) -> NoiseAt:
-        """The server draws the noise, once it has the sum."""
-        return NoiseAt.SERVER
-
-    @property
     def trust(self) -> Trust:
         """Who sees what."""
         return masked_trust(
@@ -171,14 +165,47 @@ class SecureSum(MaskedSum):
             ),
         )
 
-    def noise(self, drawn: NoiseSource) -> NoiseSource:
-        """The server's own."""
-        return drawn
+    def packing(self, requests: Sequence[Request]) -> Packing:
+        """Room for all users and for the noise, which is added to residues.
+
+        Raises:
+            InputError: they do not fit.
+        """
+        return Packing.of(requests, most_users=self.rules.most_users)
+
+    def numbers(self, given: Given, noise: NoiseSource) -> NDArray[np.uint32]:
+        """The coarse sums, uint32, shape (size,); ``noise`` is not used. Private.
+
+        Raises:
+            PrivacyError: a row breaks its bound, or there are more rows than there is room for.
+        """
+        packing, sums = self._coarse(given)
+        return packing.flatten(sums)
+
+    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray]:
+        """The sums, whatever they are; the log says where honest clients cannot have made them.
+
+        They are exact, so nobody else may learn that: a client could add just so much that it tells how large the
+        others' sum is.
+        """
+        if not packing.plausible(sums, n_users=self.rules.most_users):
+            _log.warning(
+                "the sums are larger than honest clients can have made them; the board may be spoilt"
+            )
+        return sums
+
+    def residue_bits(self, packing: Packing) -> Mapping[str, int]:
+        """All sums are residues until they have their noise."""
+        return packing.residue_bits
+
+    def noise_shares(self, survivors: int) -> int:
+        """None: the sums are exact."""
+        return 0
 
     @property
-    def carried(self) -> Carried:
-        """Exact numbers."""
-        return ExactNumbers(most_users=self.rules.most_users, backend=self.backend)
+    def noise_ratio(self) -> float:
+        """The server adds what it books."""
+        return 1.0
 
 
 def masked_trust(rules: SumRules, *, server_learns: str, noise: str) -> Trust:

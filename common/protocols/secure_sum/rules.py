@@ -1,42 +1,200 @@
 """How many clients a secure sum needs, and how many it can lose. Public; server and clients compute alike.
 
-Masked vectors carry exact sums here, and sums with a share of the noise in distributed-dp.
+Who shares masks with whom follows from that: a k-regular graph, k growing slowly with the number of clients. The
+order of the clients (``members.ring``) is a function of keys that are fixed before it is known, so those who drop
+out and those who collude fall into a neighbourhood as balls drawn without replacement (hypergeometric). Assumed:
+they do not depend on the order. A server that drops clients after it knows the order, or that invents clients, is
+outside of what ``neighbourhood`` is computed for; ``vouched_neighbourhood`` is for it.
+
+Reference: Bell, Bonawitz, Gascon, Lepoint and Raykova (2020), doi:10.1145/3372297.3417885, sections 3 and 4.
 """
 
-import logging
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import lru_cache
+from math import lgamma, log, pi
 from typing import Any, Protocol
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import IntArray
+from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.checks import require_whole
 from fedboard.common.contribution import Request
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.secure_sum.advertised import Secrets, quorum
-from fedboard.common.protocols.secure_sum.messages import MOST_CLIENTS
-from fedboard.common.protocols.secure_sum.neighbours import (
-    FEWEST_CLIENTS,
-    Neighbourhood,
-    fewest_left,
-    neighbourhood,
-    share_of,
-    vouched_neighbourhood,
-)
 from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
 
+MOST_CLIENTS = 1 << 20
 DROPOUT = 0.3
 COLLUDING = 0.1
 _MOST_USERS = 1 << 31
 _AUTHORITY = re.compile("([0-9a-f]{64})?")
+FEWEST_CLIENTS = 3
+MOST_JOINED = 50
+"""Up to so many clients everybody is joined to everybody: it costs little, and each sees how many are left."""
+_BROKEN = 2.0**-40
+_LOST = 2.0**-20
+_SMALL = np.array([lgamma(number + 1.0) for number in range(16)])
+_TRIED = 2.0**-64
+"""One over the number of graphs that a server which lies may try."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Neighbourhood:
+    """The size of a neighbourhood and what its shares need. Public."""
+
+    size: int
+    """k: neighbours of each client."""
+    needed: int
+    """t: shares that give a secret back; ``2 t > k + colluding``."""
+    colluding: int
+    """Most neighbours that collude with the server, but for a chance of 2^-40 in all neighbourhoods together."""
+
+
+def share_of(clients: int, share: float) -> int:
+    """``floor(share clients)``, without the rounding of 0.1 and the like."""
+    return int(clients * Fraction(str(share)))
+
+
+def fewest_left(clients: int, dropout: float) -> int:
+    """``ceil((1 - dropout) clients)``, but 2 at least."""
+    return max(2, clients - share_of(clients, dropout))
+
+
+@lru_cache(maxsize=256)
+def neighbourhood(clients: int, *, dropout: float, colluding: float) -> Neighbourhood:
+    """The smallest neighbourhood that is safe enough.
+
+    With c(k) the smallest number for which ``n P(more than c of k neighbours collude) <= 2^-40``, and ``t =
+    floor((k + c) / 2) + 1``, k is the smallest even number with
+
+    * ``n P(fewer than t of k neighbours stay) <= 2^-20``: every secret that is needed can be put together,
+    * ``n^2 / 2 P(k given places are all dropped or colluding) <= 2^-40``: the ring stays in one piece (cutting it
+      takes two gaps of k / 2), so that only the sum over all who stay can be seen,
+
+    or else, and among 50 clients or fewer, everybody is joined to everybody, ``k = n - 1``.
+
+    ``2 t > k + c``: of a client's shares an honest neighbour gives one kind and c give both, which together are too
+    few for t of either kind. So no client's both secrets can be put together, whatever the server asks whom, and a
+    step in which clients confirm to each other who is left is not needed for that.
+
+    Args:
+        clients: n, those that advertised keys; >= 3.
+        dropout: largest share of them that may drop out afterwards.
+        colluding: largest share of them that may collude with the server.
+
+    Raises:
+        InputError: fewer than 3 clients.
+    """
+    if clients < FEWEST_CLIENTS:
+        raise InputError(
+            f"a secure sum needs at least {FEWEST_CLIENTS} clients, got {clients}: each of two would learn the "
+            "other's numbers from the sum"
+        )
+    dropped, bad = share_of(clients, dropout), share_of(clients, colluding)
+    sizes = range(2, clients - 1, 2) if clients > MOST_JOINED else ()
+    for size in sizes:
+        found = _sized(size, clients, bad)
+        lost = clients * _at_most(found.needed - 1, clients - 1, clients - 1 - dropped, size)
+        cut = 2 * log(clients) - log(2) + _log_all(clients, min(clients, dropped + bad), size)
+        if found.needed <= size and lost <= _LOST and cut <= log(_BROKEN):
+            return found
+    return _sized(clients - 1, clients, bad)
+
+
+@lru_cache(maxsize=256)
+def vouched_neighbourhood(clients: int, *, dropout: float, bad: int) -> Neighbourhood:
+    """The smallest neighbourhood that is safe enough against a server that lies, where clients are vouched for.
+
+    Such a server chooses who drops out, after it knows the graph, and may try 2^64 graphs (numbers of sessions,
+    sets of members) before it picks one. With h(k) the smallest number for which ``2 n P(more than h of k / 2
+    neighbours collude) <= 2^-104``, and ``t = k / 2 + h + 1``, k is the smallest even number with ``n P(fewer than
+    t of k neighbours stay) <= 2^-20``, for dropouts by chance; or else, and among 50 clients or fewer, everybody
+    is joined to everybody, with ``t = floor((k + c) / 2) + 1``.
+
+    Then, but for a chance of 2^-40 (``h`` counts the colluding of either half of a neighbourhood):
+
+    * those who collude hold at most ``2 h < t`` shares of a secret;
+    * ``2 t > k + 2 h``: no client's both secrets can be put together, whatever is asked of whom;
+    * whoever cuts the ring leaves a survivor with all k / 2 neighbours on one side gone or colluding: at most
+      ``k / 2 + h < t`` can give shares of its secret, so no sum over a piece of the ring can be opened.
+
+    Args:
+        clients: n, those that advertised keys; >= 3.
+        dropout: largest share of them that may drop out afterwards by chance.
+        bad: most of them that may collude with the server; the list of devices bounds it.
+
+    Raises:
+        InputError: fewer than 3 clients.
+    """
+    if clients < FEWEST_CLIENTS:
+        return neighbourhood(clients, dropout=dropout, colluding=0.0)
+    dropped, bad = share_of(clients, dropout), min(bad, clients - 1)
+    for size in range(2, clients - 1, 2) if clients > MOST_JOINED else ():
+        half = size // 2
+        most = _most_marked(half, clients - 1, bad, 2 * clients, _BROKEN * _TRIED)
+        needed = half + most + 1
+        lost = clients * _at_most(needed - 1, clients - 1, clients - 1 - dropped, size)
+        if needed <= size and lost <= _LOST:
+            return Neighbourhood(size=size, needed=needed, colluding=2 * most)
+    return _sized(clients - 1, clients, bad)
+
+
+def _most_marked(drawn: int, all_others: int, marked: int, times: int, chance: float) -> int:
+    """The smallest number that is exceeded with at most this chance in so many draws."""
+    more = _probabilities(all_others, marked, drawn)[::-1].cumsum()[::-1]  # at least 0, 1, ... of those drawn
+    return int(np.count_nonzero(times * more > chance)) - 1
+
+
+def _sized(size: int, clients: int, bad: int) -> Neighbourhood:
+    most = min(size, bad)
+    if size < clients - 1:
+        most = _most_marked(size, clients - 1, bad, clients, _BROKEN)
+    return Neighbourhood(size=size, needed=(size + most) // 2 + 1, colluding=most)
+
+
+def _at_most(count: int, all_others: int, marked: int, drawn: int) -> float:
+    return float(_probabilities(all_others, marked, drawn)[: max(0, count + 1)].sum())
+
+
+def _probabilities(all_others: int, marked: int, drawn: int) -> FloatArray:
+    """Hypergeometric: that 0, 1, ... ``drawn`` of those drawn are marked; float64, shape (drawn + 1,)."""
+    hit = np.arange(drawn + 1)
+    possible = (hit <= marked) & (drawn - hit <= all_others - marked)
+    inside, outside = np.where(possible, hit, 0), np.where(possible, drawn - hit, 0)
+    logs = (
+        _log_choices(marked, inside)
+        + _log_choices(all_others - marked, outside)
+        - _log_choices(all_others, np.asarray(drawn))
+    )
+    chances: FloatArray = np.where(possible, np.exp(logs), 0.0)
+    return chances
+
+
+def _log_choices(among: int, chosen: NDArray[Any]) -> FloatArray:
+    logs: FloatArray = lgamma(among + 1.0) - _log_factorials(chosen) - _log_factorials(among - chosen)
+    return logs
+
+
+def _log_factorials(numbers: NDArray[Any]) -> FloatArray:
+    """By Stirling's series from 16 on, where five terms leave less than rounding does."""
+    large = np.maximum(numbers, _SMALL.size)
+    x = 1.0 / (large * large)
+    series = (1 / 12 - x * (1 / 360 - x * (1 / 1260 - x * (1 / 1680 - x / 1188)))) / large
+    found: FloatArray = (large + 0.5) * np.log(large) - large + 0.5 * log(2 * pi) + series
+    return np.where(numbers < _SMALL.size, _SMALL[np.minimum(numbers, _SMALL.size - 1)], found)
+
+
+def _log_all(clients: int, marked: int, places: int) -> float:
+    """Log of the chance that given places are all marked."""
+    if marked < places:
+        return -np.inf
+    return float(_log_choices(marked, np.asarray(places)) - _log_choices(clients, np.asarray(places)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +297,16 @@ class SumRules:
         return share_of(devices, self.colluding)
 
     def quorum(self, devices: int) -> int:
-        """Confirmations of one set of survivors without which no client opens anything."""
-        return quorum(devices, self.colluding_of(devices))
+        """Confirmations of one set of survivors without which no client opens anything.
+
+        ``floor((devices + c) / 2) + 1`` with c devices that collude. Of two different sets of one session each
+        honest device confirms at most one, so both together have at most ``devices + c`` confirmations: fewer
+        than two quorums.
+
+        Args:
+            devices: on the list.
+        """
+        return (devices + self.colluding_of(devices)) // 2 + 1
 
     def fewest_of(self, devices: int | None) -> int:
         """Clients without which there is no sum, where so many are on the list."""
@@ -176,43 +342,8 @@ def _require_share(name: str, value: Any) -> None:
         raise InputError(f"{name} must be a share in [0, 1), got {value!r}")
 
 
-class Answered(msgspec.Struct, frozen=True):
-    """A step that is over."""
-
-    question: bytes
-    """SHA-256 of the message."""
-    reply: bytes
-
-
-class Memory(msgspec.Struct):
-    """All that a session is, in steps; secrets inside."""
-
-    secrets: Secrets
-    answered: list[Answered] = msgspec.field(default_factory=list)
-    session: bytes = b""
-    clients: int = 0
-    """How many advertised keys, as the server says."""
-    neighbours: list[bytes] = msgspec.field(default_factory=list)
-    """What they advertised, sorted by identity."""
-    held: list[tuple[bytes, bytes]] = msgspec.field(default_factory=list)
-    """A neighbour's shares of its two seeds; ``NO_SHARE`` where its box could not be opened."""
-    there: list[bool] = msgspec.field(default_factory=list)
-    """Which neighbours are masked with."""
-    roster: bytes = b""
-    """The list of devices; empty where clients are not vouched for, as all that follows."""
-    places: list[int] = msgspec.field(default_factory=list)
-    """Of the neighbours, on the list."""
-    members: bytes = b""
-    """The set of all who take part, as the server said."""
-    confirmed: tuple[bytes, bytes] = (b"", b"")
-    """The sets of those masked with and of survivors, as this client has signed them."""
-
-
-_log = logging.getLogger(__name__)
-
-
 class Carried(Protocol):
-    """Turns what a client gives into residues, and the sum of residues back into sums."""
+    """What a protocol of masked sums carries: residues of what clients give, and the sums of those."""
 
     def packing(self, requests: Sequence[Request]) -> Packing:
         """How the requests become one vector; the same on server and clients.
@@ -254,65 +385,3 @@ class Carried(Protocol):
     def noise_ratio(self) -> float:
         """Deviation of all noise in a sum over the booked one, at most. Public, so not of who stayed."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExactNumbers:
-    """The coarse sums as they are; the server adds the noise."""
-
-    most_users: int
-    backend: str = "numpy"
-
-    def packing(self, requests: Sequence[Request]) -> Packing:
-        """Room for all users and for the noise, which is added to residues."""
-        return Packing.of(requests, most_users=self.most_users)
-
-    def numbers(self, given: Given, noise: NoiseSource) -> NDArray[np.uint32]:
-        """The coarse sums; ``noise`` is not used.
-
-        Raises:
-            PrivacyError: a row breaks its bound, or there are more rows than there is room for.
-        """
-        require_room(given, self.most_users)
-        packing = self.packing(given.requests)
-        return packing.flatten(
-            coarse_sums(given.contribution, given.requests, packing.shifts, backend=self.backend)
-        )
-
-    def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray]:
-        """The sums, whatever they are; the log says where honest clients cannot have made them.
-
-        They are exact, so nobody else may learn that: a client could add just so much that it tells how large the
-        others' sum is.
-        """
-        if not packing.plausible(sums, n_users=self.most_users):
-            _log.warning(
-                "the sums are larger than honest clients can have made them; the board may be spoilt"
-            )
-        return sums
-
-    def residue_bits(self, packing: Packing) -> dict[str, int]:
-        """All sums are residues until they have their noise."""
-        return packing.residue_bits
-
-    def noise_shares(self, survivors: int) -> int:
-        """None: the sums are exact."""
-        return 0
-
-    @property
-    def noise_ratio(self) -> float:
-        """The server adds what it books."""
-        return 1.0
-
-
-def require_room(given: Given, most_users: int) -> None:
-    """Refuse more rows than the sums of all clients together have room for.
-
-    Raises:
-        PrivacyError: there are more.
-    """
-    if given.contribution.n_users > most_users:
-        raise PrivacyError(
-            f"{given.contribution.n_users} rows, and the sums of all clients have room for {most_users}; "
-            "nothing was sent"
-        )

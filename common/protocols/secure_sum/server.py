@@ -6,6 +6,7 @@ Masks are taken away by the shares that the clients who stayed give.
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +16,18 @@ from fedboard.common.boards.roster import Roster
 from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.secure_sum.advertised import (
+from fedboard.common.protocols.secure_sum.confirming import ListedDevices
+from fedboard.common.protocols.secure_sum.masking import BOX_BYTES, KeyPair, Mask, apply_masks, recover
+from fedboard.common.protocols.secure_sum.members import (
     ADVERTISED_BYTES,
     Advertised,
+    Graph,
     commitment_to,
     pair_mask,
     self_mask,
-    to_bits,
 )
-from fedboard.common.protocols.secure_sum.confirming import ListedDevices
-from fedboard.common.protocols.secure_sum.masking import BOX_BYTES, KeyPair, Mask, apply_masks, recover
 from fedboard.common.protocols.secure_sum.messages import (
     NONCE_BYTES,
-    STEPS,
-    VOUCHED_STEPS,
     Layout,
     MaskingStep,
     Wanted,
@@ -38,7 +37,6 @@ from fedboard.common.protocols.secure_sum.messages import (
     shape_from_client,
     table,
 )
-from fedboard.common.protocols.secure_sum.neighbours import Graph, Messages
 from fedboard.common.protocols.secure_sum.rules import Carried, SumRules
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing
@@ -110,6 +108,38 @@ class Unmasking:
         return seed
 
 
+@dataclass(frozen=True, slots=True)
+class Messages(Mapping[str, bytes]):
+    """One message for each client, made when it is asked for, so that they never exist all at once."""
+
+    numbers: Mapping[str, int]
+    make: Callable[[int], bytes]
+    """To the client of a number."""
+
+    def __getitem__(self, name: str) -> bytes:
+        """The message to one client."""
+        return self.make(self.numbers[name])
+
+    def __iter__(self) -> Iterator[str]:
+        """Who is asked."""
+        return iter(self.numbers)
+
+    def __len__(self) -> int:
+        """How many are asked."""
+        return len(self.numbers)
+
+
+@dataclass(slots=True, kw_only=True)
+class _Step:
+    """One step that is open."""
+
+    kind: MaskingStep
+    messages: Messages
+    put: Callable[[str, NDArray[Any]], None]
+    """Keeps a client's reply, or refuses it and changes nothing."""
+    replied: set[str] = field(default_factory=set)
+
+
 @dataclass(slots=True, kw_only=True, repr=False)
 class SecureSumServer:
     """The session.
@@ -126,46 +156,36 @@ class SecureSumServer:
     roster: Roster | None = None
     """Who is vouched for; None where nobody is."""
     _nonce: bytes = field(default_factory=lambda: os.urandom(NONCE_BYTES))
-    _step: MaskingStep = MaskingStep.KEYS
-    _over: bool = False
-    _replied: set[str] = field(default_factory=set)
-    """Who replied to this step."""
+    _course: Iterator[_Step] = field(init=False)
+    _step: _Step | None = field(init=False)
+    """None after the last one, and once the session is given up."""
     _keys: dict[str, Advertised] = field(default_factory=dict)
     _told: set[bytes] = field(default_factory=set)
     """Every public key that was advertised."""
     _graph: Graph | None = None
-    _number: dict[str, int] = field(init=False)
-    """Who is asked in this step, each with a number of its own."""
+    """Since the first step was closed."""
     _boxes: dict[int, NDArray[np.uint8]] = field(default_factory=dict)
     _total: NDArray[np.uint32] = field(init=False)
-    _unmasking: Unmasking | None = None
-    _sums: DenseSums | None = None
     _listed: ListedDevices | None = None
-    """What is kept of them."""
-    _confirmations: dict[str, NDArray[np.uint8]] = field(default_factory=dict)
-    """As many as clients must see."""
+    """What is kept of those who are vouched for."""
+    _sums: DenseSums | None = None
 
     def __post_init__(self) -> None:
-        """Everybody is asked, and nothing is added up yet."""
-        self._number = {name: number for number, name in enumerate(self.clients)}
+        """Open the first step; nothing is added up yet."""
         self._total = np.zeros(self.packing.size, dtype=np.uint32)
         if self.roster is not None:
             self._listed = ListedDevices(roster=self.roster, session=self._session)
+        self._course = self._steps()
+        self._step = next(self._course)
 
     @property
     def asks_contributions(self) -> bool:
         """Only where inputs are masked."""
-        return self._step is MaskingStep.MASKED and not self._over
+        return self._step is not None and self._step.kind is MaskingStep.MASKED
 
     def outgoing(self) -> Mapping[str, bytes]:
         """The step's message to each client that is still there, made when it is looked up."""
-        if self._over:
-            return {}
-        if self._step is MaskingStep.KEYS:
-            listed = {} if self.roster is None else {"roster": np.frombuffer(self.roster.content, np.uint8)}
-            first = ask(MaskingStep.KEYS, self._session, listed, nonce=self._nonce.hex())
-            return dict.fromkeys(self._number, first)
-        return Messages(dict(self._number), self._message)
+        return {} if self._step is None else self._step.messages
 
     def take(self, client: str, reply: bytes) -> None:
         """Take a client's reply to this step.
@@ -174,13 +194,14 @@ class SecureSumServer:
             RefusedError: nobody asked it, it replied before, the reply is malformed or of another session, or its
                 keys are of low order or somebody else's.
         """
-        if self._over or client not in self._number:
+        step = self._step
+        if step is None or client not in step.messages:
             raise RefusedError(Refusal.UNKNOWN_NODE)
-        if client in self._replied:
+        if client in step.replied:
             raise RefusedError(Refusal.DUPLICATE)
-        dtype, shape = shape_from_client(self._step, self._layout)
-        self._put(client, read_reply(reply, self._step, self._session, dtype, shape))
-        self._replied.add(client)
+        dtype, shape = shape_from_client(step.kind, self._layout)
+        step.put(client, read_reply(reply, step.kind, self._session, dtype, shape))
+        step.replied.add(client)
 
     def proceed(self) -> bool:
         """Close the step.
@@ -189,21 +210,9 @@ class SecureSumServer:
             TooFewAnswersError: too few are left, a secret could not be put together, or the sums are larger than
                 honest clients can have made them. ``given`` once clients may have masked their inputs.
         """
-        match self._step:
-            case MaskingStep.KEYS:
-                self._join()
-            case MaskingStep.SHARES:
-                self._gather()
-            case MaskingStep.MASKED:
-                self._close()
-            case MaskingStep.CONFIRM:
-                self._confirm()
-            case MaskingStep.UNMASK:
-                self._finish()
-                return False
-        steps = STEPS if self.roster is None else VOUCHED_STEPS
-        self._step, self._replied = steps[steps.index(self._step) + 1], set()
-        return True
+        self._step = None  # whatever goes wrong now, nobody is asked and nothing is taken any more
+        self._step = next(self._course, None)
+        return self._step is not None
 
     def sums(self) -> ExactSums:
         """The sums over all clients whose masked inputs arrived.
@@ -217,6 +226,125 @@ class SecureSumServer:
             )
         return self._sums
 
+    def _steps(self) -> Iterator[_Step]:
+        """The session in its order: each step is closed when the next one is asked for."""
+        listed, numbers = self._listed, {name: number for number, name in enumerate(self.clients)}
+        content = {} if self.roster is None else {"roster": np.frombuffer(self.roster.content, np.uint8)}
+        first = ask(MaskingStep.KEYS, self._session, content, nonce=self._nonce.hex())
+        step = _Step(
+            kind=MaskingStep.KEYS, messages=Messages(numbers, lambda number: first), put=self._put_keys
+        )
+        yield step
+
+        self._require(step, len(self._keys), self._fewest, given=False)
+        around = self.rules.neighbourhood(len(self._keys), self._devices)
+        graph = Graph.of(self._session, self._keys, around, None if listed is None else listed.identities)
+        self._graph, numbers = graph, {name: number for number, name in enumerate(graph.names)}
+
+        def asked(who: BoolArray, message: Callable[[int], bytes]) -> Messages:
+            return Messages({name: number for name, number in numbers.items() if who[number]}, message)
+
+        def marked(step: _Step) -> BoolArray:
+            return np.array([name in step.replied for name in graph.names], dtype=np.bool_)
+
+        def kept_in(found: dict[int, NDArray[np.uint8]]) -> Callable[[str, NDArray[Any]], None]:
+            return lambda client, content: found.__setitem__(numbers[client], content.copy())
+
+        everybody = np.ones(len(graph.names), dtype=np.bool_)
+        neighbours = asked(everybody, lambda number: self._neighbours_message(graph, number))
+        step = _Step(kind=MaskingStep.SHARES, messages=neighbours, put=kept_in(self._boxes))
+        yield step
+
+        there = graph.well_joined(marked(step))  # who sent boxes, and has enough neighbours who did
+        self._require(step, int(there.sum()), self._fewest, given=False)
+        boxes = asked(there, lambda number: self._boxes_message(graph, number, there))
+        step = _Step(kind=MaskingStep.MASKED, messages=boxes, put=self._add)
+        yield step
+
+        stayed = marked(step)  # they are in the sum; of the others the masks are taken off it
+        self._boxes.clear()
+        self._require(step, int(stayed.sum()), self._fewest, given=True)
+        unmasking = Unmasking(graph=graph, session=self._session, there=there, stayed=stayed)
+        opening, confirmations = stayed, dict[str, NDArray[np.uint8]]()
+        if listed is not None:
+            listed.ask_to_confirm(graph.names, there, stayed)
+            sets = listed.sets(graph.names, there=there, stayed=stayed)
+            one = ask(MaskingStep.CONFIRM, self._session, sets, clients=int(stayed.sum()))
+            step = _Step(
+                kind=MaskingStep.CONFIRM, messages=asked(stayed, lambda number: one), put=listed.confirm
+            )
+            yield step
+
+            quorum = self.rules.quorum(listed.devices)
+            self._require(step, len(listed.signatures), quorum, given=True)
+            opening, confirmations = marked(step), listed.confirmations(quorum)
+        wanted = asked(opening, lambda number: self._wanted_message(unmasking, number, confirmations))
+        yield _Step(kind=MaskingStep.UNMASK, messages=wanted, put=kept_in(unmasking.shares))
+
+        unmasking.unmask(self._total)
+        self._sums = self._admitted(int(stayed.sum()))
+
+    def _put_keys(self, client: str, content: NDArray[np.uint8]) -> None:
+        keys = Advertised(content[:ADVERTISED_BYTES].tobytes())
+        keys.require_usable()
+        public = {keys.mask_key, keys.share_key}
+        if len(public) < 2 or public & self._told:
+            raise RefusedError(Refusal.DUPLICATE)
+        if self._listed is not None:
+            self._listed.admit(client, content.tobytes())
+        self._told |= public
+        self._keys[client] = keys
+
+    def _add(self, client: str, content: NDArray[np.uint32]) -> None:
+        self._total += content
+
+    def _neighbours_message(self, graph: Graph, number: int) -> bytes:
+        """What a client's neighbours have advertised, with their signatures where there are any."""
+        joined, listed = graph.joined[number].tolist(), self._listed
+        if listed is None:
+            rows, members = [graph.advertised[other].content for other in joined], {}
+        else:
+            rows = [listed.advertised[graph.names[other]] for other in joined]
+            members = listed.sets(graph.names, members=None)
+        arrays = {"neighbours": table(rows, self._layout.keys_bytes), **members}
+        return ask(MaskingStep.SHARES, self._session, arrays, clients=len(graph.names))
+
+    def _boxes_message(self, graph: Graph, number: int, there: BoolArray) -> bytes:
+        """What its neighbours that are there put in boxes for a client; zeros for the others."""
+        joined = graph.joined[number]
+        boxes = np.zeros((graph.around.size, BOX_BYTES), dtype=np.uint8)
+        for row, (other, place) in enumerate(
+            zip(joined.tolist(), graph.places(number).tolist(), strict=True)
+        ):
+            if there[other]:
+                boxes[row] = self._boxes[other][place]
+        arrays = {"there": there[joined].astype(np.uint8), "boxes": boxes}
+        return ask(MaskingStep.MASKED, self._session, arrays, clients=int(there.sum()))
+
+    def _wanted_message(
+        self, unmasking: Unmasking, number: int, confirmations: Mapping[str, NDArray[np.uint8]]
+    ) -> bytes:
+        """Which share of each neighbour is asked for: of nobody both kinds."""
+        joined, stayed = unmasking.graph.joined[number], unmasking.stayed
+        wanted = np.where(stayed[joined], Wanted.SELF_SEED, Wanted.MASK_SEED) * unmasking.there[joined]
+        arrays = {"wanted": wanted.astype(np.uint8), **confirmations}
+        return ask(MaskingStep.UNMASK, self._session, arrays, clients=int(stayed.sum()))
+
+    def _admitted(self, survivors: int) -> DenseSums:
+        sums = self.carried.admitted(self.packing, self.packing.unflatten(self._total))
+        if sums is None:
+            raise TooFewAnswersError(
+                "the sums are larger than honest clients can have made them: some client's numbers were not within "
+                "the bounds; the round is given up and nothing was released",
+                given=True,
+            )
+        return DenseSums(
+            sums=sums,
+            noise_shares=self.carried.noise_shares(survivors),
+            noise_ratio=self.carried.noise_ratio,
+            residue_bits=self.carried.residue_bits(self.packing),
+        )
+
     @property
     def _session(self) -> bytes:
         return session_of(self.about, self._nonce)
@@ -226,160 +354,18 @@ class SecureSumServer:
         return None if self.roster is None else len(self.roster.keys)
 
     @property
+    def _fewest(self) -> int:
+        return self.rules.fewest_of(self._devices)
+
+    @property
     def _layout(self) -> Layout:
         size = self._graph.around.size if self._graph else 0
         return Layout(size=size, devices=self._devices, numbers=self.packing.size)
 
-    @property
-    def _among(self) -> ListedDevices:
-        assert self._listed is not None  # else there is nothing to confirm
-        return self._listed
-
-    @property
-    def _members(self) -> Graph:
-        assert self._graph is not None  # since the first step was closed
-        return self._graph
-
-    @property
-    def _shares(self) -> Unmasking:
-        assert self._unmasking is not None  # since the second step was closed
-        return self._unmasking
-
-    def _put(self, client: str, content: NDArray[np.uint8]) -> None:
-        match self._step:
-            case MaskingStep.KEYS:
-                self._put_keys(client, content.tobytes())
-            case MaskingStep.SHARES:
-                self._boxes[self._number[client]] = content.copy()
-            case MaskingStep.MASKED:
-                self._total += content
-            case MaskingStep.CONFIRM:
-                self._among.confirm(client, content)
-            case MaskingStep.UNMASK:
-                self._shares.shares[self._number[client]] = content.copy()
-
-    def _put_keys(self, client: str, content: bytes) -> None:
-        keys = Advertised(content[:ADVERTISED_BYTES])
-        keys.require_usable()
-        public = {keys.mask_key, keys.share_key}
-        if len(public) < 2 or public & self._told:
-            raise RefusedError(Refusal.DUPLICATE)
-        if self._listed is not None:
-            self._listed.admit(client, content)
-        self._told |= public
-        self._keys[client] = keys
-
-    def _message(self, client: str) -> bytes:
-        number, graph = self._number[client], self._members
-        joined = graph.joined[number]
-        if self._step is MaskingStep.SHARES:
-            rows = [self._advertised(other) for other in joined.tolist()]
-            arrays = {"neighbours": table(rows, self._layout.keys_bytes), **self._sets(members=None)}
-            return ask(self._step, self._session, arrays, clients=len(graph.names))
-        there, stayed = self._shares.there, self._shares.stayed
-        if self._step is MaskingStep.CONFIRM:
-            return ask(
-                self._step, self._session, self._sets(there=there, stayed=stayed), clients=int(stayed.sum())
-            )
-        if self._step is MaskingStep.MASKED:
-            arrays = {"there": there[joined].astype(np.uint8), "boxes": self._boxes_for(number)}
-            return ask(self._step, self._session, arrays, clients=int(there.sum()))
-        wanted = np.where(stayed[joined], Wanted.SELF_SEED, Wanted.MASK_SEED) * there[joined]
-        arrays = {"wanted": wanted.astype(np.uint8), **self._confirmations}
-        return ask(self._step, self._session, arrays, clients=int(stayed.sum()))
-
-    def _advertised(self, number: int) -> bytes:
-        """What a client has advertised, with its signature where there are any."""
-        if self._listed is None:
-            return self._members.advertised[number].content
-        return self._listed.advertised[self._members.names[number]]
-
-    def _sets(self, **marked: BoolArray | None) -> dict[str, NDArray[np.uint8]]:
-        """Sets of clients as sets of places on the list; None is everybody, and without a list there are none."""
-        if self._listed is None:
-            return {}
-        names = self._members.names
-        return {name: to_bits(self._listed.places(names, clients)) for name, clients in marked.items()}
-
-    def _boxes_for(self, number: int) -> NDArray[np.uint8]:
-        """What its neighbours that are there put in boxes for a client; zeros for the others."""
-        graph, there = self._members, self._shares.there
-        boxes = np.zeros((graph.around.size, BOX_BYTES), dtype=np.uint8)
-        places = graph.places(number).tolist()
-        for row, (other, place) in enumerate(zip(graph.joined[number].tolist(), places, strict=True)):
-            if there[other]:
-                boxes[row] = self._boxes[other][place]
-        return boxes
-
-    def _join(self) -> None:
-        """Whoever advertised keys gets neighbours."""
-        self._require(len(self._keys), self._fewest, given=False)
-        around = self.rules.neighbourhood(len(self._keys), self._devices)
-        identities = None if self._listed is None else self._listed.identities
-        self._graph = Graph.of(self._session, self._keys, around, identities)
-        self._number = {name: number for number, name in enumerate(self._graph.names)}
-
-    def _gather(self) -> None:
-        """Whoever sent boxes, and has enough neighbours who did, masks its input."""
-        there = self._members.well_joined(self._marked())
-        self._require(int(there.sum()), self._fewest, given=False)
-        self._keep(there)
-        self._unmasking = Unmasking(
-            graph=self._members, session=self._session, there=there, stayed=np.zeros_like(there)
-        )
-
-    def _close(self) -> None:
-        """Whoever sent masked numbers is in the sum; whoever did not has its masks taken off it."""
-        stayed = self._marked()
-        self._boxes.clear()
-        self._require(int(stayed.sum()), self._fewest, given=True)
-        self._keep(stayed)
-        self._shares.stayed = stayed
-        if self._listed is not None:
-            self._listed.ask_to_confirm(self._members.names, self._shares.there, stayed)
-
-    def _confirm(self) -> None:
-        """Whoever confirmed the set of survivors helps to open its sum, if they are enough."""
-        listed, least = self._among, self.rules.quorum(self._among.devices)
-        self._require(len(listed.signatures), least, given=True)
-        self._keep(self._marked())
-        self._confirmations = listed.confirmations(least)
-
-    @property
-    def _fewest(self) -> int:
-        return self.rules.fewest_of(self._devices)
-
-    def _finish(self) -> None:
-        shares, self._over = self._shares, True
-        shares.unmask(self._total)
-        sums = self.carried.admitted(self.packing, self.packing.unflatten(self._total))
-        if sums is None:
-            raise TooFewAnswersError(
-                "the sums are larger than honest clients can have made them: some client's numbers were not within "
-                "the bounds; the round is given up and nothing was released",
-                given=True,
-            )
-        survivors = int(shares.stayed.sum())
-        self._sums = DenseSums(
-            sums=sums,
-            noise_shares=self.carried.noise_shares(survivors),
-            noise_ratio=self.carried.noise_ratio,
-            residue_bits=self.carried.residue_bits(self.packing),
-        )
-
-    def _marked(self) -> BoolArray:
-        return np.array([name in self._replied for name in self._members.names], dtype=np.bool_)
-
-    def _keep(self, there: BoolArray) -> None:
-        """Ask nobody else any more."""
-        names = self._members.names
-        self._number = {names[number]: number for number in np.flatnonzero(there).tolist()}
-
-    def _require(self, count: int, least: int, *, given: bool) -> None:
+    def _require(self, step: _Step, count: int, least: int, *, given: bool) -> None:
         if count < least:
-            self._over = True
             raise TooFewAnswersError(
-                f"{count} clients are left in step '{self._step.name.lower()}' of a secure sum and {least} or more "
+                f"{count} clients are left in step '{step.kind.name.lower()}' of a secure sum and {least} or more "
                 "are needed; nothing was released",
                 given=given,
             )

@@ -15,7 +15,7 @@ from fedboard.common.contribution import Contribution, Request, SumSource, requi
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.kernels.sums import item_statistics, pair_sums
 from fedboard.common.protocol import ExactSums
-from fedboard.common.protocols.sums.row_bounds import joined, rows_to_sum
+from fedboard.common.protocols.sums.row_bounds import joined, kept_rows, rows_to_sum
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,26 +218,6 @@ def whole_sums(sums: ExactSums, requests: Sequence[Request]) -> dict[str, IntArr
     for rows in sorted({request.release.rows for request in requests}):
         found |= sums.block([r for r in requests if r.release.rows == rows], 0, rows)
     return found
-
-
-def kept_rows(contribution: Contribution, keep: BoolArray) -> Contribution:
-    """The contribution with every other row emptied: the row stays, its entries go, all its numbers are zero.
-
-    Args:
-        contribution: private.
-        keep: bool, shape (n_users,): the rows that count.
-    """
-    entry = np.repeat(keep, np.diff(contribution.indptr))
-    kept = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(entry, dtype=np.int64)])
-    return replace(
-        contribution,
-        indptr=kept[contribution.indptr],
-        items=contribution.items[entry],
-        weights=None if contribution.weights is None else contribution.weights[entry],
-        responses=None if contribution.responses is None else contribution.responses[entry],
-        vectors=None if contribution.vectors is None else np.where(keep[:, None], contribution.vectors, 0),
-        totals={name: np.where(keep[:, None], rows, 0) for name, rows in contribution.totals.items()},
-    )
 
 
 _MOST_ENTRIES = 1 << 26

@@ -46,40 +46,65 @@ def joined(parts: Sequence[Contribution]) -> Contribution:
 
 def row_range(contribution: Contribution, start: int, stop: int) -> Contribution:
     """Rows ``start:stop`` of the contribution, without copying."""
-    first, last = int(contribution.indptr[start]), int(contribution.indptr[stop])
-    weights, responses, vectors = contribution.weights, contribution.responses, contribution.vectors
+    rows = slice(start, stop)
+    entries = slice(int(contribution.indptr[start]), int(contribution.indptr[stop]))
     return replace(
         contribution,
-        indptr=contribution.indptr[start : stop + 1] - first,
-        items=contribution.items[first:last],
-        weights=None if weights is None else weights[first:last],
-        responses=None if responses is None else responses[first:last],
-        vectors=None if vectors is None else vectors[start:stop],
-        totals={name: rows[start:stop] for name, rows in contribution.totals.items()},
+        indptr=contribution.indptr[start : stop + 1] - entries.start,
+        items=contribution.items[entries],
+        weights=_part(contribution.weights, entries),
+        responses=_part(contribution.responses, entries),
+        vectors=_part(contribution.vectors, rows),
+        totals={name: total[rows] for name, total in contribution.totals.items()},
+    )
+
+
+def only_entries(contribution: Contribution, keep: BoolArray) -> Contribution:
+    """The contribution without every entry that ``keep`` (bool, shape (n_entries,)) leaves out; all rows stay."""
+    return replace(
+        contribution,
+        indptr=_indptr(keep)[contribution.indptr],
+        items=contribution.items[keep],
+        weights=_part(contribution.weights, keep),
+        responses=_part(contribution.responses, keep),
     )
 
 
 def only_rows(contribution: Contribution, keep: BoolArray) -> Contribution:
     """The contribution without every row that ``keep`` (bool, shape (n_users,)) leaves out."""
-    entries = np.repeat(keep, np.diff(contribution.indptr))
-    counts = np.diff(contribution.indptr)[keep]
-    weights, responses, vectors = contribution.weights, contribution.responses, contribution.vectors
+    counts = np.diff(contribution.indptr)
     return replace(
-        contribution,
-        indptr=_indptr(counts),
-        items=contribution.items[entries],
-        weights=None if weights is None else weights[entries],
-        responses=None if responses is None else responses[entries],
-        vectors=None if vectors is None else vectors[keep],
-        totals={name: rows[keep] for name, rows in contribution.totals.items()},
+        only_entries(contribution, np.repeat(keep, counts)),
+        indptr=_indptr(counts[keep]),
+        vectors=_part(contribution.vectors, keep),
+        totals={name: total[keep] for name, total in contribution.totals.items()},
     )
+
+
+def kept_rows(contribution: Contribution, keep: BoolArray) -> Contribution:
+    """The contribution with every other row emptied: the row stays, its entries go, all its numbers are zero.
+
+    Args:
+        contribution: private.
+        keep: bool, shape (n_users,): the rows that count.
+    """
+    vectors, kept = contribution.vectors, keep[:, None]
+    return replace(
+        only_entries(contribution, np.repeat(keep, np.diff(contribution.indptr))),
+        vectors=None if vectors is None else np.where(kept, vectors, 0),
+        totals={name: np.where(kept, total, 0) for name, total in contribution.totals.items()},
+    )
+
+
+def _part(values: ShortArray | None, places: slice | BoolArray) -> ShortArray | None:
+    return None if values is None else values[places]
 
 
 def _joined_indptr(parts: Sequence[IntArray]) -> IntArray:
     return _indptr(np.concatenate([np.diff(indptr) for indptr in parts]))
 
 
-def _indptr(counts: IntArray) -> IntArray:
+def _indptr(counts: IntArray | BoolArray) -> IntArray:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])
 
 

@@ -82,17 +82,15 @@ class Corrections:
             RefusedError: not so many keys of this domain.
         """
         levels = domain.levels
-        shapes: dict[str, tuple[str, tuple[int, ...]]] = {
+        shapes: dict[str, tuple[str, tuple[int | None, ...]]] = {
             "salt": ("u1", (SEED_BYTES,)),
             "numbers": ("u4", (n_keys, domain.leaf_width)),
         }
         if levels:
             shapes["nodes"] = ("u1", (n_keys, levels * _NODE))
             shapes["right"] = ("u1", (n_keys, -(-levels // 8)))
-        arrays = unpack_frame(content, kinds=(_KIND,), limit=most_bytes(domain, n_keys)).arrays
-        found = {name: (array.dtype.str[1:], array.shape) for name, array in arrays.items()}
-        if found != shapes:
-            raise RefusedError(Refusal.MALFORMED)
+        frame = unpack_frame(content, kinds=(_KIND,), limit=most_bytes(domain, n_keys))
+        arrays = dict(zip(shapes, frame.arrays_as(shapes), strict=True))
         if not levels:
             nodes, right = np.empty((n_keys, 0, 2), dtype=np.uint64), np.empty((n_keys, 0), dtype=np.uint8)
         else:

@@ -19,9 +19,10 @@ from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import FedboardError, InputError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
-from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, Given, Trust
 from fedboard.common.protocols.properties import Card, SumsLeft
 from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.row_bounds import only_entries
 from fedboard.common.protocols.two_server.helper import (
     NOISE_RATIO,
     Helper,
@@ -36,8 +37,11 @@ _USUAL_ITEMS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TwoServer:
-    """The protocol. What is not public about it, who the helper is, is set on each side."""
+class TwoServer(AggregationProtocol):
+    """The protocol. What is not public about it, who the helper is, is set on each side.
+
+    The leader draws the noise that is booked; what the helper adds comes on top and is not counted.
+    """
 
     NAME: ClassVar[str] = "two-server"
     second_server: ClassVar[bool] = True
@@ -56,16 +60,6 @@ class TwoServer:
         """
         if self.identity is not None and len(self.identity) != 32:
             raise InputError("the identity of a helper is an Ed25519 key of 32 bytes")
-
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def noise_at(self) -> NoiseAt:
-        """The leader draws the noise that is booked; the helper's comes on top."""
-        return NoiseAt.SERVER
 
     @property
     def trust(self) -> Trust:
@@ -137,10 +131,6 @@ class TwoServer:
     def helped_here(self, noise: NoiseSource) -> Self:
         """The same protocol with a fresh helper in this process: for simulations only."""
         return self.helped_by(LocalHelper(noise))
-
-    def noise(self, drawn: NoiseSource) -> NoiseSource:
-        """The leader's own; what the helper adds is not counted."""
-        return drawn
 
     def packing(self, requests: Sequence[Request]) -> Packing:
         """The round's numbers modulo 2^32, with room for the noise of both servers.
@@ -226,15 +216,7 @@ def _of_largest_weight(contribution: Contribution, layout: Layout) -> Contributi
     for start, stop in zip(bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
         places, _ = kept_entries(contribution, slice(start, stop), layout)
         kept[start + places] = True
-    weights, responses = contribution.weights, contribution.responses
-    before = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(kept, dtype=np.int64)])
-    return replace(
-        contribution,
-        indptr=before[bounds],
-        items=contribution.items[kept],
-        weights=None if weights is None else weights[kept],
-        responses=None if responses is None else responses[kept],
-    )
+    return only_entries(contribution, kept)
 
 
 CARD = Card(

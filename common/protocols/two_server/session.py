@@ -2,7 +2,7 @@
 
 import hashlib
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.common.messages.frame import pack_frame, unpack_frame
+from fedboard.common.messages.frame import NoFields, Shapes, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import KEY_BYTES, Envelope
 from fedboard.common.protocol import Given
@@ -22,7 +22,7 @@ from fedboard.common.protocols.two_server.helper import NOISE_RATIO, Helper, Hel
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, Split, digest_of
 
 _ASK, _ROWS = "two-server-ask", "two-server-rows"
-_ASK_BYTES = {"key": {KEY_BYTES}, "identity": {32}, "signature": {64}}
+_ASK_SHAPES: Shapes = {"key": ("u1", (KEY_BYTES,)), "identity": ("u1", (32,)), "signature": ("u1", (64,))}
 _MOST_BYTES = 1 << 31
 _ROOM = 1 << 13
 _DIGEST_BYTES = 32
@@ -145,7 +145,7 @@ class SparseClient:
 
 def asking(key: RoundKey) -> bytes:
     """The question: who the helper is and what to seal for it."""
-    arrays = {name: np.frombuffer(getattr(key, name), dtype=np.uint8) for name in _ASK_BYTES}
+    arrays = {name: np.frombuffer(getattr(key, name), dtype=np.uint8) for name in _ASK_SHAPES}
     return pack_frame(_ASK, {}, arrays)
 
 
@@ -163,30 +163,23 @@ def _rows(shared: Split, envelope: Envelope) -> bytes:
 def _read_rows(reply: bytes, layout: Layout) -> tuple[NDArray[np.uint8], bytes, ResidueArray, bytes]:
     """A client's reply as the leader reads it: keys, the leader's seed and share, and the helper's sealed part."""
     most = _ROOM + layout.packing.most_users * layout.most_bytes + 4 * layout.n_others
-    arrays = _arrays(reply, _ROWS, limit=min(most, _MOST_BYTES))
-    found = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
-    one, four = np.dtype(np.uint8), np.dtype(np.uint32)
-    if found != {"keys": (one, 2), "seed": (one, 1), "others": (four, 1), "sealed": (one, 1)}:
-        raise RefusedError(Refusal.MALFORMED)
-    if arrays["seed"].size != SEED_BYTES or arrays["others"].size != layout.n_others:
-        raise RefusedError(Refusal.MALFORMED)
-    return arrays["keys"], arrays["seed"].tobytes(), arrays["others"], arrays["sealed"].tobytes()
+    frame = unpack_frame(reply, kinds=(_ROWS,), limit=min(most, _MOST_BYTES))
+    frame.read(NoFields)
+    shapes: Shapes = {
+        "keys": ("u1", (None, None)),
+        "seed": ("u1", (SEED_BYTES,)),
+        "others": ("u4", (layout.n_others,)),
+        "sealed": ("u1", (None,)),
+    }
+    keys, seed, others, sealed = frame.arrays_as(shapes)
+    return keys, seed.tobytes(), others, sealed.tobytes()
 
 
 def _read_key(message: bytes) -> RoundKey:
-    arrays = _arrays(message, _ASK, limit=_ROOM)
-    if set(arrays) != set(_ASK_BYTES):
-        raise RefusedError(Refusal.MALFORMED)
-    if any(array.ndim != 1 or array.size not in _ASK_BYTES[name] for name, array in arrays.items()):
-        raise RefusedError(Refusal.MALFORMED)
-    return RoundKey(**{name: array.tobytes() for name, array in arrays.items()})
-
-
-def _arrays(content: bytes, kind: str, *, limit: int) -> Mapping[str, NDArray[Any]]:
-    frame = unpack_frame(content, kinds=(kind,), limit=limit)
-    if frame.fields:
-        raise RefusedError(Refusal.MALFORMED)
-    return frame.arrays
+    frame = unpack_frame(message, kinds=(_ASK,), limit=_ROOM)
+    frame.read(NoFields)
+    key, identity, signature = frame.arrays_as(_ASK_SHAPES)
+    return RoundKey(key=key.tobytes(), identity=identity.tobytes(), signature=signature.tobytes())
 
 
 def _lost(why: str) -> TooFewAnswersError:

@@ -15,8 +15,7 @@ from fedboard.common.contribution import Contribution, Request, SumSource, numbe
 from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import NoiseStream
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_rows
+from fedboard.common.protocols.sums.residues import Packing, coarse_rows
 from fedboard.common.protocols.two_server.bins import (
     RESIDUES_PER_BLOCK,
     SEED_BYTES,

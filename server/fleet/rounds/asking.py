@@ -51,15 +51,11 @@ class Nodes(Protocol):
         """The same of all that are admitted at this moment, there or not."""
         ...
 
-    def send(
-        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
-    ) -> None:
+    def ask(self, messages: Mapping[str, Message], *, largest: int, seconds: float) -> None:
         """Have each node asked; one that is asked again before it has answered answers once.
 
         Args:
-            frames: by identity.
-            beside: the board that travels beside each of them; None: none does.
-            kind: of the messages.
+            messages: by identity.
             largest: most bytes of a reply; a larger one is not taken.
             seconds: how long a reply is worth anything.
         """
@@ -122,12 +118,9 @@ class MemberNodes:
             self._now, self._state = self._read(), state
         return self._now
 
-    def send(
-        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
-    ) -> None:
+    def ask(self, messages: Mapping[str, Message], *, largest: int, seconds: float) -> None:
         """Lay each message ready for its device; it takes the place of the one before."""
         self._go_on()
-        messages = {key: Message(kind, frame, beside or b"") for key, frame in frames.items()}
         self._mailbox.ask(messages, largest=largest, seconds=seconds)
 
     def replies(self, *, wait: float) -> list[Reply]:
@@ -223,7 +216,7 @@ class SignedMessage:
 
     key: QuestionKey
     message: bytes
-    beside: bytes | None = None
+    beside: bytes = b""
     _content: bytes = field(default=b"", init=False)
     _until: float = field(default=float("-inf"), init=False)
 
@@ -231,7 +224,7 @@ class SignedMessage:
         """As it travels, to be answered for so long from now on."""
         until = time.monotonic() + seconds
         if until > self._until + _SIGNED_SLACK_SECONDS:
-            self._content = self.key.sign(self.message, seconds=seconds, beside=self.beside)
+            self._content = self.key.sign(self.message, seconds=seconds, beside=self.beside or None)
             self._until = until
         return self._content
 
@@ -308,12 +301,11 @@ class Asking:
         if nodes:
             self._last_asked |= dict.fromkeys(nodes, now)
             self._waiting |= nodes
-            seconds, messages = max(1.0, deadline - now), {name: self.message(name) for name in sorted(nodes)}
-            frames = {name: one.lasting(seconds) for name, one in messages.items()}
-            beside = next(iter(messages.values())).beside  # the same for all of them
-            self.roster.nodes.send(
-                frames, beside=beside, kind=self.kind, largest=self.largest, seconds=seconds
-            )
+            seconds, signed = max(1.0, deadline - now), {name: self.message(name) for name in sorted(nodes)}
+            messages = {
+                name: Message(self.kind, one.lasting(seconds), one.beside) for name, one in signed.items()
+            }
+            self.roster.nodes.ask(messages, largest=self.largest, seconds=seconds)
 
     def _settled(self, reply: Reply, max_users: int) -> set[str]:
         """The node, where its reply settles it: one that counts, or a refusal that will not pass."""

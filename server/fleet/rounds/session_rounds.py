@@ -21,15 +21,15 @@ from fedboard.common.contribution import Request, numbers_of
 from fedboard.common.contribution_bounding.participation import Attendance, require_unsampled
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
 from fedboard.common.files import write_atomically
+from fedboard.common.messages.question import STEP
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey, is_sealed
 from fedboard.common.messages.signing import ENVELOPE_BYTES
+from fedboard.common.messages.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.common.protocol import ServerSession
 from fedboard.common.protocols.properties import shows_rows
 from fedboard.common.protocols.registry import names_where
 from fedboard.common.protocols.sessions import OpenStep, SessionLoop
-from fedboard.common.rounds.question import STEP
-from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_of
 from fedboard.server.fleet.job import ProtocolOf
 from fedboard.server.fleet.rounds.asking import Asking, SignedMessage
 from fedboard.server.fleet.rounds.over_nodes import LASTING, REFUSING, OverNodes, all_refuse, told_refusals
@@ -80,7 +80,7 @@ class Carrier:
             For the log, not for publication: how many were asked and have answered, bytes of all of them (without
             what was sent again), seconds, and whether it asked for what clients give.
         """
-        board = bytes(self.board.to_bytes()) if step.asks_contributions else None
+        board = bytes(self.board.to_bytes()) if step.asks_contributions else b""
         asked = {name: users for name, users in self.nodes.items() if name in step.asked}
         steps = {name: self._step(step.number, step.messages[name]).to_bytes() for name in asked}
         frames = {
@@ -108,10 +108,10 @@ class Carrier:
         )
         began = time.monotonic()
         asking.run(asked, seconds=self.runtime.job.rounds.deadline_seconds / 4)
-        down = [len(said) + ENVELOPE_BYTES + len(board or b"") for said in steps.values()]
+        down = [len(said) + ENVELOPE_BYTES + len(board) for said in steps.values()]
         self._down += max(down, default=0)
         return {
-            "contributions": board is not None,
+            "contributions": step.asks_contributions,
             "asked": len(asked),
             "answered": len(step.taken),
             "bytes_up": self._up.total() - before,
@@ -205,7 +205,7 @@ class SessionRuntime(OverNodes):
         asked = max((step["asked"] for step in self.steps), default=1)
         self.bytes_up = sum(step["bytes_up"] for step in self.steps)
         self.bytes_down = sum(step["bytes_down"] for step in self.steps) // max(asked, 1)
-        return {**OverNodes.told(self), "protocol": self.protocol.name, "steps": self.steps}
+        return {**OverNodes.told(self), "steps": self.steps}
 
     def _gathered(self, board: Board, requests: Sequence[Request]) -> Gathered:
         carrier, session = self._opened(board, requests)

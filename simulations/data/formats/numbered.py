@@ -16,9 +16,8 @@ from fedboard.common.arrays import NOT_ARRAYS
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.named import MANIFEST
-from fedboard.simulations.data.ratings import Ratings, Triples
+from fedboard.simulations.data.ratings import Ratings, Triples, check_values
 from fedboard.simulations.data.reader import Asked, Looks, Reader
-from fedboard.simulations.data.rules import check_values
 from fedboard.simulations.data.shards import open_shards
 
 _TRAIN, _TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")

@@ -1,16 +1,15 @@
 """Splits into what is learnt from and what is judged on: by coins, or by time."""
 
-from fedboard.simulations.data.splits.by_coins import split_ratings, split_users
-from fedboard.simulations.data.splits.by_time import split_lists_by_time, split_ratings_by_time
-from fedboard.simulations.data.splits.parts import HeldOut, RatingSplit, SplitRule, UserSplit
+from fedboard.simulations.data.splits.coins import SplitRule
+from fedboard.simulations.data.splits.parts import HeldOut, RatingSplit, UserSplit
+from fedboard.simulations.data.splits.splitting import RatingSplitting, Splitting, UserSplitting
 
 __all__ = [
     "HeldOut",
     "RatingSplit",
+    "RatingSplitting",
     "SplitRule",
+    "Splitting",
     "UserSplit",
-    "split_lists_by_time",
-    "split_ratings",
-    "split_ratings_by_time",
-    "split_users",
+    "UserSplitting",
 ]

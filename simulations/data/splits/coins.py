@@ -163,3 +163,44 @@ class Fold:
     def _own(self) -> tuple[int, int]:
         start, stop = (number * _CIRCLE // self.of for number in (self.number, self.number + 1))
         return start, stop - start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SplitRule:
+    """By which coins a split was made, for whoever has to see that it holds. Public."""
+
+    coins: SplitCoins
+    validation: float
+    """Probability of this part: of each rating, or of each user; in [0, 1)."""
+    test: float
+    """Likewise; with folds that of one of them."""
+    fold: Fold | None = None
+    """Which coins mean test; None: the smallest."""
+
+    def __post_init__(self) -> None:
+        """Check the shares.
+
+        Raises:
+            InputError: below 0, or they leave nothing to learn from.
+        """
+        if not (min(self.validation, self.test) >= 0 and self.validation + self.test < 1):
+            raise InputError(
+                "the shares of validation and test must be >= 0 and add up to less than 1, "
+                f"got {self.validation:g} and {self.test:g}; lower them."
+            )
+
+    def parts(self, words: BitArray) -> tuple[BoolArray, BoolArray, BoolArray]:
+        """Which coins mean training, validation, test; bool. What is tested does not depend on the other share."""
+        if self.fold is not None:
+            test, held_out = self.fold.held_out(words, validation=self.validation)
+        else:
+            test, held_out = below(words, self.test), below(words, self.test + self.validation)
+        return ~held_out, held_out & ~test, test
+
+    def held_out_arc(self) -> tuple[int, int]:
+        """Where on the circle of coins what is not learnt from lies, as ``parts`` has it: a word, and how many
+        from it on; both below 2^64.
+        """
+        if self.fold is None:
+            return 0, first_words(self.test + self.validation)
+        return self.fold.arc(validation=self.validation)

@@ -135,11 +135,12 @@ class ByDate:
                 "split.validation_from must not be later than split.test_from; give an earlier date."
             )
 
-    def parts(self, rows: KeyedRatings) -> Parts:
+    def parts_of(self, rows: KeyedRatings) -> Parts:
         """Which rows are in which part.
 
         Guarantee: a row's part depends on its own time and the two dates alone.
         """
+        assert rows.times is not None
         test = rows.times >= self.test_from
         held_out = rows.times >= self.validation_from
         return ~held_out, held_out & ~test, test
@@ -166,17 +167,18 @@ class ByLast:
         if self.count < 1:
             raise InputError(f"split.leave_last must be >= 1, got {self.count}; 1 tests on each user's last.")
 
-    def parts(self, rows: KeyedRatings) -> Parts:
+    def parts_of(self, rows: KeyedRatings) -> Parts:
         """Which rows are in which part.
 
         Guarantee: a row's part depends on the seed and on the ids and times of its user's rows alone.
         """
-        counts = np.bincount(rows.users, minlength=rows.user_keys.size)
-        words = self.coins.of_ratings(rows.user_keys, rows.item_keys, rows.users, rows.items)
-        first_to_last = np.lexsort((words, rows.times, rows.users))
-        behind = np.empty(rows.users.size, dtype=np.int64)  # how many of hers are later
-        behind[first_to_last] = np.repeat(np.cumsum(counts), counts) - 1 - np.arange(rows.users.size)
-        enough = counts[rows.users] > 2 * self.count
+        block, users = rows.block, rows.users
+        words = self.coins.of_ratings(block.keys, rows.item_keys, users, block.items)
+        assert rows.times is not None
+        first_to_last = np.lexsort((words, rows.times, users))
+        behind = np.empty(users.size, dtype=np.int64)  # how many of the same user are later
+        behind[first_to_last] = np.repeat(np.cumsum(block.counts), block.counts) - 1 - np.arange(users.size)
+        enough = block.counts[users] > 2 * self.count
         test, held_out = enough & (behind < self.count), enough & (behind < 2 * self.count)
         return ~held_out, held_out & ~test, test
 
@@ -186,10 +188,7 @@ TimeRule: TypeAlias = ByDate | ByLast
 
 def is_training_part(train: Cohort, rule: TimeRule, rows: KeyedRatings) -> bool:
     """Whether a training part is what the rule makes of these rows, recomputed."""
-    learnt = rule.parts(rows)[0]
-    same_users = train.user_keys is not None and np.array_equal(train.user_keys, rows.user_keys)
-    return (
-        same_users
-        and np.array_equal(train.user_of_entry(), rows.users[learnt])
-        and np.array_equal(train.items, rows.items[learnt])
-    )
+    learnt = rows.block.where(rule.parts_of(rows)[0])
+    same_users = train.user_keys is not None and np.array_equal(train.user_keys, learnt.keys)
+    same_rows = np.array_equal(train.indptr, learnt.indptr)
+    return same_users and same_rows and np.array_equal(train.items, learnt.items)

@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from fedboard.common.arrays import BoolArray, FloatArray, IndexArray, IntArray
+from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.simulations.evaluation.metrics.metric import Better, JudgedLists, ListMetric, Means
 
 
@@ -84,7 +84,7 @@ class TimesListed:
             self._times += times
 
 
-class Surprise:
+class Surprise(Means):
     """Novelty@k: how little was to be expected of the items on the lists, in bits: mean of -log2 p(item).
 
     p(item) is its share of all training ratings, (count + 1) / (sum of counts + n_items); the 1 gives items that
@@ -94,36 +94,20 @@ class Surprise:
     systems (expected free discovery, without discounts; the 1 that is added is ours).
     """
 
-    def __init__(self, *, k: int, n_groups: int, counts: IntArray) -> None:
-        """Nothing seen yet; ``counts``: training ratings per item, int64, shape (n_items,). Private."""
-        self._k, self._counts, self._means = k, counts, Means(n_groups)
+    def __init__(self, *, k: int, n_groups: int) -> None:
+        """Nothing seen yet."""
+        super().__init__(n_groups)
+        self._k = k
 
     def add(self, seen: JudgedLists) -> None:
         """Take in a block of users."""
-        values, asked = _bits_of_lists(seen.lists[:, : self._k], self._counts)
-        self._means.add_values(values, seen.groups[asked])
-
-    def merge(self, other: "Surprise") -> None:
-        """Take in another's."""
-        self._means.merge(other._means)
-
-    def value(self) -> float:
-        """Over all users."""
-        return self._means.mean()
-
-    def values(self) -> FloatArray:
-        """Over the users of each group."""
-        return self._means.means()
-
-
-def _bits_of_lists(first: IndexArray, counts: IntArray) -> tuple[FloatArray, BoolArray]:
-    """The mean bits of each list that is not empty, and which are not; bool, shape (n_users,)."""
-    bits = np.log2(float(counts.sum()) + counts.size) - np.log2(counts + 1.0)
-    listed = first >= 0
-    lengths = listed.sum(axis=1)
-    sums = np.where(listed, bits[first], 0.0).sum(axis=1)
-    asked = lengths > 0
-    return sums[asked] / lengths[asked], asked
+        first, counts = seen.lists[:, : self._k], seen.counts
+        bits = np.log2(float(counts.sum()) + counts.size) - np.log2(counts + 1.0)
+        listed = first >= 0
+        lengths = listed.sum(axis=1)
+        sums = np.where(listed, bits[first], 0.0).sum(axis=1)
+        asked = lengths > 0
+        self.add_values(sums[asked] / lengths[asked], seen.groups[asked])
 
 
 METRICS = (
@@ -141,7 +125,7 @@ METRICS = (
         means="how rarely the items on the lists were rated in training, in bits; most for lists drawn at random",
         better=Better.HIGHER,
         at=(20,),
-        of_counts=Surprise,
+        of=Surprise,
     ),
     ListMetric(
         name="gini",

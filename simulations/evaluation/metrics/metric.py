@@ -80,20 +80,30 @@ class JudgedLists:
     """int32, shape (n_users,): by activity."""
     bucket_of_item: IndexArray
     """int32, shape (n_items,): by popularity."""
+    counts: IntArray
+    """int64, shape (n_items,): how often each item was rated in training."""
     hits: BoolArray
     """Whether each place of a list has a held-out item; shape (n_users, length)."""
 
     @classmethod
     def of(
-        cls, lists: IndexArray, targets: Cohort, *, groups: IndexArray, bucket_of_item: IndexArray
+        cls,
+        lists: IndexArray,
+        targets: Cohort,
+        *,
+        groups: IndexArray,
+        bucket_of_item: IndexArray,
+        counts: IntArray,
     ) -> Self:
         """Look the lists up in what was held out."""
+        hits = listed_in(lists, targets.indptr, targets.items, n_items=targets.n_items)
         return cls(
             lists=lists,
             targets=targets,
             groups=groups,
             bucket_of_item=bucket_of_item,
-            hits=listed_in(lists, targets.indptr, targets.items, n_items=targets.n_items),
+            counts=counts,
+            hits=hits,
         )
 
 
@@ -117,7 +127,7 @@ class Tally(Protocol[Seen]):
 
 
 class Means:
-    """Means of numbers by group, summed in float64."""
+    """Means of numbers by group, summed in float64: the state of most metrics, whose ``add`` says which numbers."""
 
     def __init__(self, n_groups: int) -> None:
         """Nothing seen yet."""
@@ -135,47 +145,36 @@ class Means:
         self._sums += other._sums
         self._numbers += other._numbers
 
-    def mean(self) -> float:
-        """Of all; NaN where there are none."""
+    def value(self) -> float:
+        """Mean of all; NaN where there are none."""
         number = int(self._numbers.sum())
         return float(self._sums.sum()) / number if number else float("nan")
 
-    def means(self) -> FloatArray:
-        """Of each group, float64, shape (n_groups,); NaN for a group without any."""
+    def values(self) -> FloatArray:
+        """Mean of each group, float64, shape (n_groups,); NaN for a group without any."""
         found: FloatArray = np.full(self._sums.size, np.nan)
         np.divide(self._sums, self._numbers, out=found, where=self._numbers > 0)
         return found
 
 
 OfHits = Callable[[BoolArray, IntArray], FloatArray | BoolArray]
-"""A number of each user, shape (n_users,): of the hits among the first k of her list, shape (n_users, k), and of
-how many of her items were held out, shape (n_users,), at least one."""
+"""A number of each user, shape (n_users,): of the hits among the first k of their list, shape (n_users, k), and of
+how many of their items were held out, shape (n_users,), at least one."""
 
 
-class MeanOverUsers:
+class MeanOverUsers(Means):
     """The mean over users with held-out items of a number that follows from where their lists hit."""
 
     def __init__(self, of_user: OfHits, *, k: int, n_groups: int) -> None:
         """Nothing seen yet; ``of_user`` is a function of a module, so that a tally can be sent to its worker."""
-        self._of_user, self._k, self._means = of_user, k, Means(n_groups)
+        super().__init__(n_groups)
+        self._of_user, self._k = of_user, k
 
     def add(self, seen: JudgedLists) -> None:
         """Take in a block of users."""
         asked = seen.targets.counts > 0
         hits, wanted = seen.hits[asked, : self._k], seen.targets.counts[asked]
-        self._means.add_values(self._of_user(hits, wanted), seen.groups[asked])
-
-    def merge(self, other: "MeanOverUsers") -> None:
-        """Take in another's."""
-        self._means.merge(other._means)
-
-    def value(self) -> float:
-        """The mean over all users."""
-        return self._means.mean()
-
-    def values(self) -> FloatArray:
-        """The mean over the users of each group."""
-        return self._means.means()
+        self.add_values(self._of_user(hits, wanted), seen.groups[asked])
 
 
 def of_hits(of_user: OfHits) -> Callable[..., MeanOverUsers]:
@@ -217,11 +216,15 @@ class RatingMetric:
 
     def names(self, part: str) -> tuple[str, ...]:
         """In records, of the ``validation`` or ``test`` part."""
-        return (f"{part}_{self.name}",)
+        return (self.sliced_name(part),)
 
     def sliced_name(self, part: str) -> str:
         """The same, by popularity."""
         return f"{part}_{self.name}"
+
+    def tallies(self, part: str, n_groups: int) -> dict[str, Tally[JudgedRatings]]:
+        """Its empty states, by its names in records."""
+        return dict.fromkeys(self.names(part), self.of(n_groups))
 
 
 class AtK(Protocol):
@@ -229,13 +232,6 @@ class AtK(Protocol):
 
     def __call__(self, *, k: int, n_groups: int) -> Tally[JudgedLists]:
         """For as many groups of users as are told apart."""
-
-
-class AtKOfCounts(Protocol):
-    """The same of a metric that asks how often each item was rated."""
-
-    def __call__(self, *, k: int, n_groups: int, counts: IntArray) -> Tally[JudgedLists]:
-        """As ``AtK``, and training ratings per item, int64, shape (n_items,). Private."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,10 +246,8 @@ class ListMetric:
     """Which of two values is chosen."""
     at: tuple[int, ...]
     """Lengths of the lists that are judged, each up to ``LONGEST_LIST``; the first is told first."""
-    of: AtK | None = None
+    of: AtK
     """Its empty state at one length; ``of_hits`` makes it of a number of each user."""
-    of_counts: AtKOfCounts | None = None
-    """The same, in place of ``of``, where it asks how often each item was rated in training."""
     sliced: Callable[[int], Tally[JudgedLists]] | None = None
     """The same for as many buckets of items, whose ``values`` are by popularity; None: it is not shown so."""
     sliced_label: str = ""
@@ -262,26 +256,11 @@ class ListMetric:
     """As of a ``RatingMetric``."""
 
     def __post_init__(self) -> None:
-        """Refuse lengths that no list has, and an entry without a function or with two."""
+        """Refuse lengths that no list has."""
         if not self.at or not all(1 <= k <= LONGEST_LIST for k in self.at):
             raise InputError(
                 f"metric {self.name}: `at` must hold lengths in 1..{LONGEST_LIST}, got {self.at}"
             )
-        if (self.of is None) == (self.of_counts is None):
-            raise InputError(f"metric {self.name}: give one function, either `of` or `of_counts`")
-
-    def tally(self, *, k: int, n_groups: int, counts: IntArray) -> Tally[JudgedLists]:
-        """Its empty state at one length, by whichever function it has.
-
-        Args:
-            k: how many of each list count.
-            n_groups: of users, told apart.
-            counts: training ratings per item; int64, shape (n_items,). Private.
-        """
-        if self.of_counts is not None:
-            return self.of_counts(k=k, n_groups=n_groups, counts=counts)
-        assert self.of is not None  # checked when the entry was made
-        return self.of(k=k, n_groups=n_groups)
 
     def names(self, part: str) -> tuple[str, ...]:
         """In records; lists are of users that are held out, so that the part is not said."""
@@ -290,6 +269,10 @@ class ListMetric:
     def sliced_name(self, part: str) -> str:
         """The same, by popularity."""
         return self.name
+
+    def tallies(self, part: str, n_groups: int) -> dict[str, Tally[JudgedLists]]:
+        """Its empty states, by its names in records."""
+        return {f"{self.name}@{k}": self.of(k=k, n_groups=n_groups) for k in self.at}
 
 
 Metric: TypeAlias = RatingMetric | ListMetric

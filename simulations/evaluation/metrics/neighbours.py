@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import top_k
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.simulations.evaluation.metrics.metric import listed_in
+from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS, listed_in, popularity_buckets
 
 _COMPILED_FROM_ITEMS = 2000
 """Below this catalogue size loading the compiler takes longer than it saves; the result is the same."""
@@ -81,31 +81,33 @@ def neighbour_overlap(neighbours: IndexArray, reference: IndexArray) -> FloatArr
     return np.asarray(shared.mean(axis=1), dtype=np.float64)
 
 
-def overlap_at_k(
+def overlap_by_popularity(
     factors: FloatArray | Float32Array,
     reference_factors: FloatArray | Float32Array,
-    bucket_of_item: IndexArray,
+    counts: IntArray,
     *,
-    k: int,
-) -> FloatArray:
+    k: int = 10,
+) -> list[float]:
     """Overlap@k of the cosine neighbours with a reference (non-private ALS), mean per popularity bucket.
 
     Args:
         factors: shape (n_items, rank). Public.
         reference_factors: shape (n_items, any rank). Not private: simulation only.
-        bucket_of_item: int32, shape (n_items,), from ``popularity_buckets``.
-        k: number of neighbours compared.
+        counts: training ratings per item, shape (n_items,). Not private: simulation only.
+        k: number of neighbours compared; all others where there are fewer.
 
     Returns:
-        float64, shape (n_buckets,), tail to head, in [0, 1]. Two random matrices reach k / (n_items - 1).
+        Tail to head, in [0, 1]; empty for an only item. Two random matrices reach k / (n_items - 1).
 
     Raises:
-        InputError: the catalogues differ in size, or k is out of range.
+        InputError: the catalogues differ in size.
 
     Reference: Krichene et al. (2023), figure 10 (k = 20).
     """
-    if factors.shape[0] != reference_factors.shape[0]:
-        raise InputError("both factor matrices must cover the same catalogue, in the same order")
-    neighbours = cosine_neighbours(factors, k=k)
-    overlap = neighbour_overlap(neighbours, cosine_neighbours(reference_factors, k=k))
-    return np.bincount(bucket_of_item, weights=overlap) / np.bincount(bucket_of_item)
+    if counts.size < 2:
+        return []
+    buckets = popularity_buckets(counts, n_buckets=min(N_BUCKETS, counts.size))
+    nearest = (cosine_neighbours(one, k=min(k, counts.size - 1)) for one in (factors, reference_factors))
+    overlap = neighbour_overlap(*nearest)
+    means: list[float] = (np.bincount(buckets, weights=overlap) / np.bincount(buckets)).tolist()
+    return means

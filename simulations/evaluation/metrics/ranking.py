@@ -15,13 +15,10 @@ from fedboard.simulations.evaluation.metrics.metric import (
     ListMetric,
     Means,
     of_hits,
-    popularity_buckets,
 )
 
 SLICE_POSITIONS = (100, 80, 60, 40, 20)
 """List lengths of the sliced recall, tail to head: the tail has less recall, longer lists keep it visible."""
-HEAD_SHARE = 0.1
-"""Of the items, by training count: those that the paper's models of lists learn."""
 
 
 def recalls(hits: BoolArray, held_out: IntArray) -> FloatArray:
@@ -69,14 +66,14 @@ def average_precisions(hits: BoolArray, held_out: IntArray) -> FloatArray:
     return found
 
 
-class SlicedRecalls:
+class SlicedRecalls(Means):
     """Recall per popularity bucket, with a longer list for the tail.
 
     For bucket b with its k = positions[b]: target and list are cut down to the items of b, and the recall is the
     mean of |first k of the list inter target inter b| / min(k, |target inter b|) over the users with a held-out
     item in b. The list is the user's one ranking over the *whole* catalogue and only then cut down: a tail item
     counts as found only if it beats the head items too. (Ranking inside the bucket alone would ask an easier
-    question, and is not what the authors' public code computes.)
+    question, and is not what the authors' public code computes.) ``values`` are by bucket, tail to head.
 
     Reference: Krichene et al. (2023), section 5, footnote 3, figures 4 and 8 (arXiv:2302.07975). The
     footnote has "larger k for tail buckets, k = 20 for the first": it counts from the head, we from the tail.
@@ -84,7 +81,8 @@ class SlicedRecalls:
 
     def __init__(self, positions: Sequence[int]) -> None:
         """Nothing seen yet; ``positions`` has k of each bucket, tail to head."""
-        self._positions, self._means = tuple(positions), Means(len(positions))
+        super().__init__(len(positions))
+        self._positions = tuple(positions)
 
     def add(self, seen: JudgedLists) -> None:
         """Take in a block of users; those without a held-out item in a bucket are not in its mean."""
@@ -95,41 +93,7 @@ class SlicedRecalls:
             asked = wanted[:, number] > 0
             found = np.count_nonzero(bucket[asked, :k] == number, axis=1)
             recall = found / np.minimum(wanted[asked, number], k)
-            self._means.add_values(recall, np.full(recall.size, number, dtype=np.int32))
-
-    def merge(self, other: "SlicedRecalls") -> None:
-        """Take in another's."""
-        self._means.merge(other._means)
-
-    def value(self) -> float:
-        """The mean over buckets and their users; not a recall, nobody shows it."""
-        return self._means.mean()
-
-    def values(self) -> FloatArray:
-        """By bucket, float64, shape (n_buckets,), tail to head."""
-        return self._means.means()
-
-
-def head_buckets(counts: IntArray, *, share: float = HEAD_SHARE) -> tuple[IndexArray, tuple[int, ...], int]:
-    """Five buckets that divide the most popular items alone, as the published code has it.
-
-    There only a tenth of the items is learnt, and buckets are fifths of that tenth: "tail" means the less popular
-    end of the most popular items. Over the whole catalogue four of five buckets then hold items that can never be
-    recommended, and their recall is 0 whatever is learnt.
-
-    Args:
-        counts: training ratings per item, shape (n_items,). Private: simulation only.
-        share: of the items, in (0, 1].
-
-    Returns:
-        Bucket of each item, int32, shape (n_items,), all other items in one more; k of each; and how many count.
-    """
-    head = np.argsort(counts, kind="stable")[-max(1, round(share * counts.size)) :]
-    n_buckets = min(len(SLICE_POSITIONS), head.size)
-    bucket_of_item = np.full(counts.size, n_buckets, dtype=np.int32)
-    bucket_of_item[head] = popularity_buckets(counts[head], n_buckets=n_buckets)
-    positions = (*SLICE_POSITIONS[-n_buckets:], max(SLICE_POSITIONS))[: int(bucket_of_item.max()) + 1]
-    return bucket_of_item, positions, n_buckets
+            self.add_values(recall, np.full(recall.size, number, dtype=np.int32))
 
 
 def _targets_per_bucket(targets: Cohort, bucket_of_item: IndexArray, n_buckets: int) -> IntArray:

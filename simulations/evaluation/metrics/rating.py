@@ -9,7 +9,7 @@ from fedboard.common.arrays import FloatArray
 from fedboard.simulations.evaluation.metrics.metric import Better, JudgedRatings, Means, RatingMetric
 
 
-class ErrorMeans:
+class ErrorMeans(Means):
     """Means of a function of the errors; by group of users, or by bucket of items."""
 
     def __init__(
@@ -28,24 +28,21 @@ class ErrorMeans:
             of_mean: makes the metric of a mean; likewise.
             by_item: whether ratings are told apart by their items.
         """
-        self._means, self._each, self._of_mean, self._by_item = Means(n_groups), each, of_mean, by_item
+        super().__init__(n_groups)
+        self._each, self._of_mean, self._by_item = each, of_mean, by_item
 
     def add(self, seen: JudgedRatings) -> None:
         """Take in a block of users."""
         values = self._each(seen.predicted - seen.actual)
-        self._means.add_values(values, seen.buckets if self._by_item else seen.groups)
-
-    def merge(self, other: "ErrorMeans") -> None:
-        """Take in another's."""
-        self._means.merge(other._means)
+        self.add_values(values, seen.buckets if self._by_item else seen.groups)
 
     def value(self) -> float:
         """Of all ratings."""
-        return float(self._of_mean(np.array(self._means.mean())))
+        return float(self._of_mean(np.array(super().value())))
 
     def values(self) -> FloatArray:
         """Of each group or bucket."""
-        return self._of_mean(self._means.means())
+        return self._of_mean(super().values())
 
 
 _rmse = partial(ErrorMeans, each=np.square, of_mean=np.sqrt)

@@ -14,8 +14,7 @@ import pytest
 
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.contribution import Contribution
-from fedboard.simulations.audit.audit import Plan
-from fedboard.simulations.audit.subject import subject_of
+from fedboard.simulations.audit.subject import Plan, subject_of
 from tests.cli.conftest import Command
 from tests.simulations.audit.broken.mutants import mutant_named
 
@@ -38,7 +37,7 @@ QUICKEST = partial(Plan, small_numbers=10, file_games=4, block=0)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICK)
+    monkeypatch.setattr("fedboard.simulations.audit.subject.Plan", QUICK)
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +69,7 @@ def test_a_correct_run_is_audited_and_everything_is_written_down(fedboard: Comma
 def test_a_violation_is_said_and_is_the_exit_code(
     fedboard: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICKEST)
+    monkeypatch.setattr("fedboard.simulations.audit.subject.Plan", QUICKEST)
     monkeypatch.setattr(
         "fedboard.simulations.audit.subject.subject_of",
         lambda *given, **choices: mutant_named("no noise").break_it(subject_of(*given, **choices)),
@@ -108,7 +107,7 @@ def test_a_check_of_the_runs_own_that_fails_is_a_failed_check_and_no_usage_error
 ) -> None:
     contribute = AdaDpals.contribute
     monkeypatch.setattr(AdaDpals, "contribute", lambda *given: spoil(contribute(*given)))
-    monkeypatch.setattr("fedboard.simulations.audit.audit.Plan", QUICKEST)
+    monkeypatch.setattr("fedboard.simulations.audit.subject.Plan", QUICKEST)
 
     result = fedboard("audit", "--algorithm", "adadpals", *SMALL, *FEW_ITEMS, "--out", tmp_path)
 

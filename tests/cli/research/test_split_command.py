@@ -11,9 +11,10 @@ import pytest
 from pyarrow import csv, parquet
 
 import fedboard
-from fedboard.simulations.config import DataConfig, SimulationConfig, SplitConfig
+from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.splits.parts import RatingSplit
 from fedboard.simulations.problem import load_problem
+from fedboard.simulations.sections import DataConfig, SplitConfig
 from tests.cli.conftest import Command
 
 COLUMNS = {"user": "who", "item": "what", "rating": "stars"}

@@ -12,7 +12,6 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from fedboard.client.boards import witness as module
 from fedboard.client.boards.witness import NotCosignedError, Server, Witness
 from fedboard.common.boards.board_signature import Cosignature, PinnedKey
-from fedboard.common.boards.boards_pb2 import Cosignature as CosignatureMessage
 from fedboard.common.boards.boards_pb2 import CosignReply, CosignRequest
 from fedboard.common.boards.methods import COSIGN, method
 from fedboard.common.boards.refusals import FeedRefusedError
@@ -218,9 +217,9 @@ def test_only_those_who_are_waited_for_can_cosign(place: Place, served: RunningB
     with grpc.insecure_channel(f"127.0.0.1:{served.port}") as channel:
         call = channel.unary_unary(method(COSIGN), CosignRequest.SerializeToString, CosignReply.FromString)
         for digest, one in wrong:
-            message = CosignatureMessage(key=bytes.fromhex(one.key), signature=bytes.fromhex(one.signature))
+            signed = bytes.fromhex(one.key), bytes.fromhex(one.signature)
             with pytest.raises(grpc.RpcError) as refused:
-                call(CosignRequest(manifest=digest, cosignature=message), timeout=SECONDS)
+                call(CosignRequest(manifest=digest, key=signed[0], signature=signed[1]), timeout=SECONDS)
             assert refused.value.code() is grpc.StatusCode.NOT_FOUND
     assert place.mirror.chain()[0].signed.cosignatures == ()
 

@@ -24,9 +24,9 @@ from fedboard.client.ratings.store import OwnRating, RatingStore
 from fedboard.common.board import Board
 from fedboard.common.boards.roster import IdentityKey, Roster, RosterAuthority
 from fedboard.common.errors import FedboardError, InputError, PrivacyError
+from fedboard.common.messages.question import Answer, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.rounds.question import Answer, refusal
 from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority

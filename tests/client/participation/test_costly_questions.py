@@ -16,12 +16,12 @@ from fedboard.client.participation.promises import MOST_RELEASES
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.pure import LaplaceRelease
-from fedboard.common.rounds.question import Question
 from tests.client.certified_boards import Device, a_question, certified_boards, with_certificate
 from tests.common.algorithms.conftest import a_task
 

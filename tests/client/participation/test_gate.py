@@ -17,13 +17,13 @@ from fedboard.client.participation.promises import catalogue_digest
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution_bounding.personal import SCALE_STEPS
 from fedboard.common.errors import BudgetExceededError
+from fedboard.common.messages.question import Answer, BookedRound
 from fedboard.common.messages.refusals import Refusal
+from fedboard.common.messages.step import reply_of
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Answer, BookedRound
-from fedboard.common.rounds.step import reply_of
 from fedboard.server.publication import certificate_for
 from tests.client.asking import signed
 from tests.client.certified_boards import NO_LIMIT, RUN, Device, Ratings, certified_boards, changed, put

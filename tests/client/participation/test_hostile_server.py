@@ -15,9 +15,9 @@ from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.records import BookedRounds, KeptAnswers, RefusalCounts
 from fedboard.client.participation.rounds import respond
 from fedboard.common.board import Board, Catalogue
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.messages.sealing import is_sealed
-from fedboard.common.rounds.question import Question
 from tests.client.asking import ASKER, signed
 from tests.client.certified_boards import (
     Device,

@@ -22,8 +22,8 @@ from fedboard.client.participation.rounds import Gate, RatingSource
 from fedboard.common.messages import devices as wire
 from fedboard.common.messages.devices import QUESTION_CHUNK_BYTES, DeviceKey, Method
 from fedboard.common.messages.devices_pb2 import AnswerChunk, WorkHead, WorkPart
+from fedboard.common.messages.question import refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.question import refusal
 from fedboard.server import tls
 from fedboard.server.tls import make_authority
 from tests.server.vouched import vouched_pair

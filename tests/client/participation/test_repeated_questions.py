@@ -17,11 +17,11 @@ from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.records import DEFAULT_SECONDS, KeptAnswers
 from fedboard.client.participation.rounds import Asker, respond
 from fedboard.common.board import Board
+from fedboard.common.messages.question import refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.messages.signing import CLOCK_SECONDS, LONGEST_SECONDS, QuestionKey
 from fedboard.common.protocols.registry import sized_protocol
-from fedboard.common.rounds.question import refusal
 from tests.client.asking import ASKER, SERVER, opened, signed
 from tests.client.certified_boards import RUN, Device, a_question, certified_boards, put, refused
 from tests.client.sessions import Session, code_of

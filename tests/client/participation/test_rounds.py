@@ -16,10 +16,10 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.contribution_bounding.personal import require_personal_bounds, scale_contribution
 from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.question import Answer, BookedRound, Question, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Answer, BookedRound, Question, refusal
 from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.algorithms.conftest import (
     N_USERS,

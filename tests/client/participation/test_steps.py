@@ -13,15 +13,14 @@ from fedboard.client.participation import rounds as answering
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.steps import Client, MemoryVault, respond_step, respond_to
 from fedboard.common.cohort import Cohort
+from fedboard.common.messages.question import ROUND, STEP, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import is_sealed
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
-from fedboard.common.rounds.question import ROUND, STEP, refusal
-from fedboard.common.rounds.step import StepMessage
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from tests.client.asking import asking, reply_to, signed
 from tests.client.asking import opened as out_of_envelope
 from tests.client.certified_boards import Device, Ratings, certified_boards

@@ -28,9 +28,9 @@ def test_generating_the_messages_again_gives_the_files_that_are_there(tmp_path, 
 
 def test_the_methods_are_those_of_the_proto_file():
     from fedboard.common.boards.boards_pb2 import DESCRIPTOR
-    from fedboard.common.boards.methods import COSIGN, GET, LATEST, PENDING, ROOT, SERVICE, WATCH
+    from fedboard.common.boards.methods import COSIGN, FETCH, PENDING, SERVICE, WATCH
 
     service = DESCRIPTOR.services_by_name["Boards"]
     assert service.full_name == SERVICE
-    assert [method.name for method in service.methods] == [LATEST, GET, WATCH, ROOT, PENDING, COSIGN]
-    assert [method.server_streaming for method in service.methods] == [False, True, True, False, True, False]
+    assert [method.name for method in service.methods] == [FETCH, WATCH, PENDING, COSIGN]
+    assert [method.server_streaming for method in service.methods] == [True, True, True, False]

@@ -18,7 +18,7 @@ from fedboard.common.privacy.accounting.exact import (
 )
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.events import digest
-from fedboard.common.privacy.ledger.population import PopulationTotal
+from fedboard.common.privacy.ledger.members import PopulationTotal
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.privacy.releases.pure import LaplaceRelease

@@ -15,8 +15,7 @@ from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
 from fedboard.common.protocol import AggregationProtocol, ClientSession, Given, ServerSession
 from fedboard.common.protocols.registry import sized_protocol
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.simulations.sessions.choice import chosen_class

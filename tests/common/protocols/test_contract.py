@@ -27,8 +27,7 @@ from fedboard.common.protocol import NoiseAt
 from fedboard.common.protocols.registry import PROTOCOL_NAMES, sized_protocol
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper
 from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.cases import CASES, ITEMS, each_board, each_case, raises

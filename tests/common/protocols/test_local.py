@@ -128,7 +128,7 @@ def test_two_users_with_the_same_rows_send_different_messages_and_a_seed_repeats
     [
         (np.zeros(WIDTH - 1, dtype=np.uint32), Refusal.WRONG_BOARD),
         (np.zeros(WIDTH, dtype=np.int32), Refusal.MALFORMED),
-        (np.zeros((1, WIDTH), dtype=np.uint32), Refusal.WRONG_BOARD),
+        (np.zeros((1, WIDTH), dtype=np.uint32), Refusal.MALFORMED),
         (np.zeros(WIDTH + 2000, dtype=np.uint32), Refusal.TOO_LARGE),
     ],
 )

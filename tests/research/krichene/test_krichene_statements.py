@@ -10,8 +10,8 @@ import pytest
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data import SyntheticConfig
+from fedboard.simulations.sections import DataConfig
 from research.krichene import benchmarks, improvement, statistics
 from research.krichene.regression import Sizes
 from research.shared.data_sets import distinct

@@ -21,9 +21,8 @@ from fedboard.common.cohort import cohort_from_triples
 from fedboard.common.messages.devices import DeviceKey
 from fedboard.common.messages.enrolment import fresh_secret
 from fedboard.server.fleet.register import Register
-from fedboard.server.fleet.running import RoundLog
 from fedboard.server.fleet.settings import FleetSettings, read_settings
-from fedboard.server.fleet.state_folder import KeysFolder, StateFolder
+from fedboard.server.fleet.state_folder import KeysFolder, RoundLog, StateFolder
 from tests.ports import free_ports
 from tests.server.fleet.made import write_fleet
 

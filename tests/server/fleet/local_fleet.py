@@ -16,18 +16,19 @@ from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.messages.question import ROUND, STEP, Answer, BookedRound, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import PRIVATE_NAME
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.rounds.question import ROUND, STEP, Answer, BookedRound, Question
-from fedboard.common.rounds.step import StepMessage
 from fedboard.server.fleet.job import Job
-from fedboard.server.fleet.mailbox import Reply
+from fedboard.server.fleet.mailbox import Message, Reply
 from fedboard.server.fleet.register import Capacity
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import ParticipationChoice, Promise, ProtocolChoice, RoundPace
 from fedboard.simulations.flower.training import Answer as Answering
@@ -169,11 +170,10 @@ class StormyNodes:
         admitted = self.admitted()
         return {f"key-{n}": admitted[f"key-{n}"] for n in numbers if f"key-{n}" in admitted}
 
-    def send(
-        self, frames: Mapping[str, bytes], *, beside: bytes | None, kind: str, largest: int, seconds: float
-    ) -> None:
-        for name, frame in frames.items():
-            number = int(name.removeprefix("key-"))
+    def ask(self, messages: Mapping[str, Message], *, largest: int, seconds: float) -> None:
+        for name, message in messages.items():
+            number, kind, frame = int(name.removeprefix("key-")), message.kind, message.frame
+            beside = message.beside or None
             self.asked[number] += kind == STEP or question_in(kind, frame, beside) is not None
             self.waiting.add(number)
             try:

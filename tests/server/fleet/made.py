@@ -44,16 +44,18 @@ def write_fleet(folder: Path, **sections: Any) -> Path:
         both = isinstance(value, dict) and isinstance(plain.get(name), dict)
         plain[name] = {**plain[name], **value} if both else value
     path = folder / "fleet.toml"
-    lines = [f"{name} = {_toml(value)}" for name, value in plain.items() if value is not None]
+    lines = [f"{name} = {toml_value(value)}" for name, value in plain.items() if value is not None]
     path.write_text("\n".join(lines) + "\n")
     return path
 
 
-def _toml(value: Any) -> str:
+def toml_value(value: Any) -> str:
     """One value; tables inline, without what is None."""
     if not isinstance(value, dict):
         return json.dumps(value, default=str)
-    return "{ " + ", ".join(f"{key} = {_toml(one)}" for key, one in value.items() if one is not None) + " }"
+    return (
+        "{ " + ", ".join(f"{key} = {toml_value(one)}" for key, one in value.items() if one is not None) + " }"
+    )
 
 
 def a_fleet(folder: Path, **sections: Any) -> FleetSettings:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.fleet.running import RoundLog
+from fedboard.server.fleet.state_folder import RoundLog
 from tests.server.fleet.deployed import deployed
 from tests.thorough import is_thorough
 

@@ -26,7 +26,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.messages.devices import DeviceKey, Method
 from fedboard.common.messages.devices_pb2 import WorkRequest
 from fedboard.common.reports.wording import spent
-from fedboard.server.fleet.running import RoundLog
+from fedboard.server.fleet.state_folder import RoundLog
 from tests.commands import done as fedboard
 from tests.common.reports.asking import pages
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed

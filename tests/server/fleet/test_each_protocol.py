@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.certificate import Certificate
-from fedboard.server.fleet.running import RoundLog
+from fedboard.server.fleet.state_folder import RoundLog
 from fedboard.server.helper.service import RunningHelper
 from tests.ports import free_ports
 from tests.server.fleet.deployed import ROUNDS, USERS, Fleet, deployed

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from fedboard.cli.main import commands
 from fedboard.common.certificate import Certificate
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.fleet.running import RoundLog
+from fedboard.server.fleet.state_folder import RoundLog
 from tests.server.fleet.deployed import NODES, deployed
 
 pytestmark = pytest.mark.slow

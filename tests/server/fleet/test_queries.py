@@ -24,6 +24,7 @@ from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Contribution
 from fedboard.common.contribution_bounding.participation import FullParticipation
 from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import Answer, Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.privacy.adjacency import Adjacency
@@ -33,7 +34,6 @@ from fedboard.common.protocols.sums.exact import RunningSums
 from fedboard.common.queries.collection import ROW_BOUND, Subject
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion
 from fedboard.common.queries.wording import Wording
-from fedboard.common.rounds.question import Answer, Question
 from fedboard.server.fleet.backup import back_up, restore
 from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import (

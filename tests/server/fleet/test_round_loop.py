@@ -17,7 +17,7 @@ from fedboard.server.fleet.job import Job
 from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
-from fedboard.server.fleet.round_loop import HaltedError, RoundLoop
+from fedboard.server.fleet.round_loop import HaltedError, RoundLoop, Tries
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from fedboard.server.fleet.state_folder import close
 from tests.commands import until
@@ -74,12 +74,12 @@ def answering(
 def test_a_training_that_fails_is_tried_again_and_its_failures_in_a_row_are_counted(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told, begin, waits = list[str](), threading.Event(), list[float]()
+    told, begin, waits = list[str](), threading.Event(), list[int]()
     errors = [OSError(28, "No space left on device"), InputError("no such file"), ValueError("odd")]
 
     def run(*_: object) -> None:
         assert begin.wait(SECONDS)
-        waits.append(loop.training.wait)
+        waits.append(loop.training.failures)
         if errors:
             raise errors.pop(0)
 
@@ -89,7 +89,8 @@ def test_a_training_that_fails_is_tried_again_and_its_failures_in_a_row_are_coun
         until(lambda: loop.complete)
         assert loop.training.failures == 3
 
-    assert waits == [1.0, 2.0, 4.0, 8.0], "it waits longer each time"
+    assert waits == [0, 1, 2, 3]
+    assert [Tries(number).wait for number in (1, 2, 3, 4, 9, 10**6)] == [1.0, 2.0, 4.0, 8.0, 60.0, 60.0]
     assert [one.partition(";")[0] for one in told[:3]] == [
         "the training was interrupted: [Errno 28] No space left on device",
         "the training was interrupted: no such file",
@@ -150,7 +151,7 @@ def test_on_a_full_disk_no_round_goes_on_until_there_is_room(
     free, answers = [1 << 30], list[int]()
 
     def run(nodes: Any, _: Job) -> None:
-        nodes.send({}, beside=None, kind="round", largest=9, seconds=60.0)
+        nodes.ask({}, largest=9, seconds=60.0)
         free[0] = 1 << 20 if not answers else 1 << 30
         answers.append(len(answers))
         nodes.replies(wait=0.0)

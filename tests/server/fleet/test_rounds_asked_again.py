@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from fedboard.common.errors import TooFewAnswersError
+from fedboard.common.messages.question import Question, refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.question import Question, refusal
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from fedboard.server.publication import BoardStore
 from tests.server.fleet.local_fleet import N_NODES, TASK, Fleet, Weather, digests, events
 

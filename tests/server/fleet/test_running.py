@@ -17,9 +17,10 @@ from fedboard.common.errors import (
     PrivacyError,
     TooFewAnswersError,
 )
+from fedboard.common.messages.question import Question, refusal
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.question import Question, refusal
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from fedboard.server.operating.run_files import Fares
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import FinishedRound

@@ -23,6 +23,7 @@ from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.files import is_locked
 from fedboard.server.fleet import round_loop, server
+from fedboard.server.fleet.mailbox import Message
 from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.running import run_job
@@ -234,7 +235,7 @@ def test_status_says_that_a_round_is_under_way_while_it_is_even_between_question
     asked, closed = threading.Event(), threading.Event()
 
     def run(nodes: Any, *_: object, **__: object) -> None:
-        nodes.send({"ann": b"?"}, beside=None, kind="round", largest=9, seconds=60.0)
+        nodes.ask({"ann": Message("round", b"?")}, largest=9, seconds=60.0)
         assert asked.wait(SECONDS)
         nodes.end()  # all is in, and the sums are being closed
         assert closed.wait(SECONDS)

@@ -10,8 +10,8 @@ import pytest
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import relied_on
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.protocol import AggregationProtocol
-from fedboard.common.rounds.step import StepMessage
 from fedboard.server.helper.service import RunningHelper
 from fedboard.server.run_spec import HelperServer
 from tests.server.fleet.local_fleet import N_NODES, Phone, digests, events, phone

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey, TwoServerRules
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.common.rounds.step import StepMessage
 from fedboard.server.helper.rounds import HelperRounds
 from tests.common.algorithms.conftest import N_USERS
 

@@ -17,7 +17,7 @@ from fedboard.common.errors import TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import coarse_sums
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.server.helper.link import HelperLink

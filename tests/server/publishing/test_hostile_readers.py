@@ -3,6 +3,7 @@
 On the limits as they were (of all readers together, and none on connections) each of these fails.
 """
 
+import hashlib
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,21 +12,24 @@ import grpc
 import numpy as np
 import pytest
 
-from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part, WatchRequest
-from fedboard.common.boards.methods import GET, LATEST, WATCH, method
+from fedboard.common.boards.boards_pb2 import Chunk, FetchRequest, WatchRequest
+from fedboard.common.boards.layout import LATEST, file_name
+from fedboard.common.boards.methods import FETCH, WATCH, method
 from fedboard.server.publishing import service
 from fedboard.server.publishing.limits import Limits
 from tests.common.boards.boards import signed_file
 from tests.server.from_address import reached_from
 
 PATIENCE = 60.0
+CONTENT = np.random.default_rng(0).bytes(5_000_000)
+FILE = FetchRequest(name=file_name(hashlib.sha256(CONTENT).hexdigest()))
 SMALL_WINDOW = [("grpc.http2.bdp_probe", 0), ("grpc.max_receive_message_length", 1 << 24)]
 
 
 @pytest.fixture
 def mirror(tmp_path, key):
     """One file of several chunks, so that nobody holds all of it unread."""
-    return signed_file(tmp_path, np.random.default_rng(0).bytes(5_000_000), key=key)
+    return signed_file(tmp_path, CONTENT, key=key)
 
 
 @pytest.fixture
@@ -42,18 +46,19 @@ def channel() -> Iterator[Callable[[int], grpc.Channel]]:
 
 def unread(channel):
     """A download of which nothing more is read than comes by itself."""
-    call = channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
-    return call(GetRequest(file=True), timeout=10 * PATIENCE)
+    call = channel.unary_stream(method(FETCH), FetchRequest.SerializeToString, Chunk.FromString)
+    return call(FILE, timeout=10 * PATIENCE)
 
 
 def downloaded(channel):
-    call = channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
-    return sum(len(part.chunk) for part in call(GetRequest(file=True), timeout=PATIENCE))
+    call = channel.unary_stream(method(FETCH), FetchRequest.SerializeToString, Chunk.FromString)
+    return sum(len(chunk.content) for chunk in call(FILE, timeout=PATIENCE))
 
 
 def latest(channel):
-    call = channel.unary_unary(method(LATEST), LatestRequest.SerializeToString, lambda content: content)
-    return len(call(LatestRequest(), timeout=PATIENCE, wait_for_ready=True))
+    call = channel.unary_stream(method(FETCH), FetchRequest.SerializeToString, Chunk.FromString)
+    chunks = call(FetchRequest(name=LATEST), timeout=PATIENCE, wait_for_ready=True)
+    return sum(len(chunk.content) for chunk in chunks)
 
 
 def is_served(channel):
@@ -91,7 +96,7 @@ def test_a_download_that_stands_still_is_cut_and_its_call_is_over(mirror, serve,
     running = serve(mirror.folder, limits=limits)
     hostile = channel(running.port)
     held = [unread(hostile) for _ in range(3)]
-    until(lambda: running.counters.requests[GET, "timeout"] >= 1)  # all three came over one connection
+    until(lambda: running.counters.requests[FETCH, "timeout"] >= 1)  # all three came over one connection
 
     until(lambda: running.counters.streams == 0)
     with pytest.raises(grpc.RpcError):
@@ -105,7 +110,7 @@ def test_a_download_that_is_read_slowly_but_fast_enough_is_not_cut(mirror, serve
     running = serve(mirror.folder, limits=Limits(least_bytes_per_second=1e9))
     received = 0
     for part in unread(channel(running.port)):
-        received += len(part.chunk)
+        received += len(part.content)
         time.sleep(0.1)
 
     assert received == 5_000_000

@@ -2,16 +2,19 @@
 
 import threading
 import time
+import urllib.request
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import grpc
 import msgspec
 import numpy as np
 import pytest
 
-from fedboard.client.boards.grpc_source import signed_of
-from fedboard.common.boards.boards_pb2 import GetRequest, LatestRequest, Part, WatchRequest
-from fedboard.common.boards.boards_pb2 import SignedManifest as SignedMessage
-from fedboard.common.boards.methods import CHUNK_BYTES, GET, LATEST, WATCH, method
+from fedboard.common.boards.board_signature import SignedManifest
+from fedboard.common.boards.boards_pb2 import Chunk, FetchRequest, WatchRequest
+from fedboard.common.boards.layout import LATEST, file_name, manifest_name, root_name
+from fedboard.common.boards.methods import CHUNK_BYTES, FETCH, WATCH, method
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.server.publishing.limits import Limits
@@ -47,28 +50,19 @@ class Client:
         self.channel.close()
 
     def latest(self):
-        call = self.channel.unary_unary(
-            method(LATEST), LatestRequest.SerializeToString, SignedMessage.FromString
-        )
-        return call(LatestRequest(), timeout=10)
+        return SignedManifest.from_bytes(b"".join(self.chunks(LATEST)))
 
-    def get(self, **request):
-        call = self.channel.unary_stream(method(GET), GetRequest.SerializeToString, Part.FromString)
-        return list(call(GetRequest(**request), timeout=10))
+    def chunks(self, name, offset=0):
+        call = self.channel.unary_stream(method(FETCH), FetchRequest.SerializeToString, Chunk.FromString)
+        return [chunk.content for chunk in call(FetchRequest(name=name, offset=offset), timeout=10)]
 
     def watch(self, **request):
-        call = self.channel.unary_stream(
-            method(WATCH), WatchRequest.SerializeToString, SignedMessage.FromString
-        )
+        call = self.channel.unary_stream(method(WATCH), WatchRequest.SerializeToString, Chunk.FromString)
         return call(WatchRequest(**request), timeout=20)
 
 
-def opened(message, key):
-    return key.public.open(signed_of(message))
-
-
-def content_of(parts):
-    return b"".join(part.chunk for part in parts[1:])
+def board_name(mirror, version):
+    return file_name(of_version(mirror, version).manifest.file.sha256)
 
 
 def status_of(action):
@@ -77,40 +71,51 @@ def status_of(action):
     return failed.value.code(), failed.value.details()
 
 
-def test_a_board_is_named_by_version_or_digest_and_comes_with_its_manifest(mirror, key, serve):
-    digest = chain(3)[1].digest
-    with Client(serve(mirror.folder)) as client:
-        assert opened(client.get(version=2)[0].manifest, key).version == 2
-        assert len(client.get(version=2)) == 1  # no file: the manifest alone
-        parts = client.get(digest=digest, file=True)
-
-    manifest = opened(parts[0].manifest, key)
-    assert manifest.version == 3
-    assert content_of(parts) == mirror.file(manifest.file.sha256).read_bytes()
+def test_a_published_folder_is_static_files_and_the_service_hands_out_the_same(mirror, serve):
+    """Every file that a reader asks for, over gRPC and from a web server."""
+    (mirror.folder / "roots").mkdir(exist_ok=True)
+    (mirror.folder / root_name(1)).write_bytes(b"whatever was published there")
+    links = mirror.chain()
+    names = [LATEST, root_name(1), *(manifest_name(link.digest) for link in links)]
+    names += [file_name(link.manifest.file.sha256) for link in links]
+    assert len(names) == 8
+    handler = partial(SimpleHTTPRequestHandler, directory=mirror.folder)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as web, Client(serve(mirror.folder)) as client:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        for name in names:
+            with urllib.request.urlopen(f"http://127.0.0.1:{web.server_port}/{name}", timeout=10) as answer:
+                whole = answer.read()
+            assert b"".join(client.chunks(name)) == whole
+            assert b"".join(client.chunks(name, offset=3)) == whole[3:]
+        web.shutdown()
 
 
 def test_a_large_board_comes_in_chunks_and_from_any_offset(tmp_path, key, serve):
     whole = np.random.default_rng(0).bytes(2_700_000)
     mirror = signed_file(tmp_path, whole, key=key)
+    name = board_name(mirror, 2)
     with Client(serve(mirror.folder)) as client:
-        parts = client.get(file=True)
-        assert [len(part.chunk) for part in parts[1:-1]] == [CHUNK_BYTES] * (len(whole) // CHUNK_BYTES)
+        full = len(whole) // CHUNK_BYTES
+        assert [len(chunk) for chunk in client.chunks(name)[:-1]] == [CHUNK_BYTES] * full
         for offset in (0, 1, CHUNK_BYTES - 1, CHUNK_BYTES, CHUNK_BYTES + 1, len(whole) - 1, len(whole)):
-            assert content_of(client.get(file=True, offset=offset)) == whole[offset:]
+            assert b"".join(client.chunks(name, offset=offset)) == whole[offset:]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("request_fields", "status"),
-    [
-        ({"version": 77}, (grpc.StatusCode.NOT_FOUND, "not-found")),
-        ({"digest": "../../keys/board-signing.key"}, (grpc.StatusCode.NOT_FOUND, "not-found")),
-        ({"file": True, "offset": 1 << 60}, (grpc.StatusCode.INVALID_ARGUMENT, "malformed")),
-    ],
+    "name",
+    [manifest_name("0" * 64), root_name(77), "files/../../keys/board-signing.key", "mirror.lock", ""],
 )
-def test_what_is_not_there_is_refused_with_a_fixed_word(mirror, serve, request_fields, status):
+def test_what_is_not_a_published_file_is_not_found(mirror, serve, name):
     with Client(serve(mirror.folder)) as client:
-        assert status_of(lambda: client.get(**request_fields)) == status
+        assert status_of(lambda: client.chunks(name)) == (grpc.StatusCode.NOT_FOUND, "not-found")
+
+
+def test_an_offset_beyond_the_end_is_malformed(mirror, serve):
+    with Client(serve(mirror.folder)) as client:
+        for name in (LATEST, board_name(mirror, 4)):
+            refused = status_of(partial(client.chunks, name, offset=1 << 60))
+            assert refused == (grpc.StatusCode.INVALID_ARGUMENT, "malformed")
 
 
 def test_a_mirror_without_boards_has_no_latest(tmp_path, serve):
@@ -121,12 +126,12 @@ def test_a_mirror_without_boards_has_no_latest(tmp_path, serve):
 def test_an_oversized_request_reaches_no_method_and_a_malformed_one_is_counted_as_such(mirror, serve):
     service = serve(mirror.folder)
     with Client(service) as client:
-        raw = client.channel.unary_stream(method(GET))
+        raw = client.channel.unary_stream(method(FETCH))
         for request in (b"\x12\xff\xff\xff" + b"x" * 100_000, b"\xff" * 20):
             with pytest.raises(grpc.RpcError):
                 list(raw(request, timeout=10))
-        assert client.get(file=True)
-    assert service.counters.requests == {(GET, "malformed"): 1, (GET, "ok"): 1}
+        assert client.latest()
+    assert service.counters.requests == {(FETCH, "malformed"): 1, (FETCH, "ok"): 1}
 
 
 def test_watch_tells_the_newest_board_then_each_one_as_it_is_published(tmp_path, serve):
@@ -136,10 +141,10 @@ def test_watch_tells_the_newest_board_then_each_one_as_it_is_published(tmp_path,
     service = serve(tmp_path / "mirror", signing=Signing(boards=folder, key=private, run=RUN))
     with Client(service) as client:
         news = client.watch()
-        assert b'"version":3' in next(news).content
+        assert rb"\"version\":3" in next(news).content
         for board in boards[2:]:
             write_boards(folder, [board])
-            assert f'"version":{board.version}'.encode() in next(news).content
+            assert rf"\"version\":{board.version}".encode() in next(news).content
         news.cancel()
 
 
@@ -165,19 +170,20 @@ def test_closing_the_service_lets_watchers_go(mirror, serve):
 def test_a_manifest_that_is_damaged_is_not_offered_and_stops_nothing(mirror, key, serve):
     service = serve(mirror.folder)
     with Client(service) as client:
-        assert opened(client.latest(), key).version == 4
+        assert key.public.open(client.latest()).version == 4
         mirror.manifest(of_version(mirror, 4).digest).write_bytes(b'{"content": "{}", "signatures": ["00"]}')
         time.sleep(0.2)
-        assert opened(client.latest(), key).version == 4  # what was read before is still offered
+        assert key.public.open(client.latest()).version == 4  # what was read before is still offered
     with pytest.raises(InputError, match="take a copy of the whole mirror"):
         serve(mirror.folder)
 
 
 def test_a_file_that_is_gone_is_not_found(mirror, key, serve):
-    mirror.file(of_version(mirror, 4).manifest.file.sha256).unlink()
+    name = board_name(mirror, 4)
+    (mirror.folder / name).unlink()
     with Client(serve(mirror.folder)) as client:
-        assert status_of(lambda: client.get(file=True))[0] is grpc.StatusCode.NOT_FOUND
-        assert client.get()
+        assert status_of(lambda: client.chunks(name))[0] is grpc.StatusCode.NOT_FOUND
+        assert client.latest()
 
 
 def test_the_rate_limit_sends_away_and_says_when_to_come_back(mirror, serve):
@@ -196,7 +202,7 @@ def test_the_rate_limit_sends_away_and_says_when_to_come_back(mirror, serve):
     waits = [int(dict(error.trailing_metadata())["retry-after-ms"]) for error in refused]
     assert all(0 < wait <= 501 for wait in waits)
     assert service.counters.rate_limited == len(refused)
-    assert service.counters.requests["Latest", "rate-limited"] == len(refused)
+    assert service.counters.requests[FETCH, "rate-limited"] == len(refused)
 
 
 def test_health_is_what_grpc_probes_ask_for(mirror, serve):
@@ -229,7 +235,7 @@ def test_a_mirror_of_simulations_is_served_only_if_told(simulated, serve):
         serve(simulated.folder)
 
     with Client(serve(simulated.folder, simulation=True)) as client:
-        assert b'"protection":"simulation"' in client.latest().content
+        assert '"protection":"simulation"' in client.latest().content
 
 
 def test_a_simulation_that_comes_into_a_mirror_later_is_not_handed_out(key, simulated, mirror, serve):
@@ -252,7 +258,9 @@ def test_a_simulation_that_comes_into_a_mirror_later_is_not_handed_out(key, simu
     assert shelf.latest.manifest.version == 4
     with Client(service) as client:
         time.sleep(0.3)
-        assert b'"version":4' in client.latest().content
+        assert '"version":4' in client.latest().content
+        withheld = manifest_name(later.digest)
+        assert status_of(lambda: client.chunks(withheld))[0] is grpc.StatusCode.NOT_FOUND
 
 
 def test_a_seeded_run_is_not_signed_while_serving_and_the_problem_is_told(tmp_path, serve):

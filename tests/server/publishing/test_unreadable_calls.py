@@ -7,14 +7,15 @@ from collections.abc import Callable
 import grpc
 import pytest
 
-from fedboard.common.boards.boards_pb2 import SignedManifest
-from fedboard.common.boards.methods import GET, LATEST, ROOT, WATCH, method
+from fedboard.common.boards.boards_pb2 import Chunk, FetchRequest
+from fedboard.common.boards.layout import LATEST
+from fedboard.common.boards.methods import COSIGN, FETCH, PENDING, WATCH, method
 from fedboard.server.publishing.mirror import Mirror
 from tests.server.publishing.running import RunningBoards
 
 SECONDS = 20.0
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-UNREADABLE = method(LATEST).encode().replace(b"Latest", b"\xffatest")
+UNREADABLE = method(FETCH).encode().replace(b"Fetch", b"\xffetch")
 
 
 def frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
@@ -53,9 +54,9 @@ def latest(service: RunningBoards) -> bytes:
     ends = time.monotonic() + SECONDS
     while True:
         with grpc.insecure_channel(f"127.0.0.1:{service.port}") as channel:
-            ask = channel.unary_unary(method(LATEST), bytes, SignedManifest.FromString)
+            ask = channel.unary_stream(method(FETCH), FetchRequest.SerializeToString, Chunk.FromString)
             try:
-                return bytes(ask(b"", timeout=SECONDS).content)
+                return b"".join(chunk.content for chunk in ask(FetchRequest(name=LATEST), timeout=SECONDS))
             except grpc.RpcError:
                 assert time.monotonic() < ends, "it serves nobody any more"
 
@@ -67,7 +68,7 @@ def test_the_service_goes_on_after_calls_whose_path_is_no_text(
     for _ in range(5):
         send(service, call(UNREADABLE))
 
-        assert b'"version":4' in latest(service)
+        assert rb"\"version\":4" in latest(service)
 
 
 def test_strangers_do_not_fill_the_log(
@@ -79,7 +80,7 @@ def test_strangers_do_not_fill_the_log(
     service = serve(mirror.folder)
     for _ in range(5):
         send(service, call(UNREADABLE))
-        for name in (LATEST, ROOT, GET, WATCH):
+        for name in (FETCH, WATCH, PENDING, COSIGN):
             send(service, call(method(name).encode(), b"\xff" * 5))
         latest(service)
 
@@ -88,7 +89,7 @@ def test_strangers_do_not_fill_the_log(
     assert "Traceback" not in capfd.readouterr().err, "gRPC prints some itself"
 
 
-@pytest.mark.parametrize("name", [LATEST, ROOT, GET, WATCH])
+@pytest.mark.parametrize("name", [FETCH, WATCH, PENDING, COSIGN])
 def test_what_is_no_request_is_refused_with_a_word(
     mirror: Mirror, serve: Callable[..., RunningBoards], name: str
 ) -> None:

@@ -1,5 +1,6 @@
 """A small run to audit: made-up people, few rounds."""
 
+import copy
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from fedboard.simulations.audit.audit import Plan, noise_part
-from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.noise_check import NoiseResult
-from fedboard.simulations.audit.small_releases import ENOUGH
-from fedboard.simulations.audit.subject import Subject, subject_of
+from fedboard.simulations.audit.entrance import Entrance, Reader
+from fedboard.simulations.audit.noise_check import NoiseResult, noise_test
+from fedboard.simulations.audit.pipeline import PlayedRound, play
+from fedboard.simulations.audit.subject import ENOUGH, Plan, Subject, subject_of
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import load_data
 
 N_ITEMS = 300
@@ -74,18 +74,25 @@ def entered(config: SimulationConfig, **choices: Any) -> tuple[Subject, Entrance
     return subject_of(config, entrance.problem(entrance.honest), **choices), entrance
 
 
-def engine_of(subject: Subject, entrance: Entrance, pool: WorkerPool) -> Engine:
-    """An engine that hosts the honest users."""
-    rows = entrance.honest_rows(subject.read).cohort
-    return Engine(subject.task, rows, protocol=subject.protocol, pool=pool)
+def rounds_of(subject: Subject, entrance: Entrance, pool: WorkerPool) -> Iterator[PlayedRound]:
+    """The rounds of the honest users' run."""
+    return play(subject, entrance.honest_rows().cohort, pool=pool, seed=0)
+
+
+def changed(entrance: Entrance, *, read: Reader | None = None, n_users: int | None = None) -> Entrance:
+    """The same way in with another reader, or the first of its honest users; it ends with this one."""
+    other = copy.copy(entrance)
+    other.honest = entrance.honest.of(entrance.honest.ids[:n_users])
+    other.read, other._honest_rows = read or entrance.read, None
+    return other
 
 
 def noise_of(
     subject: Subject, entrance: Entrance, pool: WorkerPool, *, small_numbers: int = ENOUGH
 ) -> NoiseResult:
     """The noise test on the honest users' run."""
-    cohort = entrance.honest_rows(subject.read).cohort
-    return noise_part(subject, cohort, Plan(seed=3, small_numbers=small_numbers), pool=pool)
+    cohort = entrance.honest_rows().cohort
+    return noise_test(subject, cohort, Plan(seed=3, small_numbers=small_numbers), pool=pool)
 
 
 @pytest.fixture(scope="session", autouse=True)

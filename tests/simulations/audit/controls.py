@@ -1,27 +1,24 @@
 """The audit audited: what it says of runs that are broken on purpose, of correct ones, and where no data leave."""
 
-import copy
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.simulations.audit.audit import (
-    Plan,
     explained_finding,
-    file_part,
-    noise_part,
-    play_game,
     single_finding,
     stream_findings,
     uniform_findings,
 )
 from fedboard.simulations.audit.course import same_course
 from fedboard.simulations.audit.entrance import Entrance
-from fedboard.simulations.audit.game import GameResult
-from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
+from fedboard.simulations.audit.file_game import file_games
+from fedboard.simulations.audit.game import GameResult, canary_game
+from fedboard.simulations.audit.noise_check import noise_test
+from fedboard.simulations.audit.subject import AuditFinding, Part, Plan, Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.broken.mutants import null_subject
+from tests.simulations.audit.conftest import changed
 from tests.simulations.audit.fuzz import fuzz_stages
 
 _FEW_USERS = 60
@@ -44,7 +41,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Examiner:
-    """Audits runs by one plan. Every check works at ``plan.family_error``.
+    """Audits runs by one plan. Every check works at ``FAMILY_ERROR``.
 
     The nominal 5 % of the reported bound would flag every twentieth correct run, which is right for a bound and
     wrong for a control.
@@ -59,9 +56,9 @@ class Examiner:
     def all_parts(self, subject: Subject) -> Verdict:
         """All but what the final board alone gives away, and the sensitivity fuzz."""
         plan, entrance, pool = self.plan, self.entrance, self.pool
-        cohort = entrance.honest_rows(subject.read).cohort
-        noise = noise_part(subject, cohort, plan, pool=pool)
-        files = file_part(subject, entrance, plan, pool=pool)
+        cohort = entrance.honest_rows().cohort
+        noise = noise_test(subject, cohort, plan, pool=pool)
+        files = file_games(subject, entrance, plan, pool=pool)
         fuzz = fuzz_stages(
             subject,
             cohort,
@@ -70,14 +67,14 @@ class Examiner:
             n_random=self.random_users,
             pool=pool,
         )
-        game = play_game(subject, entrance, plan, seed=plan.seed, pool=pool)
+        game = canary_game(subject, entrance, plan, seed=plan.seed, pool=pool)
         return _verdict(
             game,
             [
                 *files.findings,
                 same_course({"nobody": noise.course, "everybody": game.course}),
                 *noise.findings,
-                *stream_findings(subject, plan),
+                *stream_findings(subject, plan.seed),
                 *fuzz.findings,
                 *_strict(game),
                 single_finding([game], noise.small),
@@ -87,30 +84,23 @@ class Examiner:
 
     def two_servers(self, subject: Subject) -> Verdict:
         """A run over two servers, among few users: its noise, and canaries that look at what each server holds."""
-        few = _of_first(self.entrance, _FEW_USERS)
+        few = changed(self.entrance, n_users=_FEW_USERS)
         plan = replace(self.plan, canaries=_FEW_USERS)
-        noise = noise_part(subject, few.honest_rows(subject.read).cohort, plan, pool=self.pool)
-        game = play_game(subject, few, plan, seed=plan.seed, pool=self.pool)
-        uniform = uniform_findings([game], plan.family_error)
+        noise = noise_test(subject, few.honest_rows().cohort, plan, pool=self.pool)
+        game = canary_game(subject, few, plan, seed=plan.seed, pool=self.pool)
+        uniform = uniform_findings([game])
         return _verdict(
             game, [*noise.findings, *_strict(game), single_finding([game], noise.small), *uniform]
         )
 
     def null(self, subject: Subject) -> Verdict:
         """A run without data in its releases; the noise and sensitivity of the real one do not matter."""
-        game = play_game(null_subject(subject), self.entrance, self.plan, seed=self.plan.seed, pool=self.pool)
+        broken = null_subject(subject)
+        game = canary_game(broken, self.entrance, self.plan, seed=self.plan.seed, pool=self.pool)
         shown = [line.name for line in (game.whole, *game.releases) if line.strict > 0.0]
         return _verdict(
             game, (Part.CANARIES.finding(name, False, "shown where there is nothing") for name in shown)
         )
-
-
-def _of_first(entrance: Entrance, n_users: int) -> Entrance:
-    """The same way in, with fewer honest users; it ends with this one."""
-    fewer = copy.copy(entrance)
-    fewer.honest = entrance.honest.of(entrance.honest.ids[:n_users])
-    fewer._cached = lru_cache(maxsize=1)(fewer._read)
-    return fewer
 
 
 def _strict(game: GameResult) -> Sequence[AuditFinding]:

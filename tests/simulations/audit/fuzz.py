@@ -18,7 +18,7 @@ from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.simulations.audit.canaries import isometric_square
 from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.audit.subject import AuditFinding, Part, Subject
-from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.hostile import HostileUser, hostile_messages, hostile_users
 
 Sums = Mapping[str, IntArray]
@@ -99,11 +99,10 @@ def fuzz_stages(
     Boards are of one kind if they ask for the same sources.
     """
     few = cohort.rows(0, min(_HONEST_USERS, cohort.n_users))
-    with Engine(subject.task, few, protocol=subject.protocol, pool=pool) as engine:
-        first: dict[tuple[SumSource, ...], Board] = {}
-        for played in play(subject, engine, seed=seed):
-            last = played.before
-            first.setdefault(tuple(request.source for request in played.requests), last)
+    first: dict[tuple[SumSource, ...], Board] = {}
+    for played in play(subject, few, pool=pool, seed=seed):
+        last = played.before
+        first.setdefault(tuple(request.source for request in played.requests), last)
     stages = {board.version: board for board in (*first.values(), last)}
     return sensitivity_fuzz(
         subject,
@@ -145,10 +144,7 @@ class _Stage:
 
     def engine_sums(self, cohort: Cohort) -> Sums:
         """Exact sums of a whole cohort as the simulation's engine forms them."""
-        with (
-            WorkerPool(1) as pool,
-            Engine(self.subject.task, cohort, protocol=self.subject.protocol, pool=pool) as engine,
-        ):
+        with WorkerPool(1) as pool, self.subject.engine(cohort, pool) as engine:
             return whole_sums(engine.gather(self.board, self.requests).sums, self.requests)
 
 

@@ -10,9 +10,8 @@ from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted import rows_within_bounds
 from fedboard.simulations.audit.canaries import canary_rows, diagonal_places, shifts
 from fedboard.simulations.audit.entrance import random_supports
-from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.engine import WorkerPool
-from tests.simulations.audit.conftest import KINDS, N_ITEMS, audited, engine_of
+from tests.simulations.audit.conftest import KINDS, N_ITEMS, audited, rounds_of
 
 N_CANARIES = 40
 
@@ -21,8 +20,7 @@ N_CANARIES = 40
 def rounds(kind: str, pool: WorkerPool) -> list[tuple[Request, ...]]:
     """What a run of this kind asks, round by round."""
     subject, entrance = audited(kind)
-    with engine_of(subject, entrance, pool) as engine:
-        return [played.requests for played in play(subject, engine, seed=0)]
+    return [played.requests for played in rounds_of(subject, entrance, pool)]
 
 
 @pytest.mark.slow

@@ -2,11 +2,12 @@
 
 import pytest
 
-from fedboard.simulations.audit.audit import Plan
+from fedboard.simulations.audit.entrance import Reader
+from fedboard.simulations.audit.subject import Plan
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.broken.helpers import honest_helper, silent_helper
 from tests.simulations.audit.broken.mutants import mutant_named, mutants
-from tests.simulations.audit.conftest import audited
+from tests.simulations.audit.conftest import audited, changed
 from tests.simulations.audit.controls import Examiner
 
 pytestmark = pytest.mark.slow
@@ -52,15 +53,16 @@ CAUGHT: dict[str, dict[str, set[str]]] = {
 """By mutant: the parts of the audit that flag it, and checks of them that must be among those that fail."""
 
 
-def examiner(pool: WorkerPool, seed: int = 0) -> Examiner:
+def examiner(pool: WorkerPool, seed: int = 0, *, read: Reader | None = None) -> Examiner:
     """Quick: what is broken in small releases here has no noise at all, and the large ones show the rest."""
     plan = Plan(seed=seed, canaries=300, small_numbers=40, file_games=16, block=0)
-    return Examiner(entrance=audited()[1], plan=plan, random_users=8, pool=pool)
+    return Examiner(entrance=changed(audited()[1], read=read), plan=plan, random_users=8, pool=pool)
 
 
 @pytest.mark.parametrize("name", [mutant.name for mutant in mutants()])
 def test_every_mutant_is_caught_where_it_shows(name: str, pool: WorkerPool) -> None:
-    verdict = examiner(pool).all_parts(mutant_named(name).break_it(audited()[0]))
+    mutant = mutant_named(name)
+    verdict = examiner(pool, read=mutant.read).all_parts(mutant.break_it(audited()[0]))
 
     assert verdict.caught_by == set(CAUGHT[name])
     for part, checks in CAUGHT[name].items():

@@ -3,9 +3,8 @@
 import pytest
 
 from fedboard.simulations.audit.course import course_test, same_course, step_of
-from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.engine import WorkerPool
-from tests.simulations.audit.conftest import KINDS, audited, engine_of
+from tests.simulations.audit.conftest import KINDS, audited, rounds_of
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +20,7 @@ def test_correct_runs_take_the_same_course_whoever_is_there(kind: str, pool: Wor
 
 def test_a_run_that_ends_early_is_noticed(pool: WorkerPool) -> None:
     subject, entrance = audited()
-    with engine_of(subject, entrance, pool) as engine:
-        steps = [step_of(played) for played in play(subject, engine, seed=0)]
+    steps = [step_of(played) for played in rounds_of(subject, entrance, pool)]
 
     assert same_course({"one": steps, "other": list(steps)}).passed
     assert "1 rounds" not in same_course({"one": steps, "other": list(steps)}).detail

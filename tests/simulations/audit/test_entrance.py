@@ -10,7 +10,7 @@ from fedboard.simulations.audit.entrance import Crowd, Entrance
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data import SyntheticConfig, load_ratings, synthetic_ratings
 from fedboard.simulations.problem import Problem, load_problem
-from tests.simulations.audit.conftest import N_ITEMS, audited
+from tests.simulations.audit.conftest import N_ITEMS, audited, changed
 
 
 def test_the_file_holds_every_rating_as_it_was_in_whatever_order() -> None:
@@ -26,9 +26,8 @@ def test_the_file_holds_every_rating_as_it_was_in_whatever_order() -> None:
         return load_problem(config)
 
     shuffled = np.random.default_rng(0).permutation(honest.users.size)
-    entrance.rows(
-        Crowd(users=honest.users[shuffled], items=honest.items[shuffled], values=honest.values[shuffled]),
-        looking,
+    changed(entrance, read=looking).rows(
+        Crowd(users=honest.users[shuffled], items=honest.items[shuffled], values=honest.values[shuffled])
     )
 
     (read,) = seen
@@ -93,4 +92,4 @@ def test_a_reader_that_loses_users_is_refused() -> None:
         return replace(problem, train=problem.train.rows(0, problem.train.n_users - 1))
 
     with pytest.raises(FedboardError, match="rows of it"):
-        entrance.rows(entrance.honest, losing)
+        changed(entrance, read=losing).rows(entrance.honest)

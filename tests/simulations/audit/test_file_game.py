@@ -7,14 +7,14 @@ import pytest
 
 from fedboard.common import cohort as cohorts
 from fedboard.common.protocols.sums import exact
-from fedboard.simulations.audit.file_game import LARGEST_BLOCK, FileGame, file_games
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.file_game import FileGame, file_games
+from fedboard.simulations.audit.subject import LARGEST_BLOCK, Plan, Subject
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data.splits import coins
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.problem import Problem, load_problem
 from tests.simulations.audit.broken.mutants import mutant_named
-from tests.simulations.audit.conftest import audited, configuration, entered
+from tests.simulations.audit.conftest import audited, changed, configuration, entered
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +27,7 @@ GUESSED = "whether she is there is guessed no oftener than allowed"
 
 def played(pool: WorkerPool, subject: Subject | None = None, *, kind: str = "explicit") -> FileGame:
     correct, entrance = audited(kind)
-    return file_games(subject or correct, entrance, n_games=N_GAMES, seed=0, pool=pool, block=BLOCK)
+    return file_games(subject or correct, entrance, Plan(file_games=N_GAMES, block=BLOCK), pool=pool)
 
 
 def failed(game: FileGame) -> set[str]:
@@ -55,15 +55,10 @@ def test_whose_ratings_were_split_by_one_generator_is_told_from_the_counts(pool:
     config = configuration(data=data, privacy={"epsilon": 20.0})
     subject, entrance = entered(config)
 
-    broken = file_games(
-        mutant_named(ONE_GENERATOR).break_it(subject),
-        entrance,
-        n_games=MANY_GAMES,
-        seed=0,
-        pool=pool,
-        block=0,
-    )
-    correct = file_games(subject, entrance, n_games=MANY_GAMES, seed=0, pool=pool, block=0)
+    plan, reader = Plan(file_games=MANY_GAMES, block=0), mutant_named(ONE_GENERATOR).read
+
+    broken = file_games(subject, changed(entrance, read=reader), plan, pool=pool)
+    correct = file_games(subject, entrance, plan, pool=pool)
 
     assert failed(broken) == {MOVES, OTHERS, GUESSED}
     assert not failed(correct)
@@ -78,14 +73,14 @@ def test_what_goes_by_place_after_a_block_is_noticed_in_the_file_that_is_larger(
         place = np.arange(problem.train.n_ratings)
         return replace(problem, train=problem.train.where((place < BLOCK) | (place % 7 > 0)))
 
-    subject = replace(correct, read=by_place)
+    broken = changed(entrance, read=by_place)
     large, small = (
-        file_games(subject, entrance, n_games=4, seed=0, pool=pool, block=block) for block in (BLOCK, 0)
+        file_games(correct, broken, Plan(file_games=4, block=block), pool=pool) for block in (BLOCK, 0)
     )
 
     assert OTHERS in failed(large)
     assert not failed(small)  # negative control: the honest users alone are no block
-    assert not failed(file_games(correct, entrance, n_games=4, seed=0, pool=pool, block=BLOCK))
+    assert not failed(file_games(correct, entrance, Plan(file_games=4, block=BLOCK), pool=pool))
 
 
 def test_the_large_file_is_larger_than_what_a_run_takes_at_a_time(pool: WorkerPool) -> None:

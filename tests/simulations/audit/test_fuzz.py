@@ -8,9 +8,8 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.protocols.trusted import rows_within_bounds
-from fedboard.simulations.audit.pipeline import play
 from fedboard.simulations.engine import WorkerPool
-from tests.simulations.audit.conftest import N_ITEMS, audited, engine_of
+from tests.simulations.audit.conftest import N_ITEMS, audited, rounds_of
 from tests.simulations.audit.fuzz import FuzzResult, isometric_square, sensitivity_fuzz
 from tests.simulations.audit.hostile import hostile_messages, hostile_users
 
@@ -20,9 +19,8 @@ def boards(kind: str, pool: WorkerPool) -> list[Board]:
     """The first board of each kind of question."""
     subject, entrance = audited(kind)
     found: dict[object, Board] = {}
-    with engine_of(subject, entrance, pool) as engine:
-        for played in play(subject, engine, seed=0):
-            found.setdefault(tuple(request.source for request in played.requests), played.before)
+    for played in rounds_of(subject, entrance, pool):
+        found.setdefault(tuple(request.source for request in played.requests), played.before)
     return list(found.values())
 
 
@@ -95,8 +93,7 @@ def test_norms_of_changes_are_exact_and_isometric() -> None:
 @pytest.mark.slow
 def test_off_diagonals_of_symmetric_changes_count_twice(pool: WorkerPool) -> None:
     subject, entrance = audited("implicit")
-    with engine_of(subject, entrance, pool) as engine:
-        last = list(play(subject, engine, seed=0))[-1]
+    last = list(rounds_of(subject, entrance, pool))[-1]
     gram = next(request for request in last.requests if request.name.endswith("gram"))
     matrix = np.arange(9).reshape(3, 3) + np.arange(9).reshape(3, 3).T
 

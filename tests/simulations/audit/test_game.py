@@ -5,7 +5,7 @@ import pytest
 
 from fedboard.simulations.audit.canaries import enough_canaries
 from fedboard.simulations.audit.game import Devices, GameResult, canary_game
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import Plan, Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.broken.mutants import mutant_named, null_subject
 from tests.simulations.audit.conftest import audited, configuration, entered, noise_of
@@ -22,9 +22,8 @@ def played(
     devices: Devices = Devices.HOSTILE,
 ) -> GameResult:
     correct, entrance = audited(kind)
-    return canary_game(
-        subject or correct, entrance, seed=seed, n_canaries=N_CANARIES, pool=pool, devices=devices
-    )
+    plan = Plan(canaries=N_CANARIES)
+    return canary_game(subject or correct, entrance, plan, seed=seed, pool=pool, devices=devices)
 
 
 @pytest.mark.slow
@@ -37,7 +36,7 @@ def test_a_correct_run_shows_most_of_its_claim_and_no_more(kind: str, pool: Work
     assert result.whole.strict <= result.whole.mu
     assert result.epsilon == pytest.approx(5.0)
     assert 0.5 * result.claimed < result.epsilon_lower_bound < 1.1 * result.claimed
-    assert result.whole.bound.split <= result.whole.mu
+    assert result.whole.split <= result.whole.mu
     reachable = 1.0 if kind != "replace" else 0.8
     assert result.whole.reach == pytest.approx(reachable, abs=0.06)
 
@@ -109,7 +108,7 @@ def test_secure_noise_is_audited_like_any_other(pool: WorkerPool) -> None:
     result = played(pool, secure)
 
     # Its noise is another one each time, so: eight deviations of the estimate, not the family's confidence.
-    assert result.whole.mu / 3 < result.whole.bound.estimate < 5 * result.whole.mu / 3
+    assert result.whole.mu / 3 < result.whole.estimate < 5 * result.whole.mu / 3
     assert result.epsilon_lower_bound > 2.0
 
 

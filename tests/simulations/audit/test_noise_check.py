@@ -9,8 +9,7 @@ from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseStream
 from fedboard.simulations.audit.noise_check import NoiseResult
-from fedboard.simulations.audit.small_releases import ENOUGH
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.subject import ENOUGH, Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.conftest import audited, noise_of
 
@@ -109,7 +108,12 @@ def test_too_much_noise_and_noise_that_processes_share_are_noticed(
     kind: type[BookedRelease], check: str, pool: WorkerPool
 ) -> None:
     correct, _ = audited()
-    broken = replace(correct, publisher=lambda booked: _remade(booked, kind))
+    broken = replace(
+        correct,
+        opened=lambda engine, sums, requests, booked: engine.open(
+            sums, requests, {name: _remade(release, kind) for name, release in booked.items()}
+        ),
+    )
 
     assert check in failed(outcome(pool, broken, small_numbers=FEW))
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from fedboard.simulations.audit.noise_check import twins_of
-from fedboard.simulations.audit.small_releases import ENOUGH, SmallReleases, small_releases
-from fedboard.simulations.audit.subject import Subject
+from fedboard.simulations.audit.small_releases import SmallReleases, small_releases
+from fedboard.simulations.audit.subject import ENOUGH, Plan, Subject
 from fedboard.simulations.engine import WorkerPool
 from tests.simulations.audit.broken.mutants import mutant_named
 from tests.simulations.audit.conftest import audited
@@ -30,7 +30,7 @@ def looked_at(
 ) -> SmallReleases:
     correct, entrance = audited(kind)
     cohort = entrance.honest_rows().cohort
-    return small_releases(subject or correct, cohort, names, seed=5, pool=pool, enough=enough)
+    return small_releases(subject or correct, cohort, names, Plan(seed=5, small_numbers=enough), pool=pool)
 
 
 @pytest.mark.parametrize(

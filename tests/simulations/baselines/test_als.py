@@ -9,7 +9,7 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
-from fedboard.simulations.baselines import AlsConfig, AlsModel, fit_als
+from fedboard.simulations.baselines.als import AlsConfig, AlsModel, fit_als
 
 STARS = (1.0, 5.0)
 PLAIN = AlsConfig(

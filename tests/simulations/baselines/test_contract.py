@@ -9,12 +9,11 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.errors import InputError
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.simulations.baselines import (
+from fedboard.simulations.baselines.als import default_als, fit_als
+from fedboard.simulations.baselines.means import (
     BiasConfig,
     LocalModel,
     Predictor,
-    default_als,
-    fit_als,
     fit_bias,
     fit_item_mean,
     fit_popularity,

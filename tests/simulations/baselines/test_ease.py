@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.baselines import ease, fit_ease
+from fedboard.simulations.baselines import ease
+from fedboard.simulations.baselines.ease import fit_ease
 
 
 def dense(rows: Cohort) -> np.ndarray:

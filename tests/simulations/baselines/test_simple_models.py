@@ -5,7 +5,7 @@ import pytest
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.baselines import (
+from fedboard.simulations.baselines.means import (
     BiasConfig,
     LocalModel,
     fit_bias,
@@ -27,10 +27,10 @@ def small() -> Cohort:
 
 
 def test_item_mean_shares_its_ratings_with_the_global_mean():
-    model = fit_item_mean(small(), rating_range=STARS, strength=2.0)
+    model = fit_item_mean(small(), rating_range=STARS)
 
     mean = 10 / 3
-    expected = [(9 + 2 * mean) / 4, (1 + 2 * mean) / 3, mean]
+    expected = [(9 + 5 * mean) / 7, (1 + 5 * mean) / 6, mean]
     np.testing.assert_allclose(model.item_means, expected, rtol=1e-12)
 
 
@@ -41,7 +41,7 @@ def test_popularity_ranks_by_count_and_leaves_out_the_history():
 
 
 def test_local_model_knows_only_the_users_own_mean():
-    model = LocalModel(n_items=3, rating_range=STARS, strength=2.0)
+    model = LocalModel(n_items=3, rating_range=STARS)
 
     predicted = model.predict(small(), np.array([0, 1, 2], np.int32), np.array([2, 2, 0], np.int32))
 
@@ -67,8 +67,6 @@ def test_biases_are_those_of_one_dense_ridge_regression(ratings):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: fit_item_mean(small(), rating_range=STARS, strength=0.0), "strength"),
-        (lambda: LocalModel(n_items=3, rating_range=STARS, strength=-1.0), "strength"),
         (lambda: LocalModel(n_items=3, rating_range=(5.0, 1.0)), "rating_range"),
         (lambda: BiasConfig(rating_range=(1.0, 1.0)), "rating_range"),
         (lambda: BiasConfig(rating_range=STARS, user_ridge=0.0), "user_ridge"),

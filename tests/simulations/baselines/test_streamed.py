@@ -8,18 +8,17 @@ import pytest
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
-from fedboard.simulations import baselines
 from fedboard.simulations.baselines import als, sums
-from fedboard.simulations.baselines.als import default_als, fit_als_by_sums
+from fedboard.simulations.baselines.als import default_als, fit_als, fit_als_by_sums
+from fedboard.simulations.baselines.means import BiasConfig, fit_bias, fit_item_mean, fit_popularity
 from fedboard.simulations.baselines.sums import TrainRows
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation.split_blocks import StreamBlocks
-from fedboard.simulations.problem import Problem, problem_of
-from fedboard.simulations.streams.problem import streamed_problem
-from tests.simulations.streams.conftest import some_ratings
+from fedboard.simulations.problem import Problem, problem_of, streamed_problem
+from tests.simulations.engine.conftest import some_ratings
 
 RANGE = (1.0, 5.0)
 SPANS = list(pairwise([0, 90, 200, 201, 400]))
@@ -36,7 +35,7 @@ def problem_in_memory(ratings: Ratings, feedback: Feedback) -> Problem:
 
 def train_of(ratings: Ratings, feedback: Feedback, pool: WorkerPool, block: int = 900) -> TrainRows:
     config = SimulationConfig(feedback=feedback)
-    problem = streamed_problem(HeldStream.of_ratings(ratings), config, catalogue_origin="made up")
+    problem = streamed_problem(HeldStream.of_ratings(ratings), config)
     source = StreamBlocks(stream=problem.stream, splitting=problem.splitting, block_ratings=block)
     return TrainRows(source, SPANS, pool=pool)
 
@@ -46,18 +45,18 @@ def test_item_means_biases_and_popularity_are_those_of_the_fit_in_memory(
     ratings: Ratings, block: int
 ) -> None:
     train = problem_in_memory(ratings, Feedback.EXPLICIT).train
-    config = baselines.BiasConfig(rating_range=RANGE, sweeps=3)
+    config = BiasConfig(rating_range=RANGE, sweeps=3)
     with WorkerPool(1) as pool:
         rows = train_of(ratings, Feedback.EXPLICIT, pool, block)
 
-        means = baselines.fit_item_mean(rows, rating_range=RANGE).item_means
-        biases = baselines.fit_bias(rows, config).item_biases
-        popular = baselines.fit_popularity(rows).item_counts
+        means = fit_item_mean(rows, rating_range=RANGE).item_means
+        biases = fit_bias(rows, config).item_biases
+        popular = fit_popularity(rows).item_counts
 
-    expected = baselines.fit_item_mean(train, rating_range=RANGE).item_means
+    expected = fit_item_mean(train, rating_range=RANGE).item_means
     np.testing.assert_allclose(means, expected, rtol=1e-13)
-    np.testing.assert_allclose(biases, baselines.fit_bias(train, config).item_biases, rtol=1e-11)
-    np.testing.assert_array_equal(popular, baselines.fit_popularity(train).item_counts)
+    np.testing.assert_allclose(biases, fit_bias(train, config).item_biases, rtol=1e-11)
+    np.testing.assert_array_equal(popular, fit_popularity(train).item_counts)
     assert rows.counts.n_active == np.count_nonzero(train.counts)
 
 
@@ -69,7 +68,7 @@ def test_als_is_that_of_the_fit_in_memory_to_its_rounding(ratings: Ratings, feed
         rows = train_of(ratings, feedback, pool)
         found = fit_als_by_sums(rows, config)
 
-    expected = baselines.fit_als(train, config)
+    expected = fit_als(train, config)
     assert found.mean == pytest.approx(expected.mean, rel=1e-12)
     np.testing.assert_allclose(found.item_coordinates, expected.item_coordinates, rtol=1e-4, atol=1e-5)
 
@@ -99,7 +98,7 @@ def test_of_very_many_users_the_first_sweeps_look_at_some_and_the_last_at_all(
     users, items = train.user_of_entry(), train.items
     errors = [
         float(np.mean((model.predict(train, users, items) - train.ratings) ** 2))
-        for model in (found, baselines.fit_als(train, config))
+        for model in (found, fit_als(train, config))
     ]
     assert errors[0] < 1.02 * errors[1]
 

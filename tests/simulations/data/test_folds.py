@@ -6,10 +6,9 @@ import pytest
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings, SyntheticConfig, synthetic_ratings
-from fedboard.simulations.data.splits import split_ratings, split_users
 from fedboard.simulations.data.splits.coins import Fold
 from fedboard.simulations.problem import problem_of
-from tests.simulations.data.test_splits import keys, keys_of
+from tests.simulations.data.test_splits import keys, keys_of, split_ratings
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +30,7 @@ def test_every_coin_is_in_one_fold_at_the_very_edges_too(of: int) -> None:
 
 
 def test_each_rating_is_tested_once_and_learnt_from_in_all_other_folds(ratings: Ratings) -> None:
-    splits = [
-        split_ratings(ratings, seed=1, validation=0.1, fold=Fold(number=number, of=5)) for number in range(5)
-    ]
+    splits = [split_ratings(ratings, seed=1, validation=0.1, folds=5, fold=number) for number in range(5)]
 
     tested = [keys_of(split.test) for split in splits]
     assert sum(map(len, tested)) == ratings.n_ratings == len(set.union(*tested))
@@ -48,9 +45,9 @@ def test_each_rating_is_tested_once_and_learnt_from_in_all_other_folds(ratings: 
 
 
 def test_each_user_is_held_out_for_the_test_once(ratings: Ratings) -> None:
+    folds = [{"seed": 1, "positive_above": 2.5, "folds": 4, "fold": number} for number in range(4)]
     splits = [
-        split_users(ratings, seed=1, positive_above=2.5, fold=Fold(number=number, of=4))
-        for number in range(4)
+        problem_of(ratings, parse_config({"feedback": "implicit", "split": fold})).split for fold in folds
     ]
 
     tested = np.concatenate([split.test.users for split in splits])

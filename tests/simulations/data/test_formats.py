@@ -16,7 +16,7 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.data import FORMATS, ColumnMapping, Ratings, load_ratings
 from fedboard.simulations.data.readers import READERS, find_source
 from tests.simulations.data.conftest import contents, json_lines, lenskit, written
-from tests.simulations.data.shards.sources import A40, N_ITEMS, SOURCES, Row, again, some_rows
+from tests.simulations.data.sources import A40, N_ITEMS, SOURCES, Row, again, some_rows
 
 REPEATED = {"amazon-2014", "amazon-2018", "amazon-2023", "yelp", "goodreads"}
 """Those whose sources have pairs again, of which the latest counts, and of one time the highest."""

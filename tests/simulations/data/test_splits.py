@@ -5,8 +5,19 @@ import pytest
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
-from fedboard.simulations.data import Ratings, SyntheticConfig, Triples, load_ratings, synthetic_ratings
-from fedboard.simulations.data.splits import HeldOut, split_ratings, split_users
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.data import (
+    Kind,
+    Ratings,
+    SyntheticConfig,
+    Triples,
+    id_keys,
+    load_ratings,
+    synthetic_ratings,
+)
+from fedboard.simulations.data.splits import HeldOut, RatingSplit, SplitRule, UserSplit, UserSplitting
+from fedboard.simulations.data.splits.coins import SplitCoins
+from fedboard.simulations.problem import problem_of
 
 HISTORY = 0.8
 
@@ -14,6 +25,22 @@ HISTORY = 0.8
 @pytest.fixture(scope="module")
 def ratings() -> Ratings:
     return synthetic_ratings(SyntheticConfig(n_users=400, n_items=200, mean_ratings_per_user=30))
+
+
+def split_ratings(ratings: Ratings, **settings: object) -> RatingSplit:
+    """As a run with these settings splits them."""
+    split = problem_of(ratings, parse_config({"split": settings, "privacy": {"noise": "secure"}})).split
+    assert isinstance(split, RatingSplit)
+    return split
+
+
+def split_users(
+    ratings: Ratings, *, seed: int, validation: float = 0.1, test: float = 0.1, **more: object
+) -> UserSplit:
+    """Users held out by coins, at other shares than a run has, too."""
+    rule = SplitRule(coins=SplitCoins(seed), validation=validation, test=test)
+    splitting = UserSplitting(rule=rule, **more)  # type: ignore[arg-type]
+    return splitting.split(ratings.cohort(), id_keys(ratings.item_ids.tolist(), Kind.ITEM))
 
 
 def with_own_test(ratings: Ratings) -> Ratings:
@@ -181,7 +208,7 @@ def test_history_and_target_stay_non_empty_at_extreme_shares(ratings):
     ("change", "expected"),
     [
         ({"validation": 0.0}, "shares of validation and test > 0"),
-        ({"test": -0.1}, "shares of validation and test > 0"),
+        ({"test": -0.1}, "shares of validation and test must be >= 0"),
         ({"test": float("nan")}, "add up to less than 1"),
         ({"validation": 0.5, "test": 0.5}, "add up to less than 1"),
         ({"history": 1.0}, "0 < history < 1"),

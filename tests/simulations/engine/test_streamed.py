@@ -28,13 +28,12 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
-from fedboard.simulations.problem import problem_of
+from fedboard.simulations.engine.partial_sums import PartialSums
+from fedboard.simulations.engine.spans import SpanWork, sums_of_span
+from fedboard.simulations.problem import problem_of, splitting_of
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.trainer import scales_by_key
-from fedboard.simulations.streams.partial_sums import PartialSums
-from fedboard.simulations.streams.spans import SpanWork, sums_of_span
-from fedboard.simulations.streams.splitting import splitting_of
-from tests.simulations.streams.conftest import some_ratings
+from tests.simulations.engine.conftest import some_ratings
 
 BIAS = {"algorithm": "bias-private"}
 SMALL = StreamLayout(block_ratings=40, span_users=33)

@@ -12,7 +12,7 @@ from fedboard.common.arrays import FloatArray, IndexArray, IntArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut
-from fedboard.simulations.evaluation.tallies import EDGES, Activity
+from fedboard.simulations.evaluation.tallies import EDGES, Census
 from tests.simulations.evaluation.metrics.small_judgements import judge_held_out
 from tests.simulations.evaluation.metrics.small_lists import targets_of, value_of
 
@@ -116,10 +116,10 @@ def test_users_are_in_the_same_groups_in_whatever_spans_and_blocks_they_come() -
     for group, users in enumerate(np.array_split(order, 5)):
         expected[users] = group
 
-    parts = [Activity() for _ in range(2)]
+    parts = [Census(np.zeros(1, dtype=np.int64)) for _ in range(2)]
     for number, (start, stop) in enumerate(pairwise(cuts)):
         for block in np.array_split(known[start:stop], 3):
-            parts[number % 2].add(start, block)
+            parts[number % 2].add_users(start, block)
     whole = parts[1]
     whole.merge(parts[0])
     groups = whole.groups()

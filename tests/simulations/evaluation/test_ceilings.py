@@ -8,13 +8,13 @@ import pytest
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.baselines import BiasConfig, fit_bias
+from fedboard.simulations.baselines.means import BiasConfig, fit_bias
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation.evaluation import judge
-from fedboard.simulations.evaluation.references import ceiling_names, fit_reference, search
+from fedboard.simulations.evaluation.references import Fitting, ceiling_names, fit_reference, search
 from fedboard.simulations.problem import Problem, load_problem
 from tests.simulations.evaluation.metrics.small_lists import targets_of
 
@@ -102,7 +102,7 @@ def test_every_ceiling_is_fitted_and_judged(feedback: Feedback, ratings: Problem
     with WorkerPool(1) as pool:
 
         def judged(model: str) -> float:
-            fitted = fit_reference(model, problem, feedback=feedback, backend="numpy")
+            fitted = fit_reference(model, Fitting.of(problem, feedback))
             return judge(fitted, problem, part="test", pool=pool).metrics[name]
 
         values = {model: judged(model) for model in (*ceiling_names(feedback), plain)}

@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.cohort import Cohort, cohort_from_triples
-from fedboard.simulations.baselines import LocalModel
+from fedboard.simulations.baselines.means import LocalModel
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut, RatingSplit, UserSplit

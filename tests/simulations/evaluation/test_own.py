@@ -17,14 +17,16 @@ from fedboard.simulations.evaluation.evaluation import judge
 from fedboard.simulations.evaluation.metrics import registry
 from fedboard.simulations.evaluation.metrics.registry import metric_names, metrics_of
 from fedboard.simulations.evaluation.references import (
+    Fitting,
     baseline_of,
     every_reference,
     fit_reference,
     is_reference,
 )
+from fedboard.simulations.problem import streamed_problem
 from fedboard.simulations.runs.calibrated import load_any
-from fedboard.simulations.streams.problem import streamed_problem
-from tests.simulations.streams.conftest import some_ratings
+from fedboard.simulations.sweeps.cells import shared_problem
+from tests.simulations.engine.conftest import some_ratings
 
 METRIC = """
 from functools import partial
@@ -72,8 +74,8 @@ def test_a_metric_in_a_file_has_one_value_in_memory_streamed_and_by_two_workers(
     (tmp_path / "mine.py").write_text(METRIC)
     choice = f"{tmp_path}/mine.py:QUARTIC"
     config, ratings = parse_config({"run": {"metrics": [choice]}}), some_ratings()
-    streamed = streamed_problem(HeldStream.of_ratings(ratings), config, catalogue_origin="made up")
-    model = fit_reference("item-mean", streamed, feedback=Feedback.EXPLICIT, backend="numpy")
+    streamed = streamed_problem(HeldStream.of_ratings(ratings), config)
+    model = fit_reference("item-mean", Fitting.of(streamed, Feedback.EXPLICIT))
 
     with WorkerPool(1) as one, WorkerPool(2) as two:
         found = [
@@ -82,6 +84,7 @@ def test_a_metric_in_a_file_has_one_value_in_memory_streamed_and_by_two_workers(
         ]
         without = judge(model, replace(streamed, own_metrics=()), part="test", pool=one)
 
+    assert shared_problem(parse_config({**SMALL, "run": {"metrics": [choice]}})).own_metrics == (choice,)
     for judged in found:
         assert judged.metrics["test_quartic"] == pytest.approx(found[0].metrics["test_quartic"], rel=1e-12)
         assert judged.metrics["test_quartic"] > judged.metrics["test_rmse"] ** 4
@@ -118,7 +121,7 @@ def test_a_metric_of_another_package_is_judged_by_in_every_run(
     assert "quartic" in [metric.name for metric in metrics_of()]
     assert "validation_quartic" in metric_names(Feedback.EXPLICIT, "validation")
     problem = load_any(parse_config(SMALL))
-    model = fit_reference("item-mean", problem, feedback=Feedback.EXPLICIT, backend="numpy")
+    model = fit_reference("item-mean", Fitting.of(problem, Feedback.EXPLICIT))
     with WorkerPool(1) as pool:
         assert judge(model, problem, part="test", pool=pool).metrics["test_quartic"] > 0
 
@@ -135,10 +138,10 @@ def test_a_baseline_in_a_file_or_of_another_package_is_fitted_by_its_name(
     for name in ("simplest", own):
         assert is_reference(name)
         assert baseline_of(name).name == "simplest"
-        model = fit_reference(name, problem, feedback=Feedback.EXPLICIT, backend="numpy")
+        model = fit_reference(name, Fitting.of(problem, Feedback.EXPLICIT))
         assert model.item_means.size == 60
         with pytest.raises(InputError, match="is not for implicit feedback"):
-            fit_reference(name, problem, feedback=Feedback.IMPLICIT, backend="numpy")
+            fit_reference(name, Fitting.of(problem, Feedback.IMPLICIT))
     with pytest.raises(InputError, match="baseline 'wrong' must be a Baseline record, got function"):
         baseline_of("wrong")
     points.write_text(entries.rpartition("wrong")[0])

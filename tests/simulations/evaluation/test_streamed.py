@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.stream import HeldStream
@@ -17,13 +17,12 @@ from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation import evaluation, split_blocks
 from fedboard.simulations.evaluation.evaluation import judge
 from fedboard.simulations.evaluation.metrics.metric import popularity_buckets
-from fedboard.simulations.evaluation.metrics.ranking import SLICE_POSITIONS, SlicedRecalls, head_buckets
-from fedboard.simulations.evaluation.references import fit_reference
+from fedboard.simulations.evaluation.metrics.ranking import SLICE_POSITIONS, SlicedRecalls
+from fedboard.simulations.evaluation.references import Fitting, fit_reference
 from fedboard.simulations.evaluation.split_blocks import drawn
-from fedboard.simulations.problem import Problem, problem_of
-from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
+from fedboard.simulations.problem import Problem, StreamedProblem, problem_of, streamed_problem
+from tests.simulations.engine.conftest import some_ratings
 from tests.simulations.evaluation.metrics.small_lists import judged, value_of
-from tests.simulations.streams.conftest import some_ratings
 
 CLOSE = 1e-12
 FEEDBACK = [Feedback.EXPLICIT, Feedback.IMPLICIT]
@@ -50,11 +49,11 @@ def config_of(feedback: Feedback) -> SimulationConfig:
 def model_of(ratings: Ratings, feedback: Feedback) -> tuple[Problem, Predictor]:
     problem = problem_of(ratings, config_of(feedback))
     settings = {"rank": 3, "rounds": 2}
-    return problem, fit_reference("als", problem, feedback=feedback, backend="numpy", settings=settings)
+    return problem, fit_reference("als", Fitting.of(problem, feedback), settings)
 
 
 def stream_of(ratings: Ratings, feedback: Feedback) -> StreamedProblem:
-    return streamed_problem(HeldStream.of_ratings(ratings), config_of(feedback), catalogue_origin="made up")
+    return streamed_problem(HeldStream.of_ratings(ratings), config_of(feedback))
 
 
 def require_close(found: Any, expected: Any) -> None:
@@ -123,12 +122,9 @@ def test_lists_in_memory_are_judged_as_the_definitions_say(ratings: Ratings) -> 
         metric, _, k = name.partition("@")
         require_close(value, value_of(metric, lists, target, k=int(k), counts=counts))
     assert len(found.metrics) == 9
-    whole, (head, positions, n_buckets) = SlicedRecalls(SLICE_POSITIONS), head_buckets(counts)
+    whole = SlicedRecalls(SLICE_POSITIONS)
     whole.add(judged(lists, target, popularity_buckets(counts)))
     require_close(found.sliced["recall"], whole.values().tolist())
-    of_head = SlicedRecalls(positions)
-    of_head.add(judged(lists, target, head))
-    require_close(found.of_head["recall"], of_head.values()[:n_buckets].tolist())
 
 
 @pytest.mark.parametrize("feedback", FEEDBACK)

@@ -6,9 +6,9 @@ import pytest
 
 from fedboard.client.participation.rounds import respond
 from fedboard.common.errors import InputError
+from fedboard.common.messages.question import Answer, refusal
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.messages.signing import QuestionKey
-from fedboard.common.rounds.question import Answer, refusal
 from fedboard.simulations.flower.cohorts import StoredCohort, write_cohorts
 from tests.client.asking import ASKER, asking, reply_to
 from tests.common.algorithms.conftest import N_USERS, a_prepared_board, a_task, population

@@ -7,9 +7,10 @@ import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
+from fedboard.common.messages.flower_parts import frame_of, frames_of, record_of
+from fedboard.common.messages.question import ROUND, STEP
 from fedboard.common.messages.refusals import Refusal
-from fedboard.common.rounds.flower_parts import frame_of, frames_of, record_of
-from fedboard.common.rounds.question import ROUND, STEP
+from fedboard.server.fleet.mailbox import Message as Asked
 from fedboard.server.fleet.mailbox import Reply
 from fedboard.simulations.flower.apps import GridNodes
 from tests.simulations.flower.local_grid import LocalGrid
@@ -48,7 +49,7 @@ def test_a_record_of_something_else_holds_no_message(record: RecordDict) -> None
     assert frames_of(record) is None
 
 
-def replies(answer: Callable[[Message], RecordDict], kind: str = ROUND, **send: Any) -> list[Reply]:
+def replies(answer: Callable[[Message], RecordDict], kind: str = ROUND) -> list[Reply]:
     """What comes back from three nodes of a grid, the third of which answers in this way."""
     app = ClientApp()
 
@@ -63,7 +64,7 @@ def replies(answer: Callable[[Message], RecordDict], kind: str = ROUND, **send: 
     grid = LocalGrid(app, 3, {})
     with grid.running():
         nodes = GridNodes(grid, 5)
-        nodes.send(dict.fromkeys(NAMES, b"mine"), beside=None, seconds=9.0, largest=100, kind=kind, **send)
+        nodes.ask(dict.fromkeys(NAMES, Asked(kind, b"mine")), seconds=9.0, largest=100)
         found = nodes.replies(wait=60.0)
         assert nodes.replies(wait=0.0) == []
         nodes.end()

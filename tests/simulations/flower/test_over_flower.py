@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from fedboard.common.errors import TooFewAnswersError
-from fedboard.server.fleet.running import RoundLog
+from fedboard.server.fleet.state_folder import RoundLog
 from fedboard.simulations.flower import cohorts
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests

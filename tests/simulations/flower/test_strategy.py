@@ -11,10 +11,10 @@ from flwr.clientapp import ClientApp
 
 import fedboard
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.flower_parts import SERVER, frame_of, record_of
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.common.rounds.flower_parts import SERVER, frame_of, record_of
 from fedboard.flower import BillboardStrategy, answer
 from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.local_grid import LocalGrid

@@ -25,13 +25,13 @@ from fedboard.common.protocols.trusted import Trusted
 from fedboard.server.runtime import Traffic
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.engine import StreamLayout
+from fedboard.simulations.engine.spans import SpanWork, sums_of_span
+from fedboard.simulations.problem import StreamedProblem
 from fedboard.simulations.ray import runtime as runtime_module
 from fedboard.simulations.ray.cluster import Cluster, require_encrypted
 from fedboard.simulations.ray.runtime import OnRay, RayPool, span_on_worker
 from fedboard.simulations.runs.calibrated import build_any, load_any
 from fedboard.simulations.simulate import Silent, simulate
-from fedboard.simulations.streams.problem import StreamedProblem
-from fedboard.simulations.streams.spans import SpanWork, sums_of_span
 from tests.simulations.flower.small_runs import a_config, digests
 from tests.simulations.ray.nodes import Nodes
 

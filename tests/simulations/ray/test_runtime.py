@@ -11,9 +11,9 @@ import pytest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
 from fedboard.common.protocols.trusted import Trusted
+from fedboard.simulations.engine.merging import SpanRead, SpanSums
 from fedboard.simulations.ray import runtime as module
 from fedboard.simulations.ray.runtime import OnRay, RayPool, spans_of
-from fedboard.simulations.streams.merging import SpanRead, SpanSums
 from tests.common.algorithms.conftest import a_prepared_board, a_task, population
 
 TASK, COHORT, N_USERS = a_task(), population(n_users=230), 230

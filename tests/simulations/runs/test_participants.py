@@ -21,10 +21,7 @@ from fedboard.common.privacy.accounting.exact import epsilon_of
 from fedboard.common.reports.statement import read_statement
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data import Kind, id_keys
-from fedboard.simulations.runs.trainer import (
-    parse_participation,
-    personal_scales,
-)
+from fedboard.simulations.runs.trainer import parse_participation, scales_by_key
 from fedboard.simulations.simulate import RunResult, simulate
 from tests.common.algorithms.conftest import a_task
 
@@ -99,7 +96,7 @@ def test_levels_are_given_out_by_coins_of_each_user_in_their_shares() -> None:
     config = a_config(personal=[{"epsilon": 0.5, "share": 0.3}, {"epsilon": 2.0, "share": 0.2}])
     task = a_task()
     keys = id_keys(range(20_000), Kind.USER)
-    scales = personal_scales(config.privacy, task, user_keys=keys, seed=7)
+    scales = scales_by_key(config.privacy, task, seed=7)(keys)
     assert scales is not None
 
     levels, number = np.unique(scales, return_counts=True)
@@ -107,7 +104,7 @@ def test_levels_are_given_out_by_coins_of_each_user_in_their_shares() -> None:
     assert levels[2] == 1.0
     assert abs(number / scales.size - [0.3, 0.2, 0.5]).max() < 6 * np.sqrt(0.25 / scales.size)
     others = np.arange(19_999, 500, -3)  # with some of them gone and in another order, hers is what it was
-    fewer = personal_scales(config.privacy, task, user_keys=keys[others], seed=7)
+    fewer = scales_by_key(config.privacy, task, seed=7)(keys[others])
     assert fewer is not None
     np.testing.assert_array_equal(fewer, scales[others])
     mu = np.sqrt(sum(1 / z**2 for z in task.settings.shared.noise_multipliers.values()))

@@ -7,9 +7,10 @@ import pytest
 from msgspec import structs
 
 from fedboard.common.errors import PrivacyError
-from fedboard.simulations.config import SimulationConfig, SplitConfig, parse_config
+from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.problem import Problem, load_problem
 from fedboard.simulations.runs.trainer import require_own_parts
+from fedboard.simulations.sections import SplitConfig
 from fedboard.simulations.simulate import simulate
 from fedboard.simulations.tuning.trials import judged_on_validation
 from tests.simulations.runs.removal import configured, problem_of_control, write_rows

@@ -14,13 +14,14 @@ from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation import evaluation
-from fedboard.simulations.problem import Problem, problem_of
+from fedboard.simulations.problem import Problem, StreamedProblem, problem_of, streamed_problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.without_privacy import compare_with_baselines, run_reference
+from fedboard.simulations.runs.trainer import Simulated
+from fedboard.simulations.runs.without_privacy import compared, run_reference
 from fedboard.simulations.sections import RunConfig
-from fedboard.simulations.streams.problem import StreamedProblem, streamed_problem
-from tests.simulations.streams.conftest import some_ratings
+from fedboard.simulations.simulate import Silent
+from tests.simulations.engine.conftest import some_ratings
 
 EXPLICIT = SimulationConfig(
     algorithm="residual", settings={"rank": 2}, run=RunConfig(kernels="numpy", baselines=True)
@@ -40,7 +41,7 @@ def no_counts_of_others() -> Iterator[None]:
 
 
 def stream_of(ratings: Ratings, config: SimulationConfig = EXPLICIT) -> StreamedProblem:
-    return streamed_problem(HeldStream.of_ratings(ratings), config, catalogue_origin="made up")
+    return streamed_problem(HeldStream.of_ratings(ratings), config)
 
 
 def comparison(problem: Problem | StreamedProblem, folder: Path) -> dict[str, Any]:
@@ -48,9 +49,15 @@ def comparison(problem: Problem | StreamedProblem, folder: Path) -> dict[str, An
     board = task.first_board(problem.catalogue)
     folder.mkdir()
     with WorkerPool(1) as pool:
-        return compare_with_baselines(
-            EXPLICIT, problem, board, run=RunDirectory(folder), pool=pool, backend="numpy"
+        simulated = Simulated(
+            config=EXPLICIT,
+            run=RunDirectory(folder),
+            problem=problem,
+            task=task,
+            backend="numpy",
+            listener=Silent(),
         )
+        return compared(simulated, board, pool=pool)
 
 
 def test_references_of_a_stream_are_those_in_memory(ratings: Ratings, tmp_path: Path) -> None:

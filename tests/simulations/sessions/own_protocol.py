@@ -11,8 +11,7 @@ from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import Given, NoiseAt, Trust
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 
 NOT_A_CLASS = 1
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import RunConfig, parse_config
+from fedboard.simulations.config import parse_config
+from fedboard.simulations.sections import RunConfig
 from fedboard.simulations.sessions.choice import chosen_card, chosen_class, sums_left
 from fedboard.simulations.sessions.runtime import assumptions_of_protocol, recipe_of
 

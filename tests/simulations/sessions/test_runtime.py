@@ -12,12 +12,11 @@ from fedboard.common.contribution_bounding.participation import Attendance, Pois
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import whole_sums
-from fedboard.common.protocols.sums.residues import Packing
+from fedboard.common.protocols.sums.residues import Packing, coarse_sums
 from fedboard.common.protocols.sums.row_bounds import only_rows
-from fedboard.common.protocols.sums.truncated import coarse_sums
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.simulations.config import RunConfig
 from fedboard.simulations.engine import Engine, WorkerPool
+from fedboard.simulations.sections import RunConfig
 from fedboard.simulations.sessions.choice import sums_left
 from fedboard.simulations.sessions.clients import Clients
 from fedboard.simulations.sessions.runtime import ProtocolEngine, recipe_of

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedboard.common.errors import InputError
 from fedboard.simulations.sweeps.frontier import Result, write_frontier
 
 
@@ -63,8 +62,3 @@ def test_the_json_keeps_the_results_and_adds_the_summary(files: dict[str, Path])
     assert entry["mean"] == pytest.approx(0.9)
     assert entry["spread"] == pytest.approx(np.std([0.89, 0.91], ddof=1))
     assert entry["n_seeds"] == 2
-
-
-def test_an_unknown_metric_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there are: test_rmse, recall@20"):
-        write_frontier(SWEEP, tmp_path, metric="auc")

@@ -12,7 +12,7 @@ from fedboard.common.algorithms.shared.tuned import search_tables
 from fedboard.common.errors import InputError
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.tuning.trials import configured, default_space, parse_space, read_space, without
+from fedboard.simulations.tuning.trials import Tables, configured, default_space, parse_space, space_of
 
 PAIRS = [
     (algorithm, feedback)
@@ -20,6 +20,10 @@ PAIRS = [
     for feedback in Feedback
     if search_tables(variant_of(algorithm), feedback)
 ]
+
+
+def names(tables: Tables) -> set[str]:
+    return {f"{title}.{name}" for title, table in tables.items() for name in table}
 
 
 def test_every_algorithm_has_a_default_space_for_all_that_it_learns_from() -> None:
@@ -40,31 +44,36 @@ def test_every_end_of_every_default_space_can_be_run(
     raw = {"algorithm": algorithm, "feedback": feedback.value, "privacy": {"epsilon": epsilon}}
     config = parse_config(raw)
 
-    for key, parameter in default_space(variant_of(algorithm), feedback).items():
+    tables, source = default_space(variant_of(algorithm), feedback)
+    for key, parameter in parse_space(tables, source=source).items():
         for value in (parameter.values[0], parameter.values[-1]):
             trial = configured(config, {key: value}, seed=0)
             build_task(trial, rating_range=(1.0, 5.0), backend="numpy")
 
 
 def test_what_a_configuration_sets_is_not_searched() -> None:
-    space = default_space(variant_of("adadpals"), Feedback.EXPLICIT)
+    bare = {"algorithm": "adadpals"}
+    fixed = {"settings": {"rank": 3, "rounds": 2}, "privacy": {"shares": {"quadratic": 0.4}}}
 
-    left = without(space, {"settings": {"rank": 3, "rounds": 2}, "privacy.shares": {"quadratic": 0.4}})
+    space, left = (names(space_of(parse_config(raw), None)) for raw in (bare, {**bare, **fixed}))
 
-    assert set(space) - set(left) == {"settings.rounds", "privacy.shares.quadratic"}
+    assert space - left == {"settings.rounds", "shares.quadratic"}
+    assert not left - space
 
 
 def test_a_sampled_weighting_searches_what_its_family_does_and_its_own() -> None:
-    family, own = (default_space(variant_of(name), Feedback.EXPLICIT) for name in ("adadpals", "dpals-tail"))
+    family, own = (
+        names(default_space(variant_of(name), Feedback.EXPLICIT)[0]) for name in ("adadpals", "dpals-tail")
+    )
 
-    assert set(own) - set(family) == {"settings.items_per_user"}
+    assert own - family == {"settings.items_per_user"}
 
 
 def test_a_search_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "search.toml"
     path.write_text("[settings]\nrank = { int = [2, 9] }\n[shares]\ncounts = { log = [0.01, 0.2] }\n")
 
-    assert set(read_space(path)) == {"settings.rank", "privacy.shares.counts"}
+    assert names(space_of(parse_config({}), path)) == {"settings.rank", "shares.counts"}
 
 
 @pytest.mark.parametrize(

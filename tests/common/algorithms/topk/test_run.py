@@ -24,12 +24,13 @@ from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocol import ExactSums
+from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ReleasedSums
 from fedboard.server.calibrating import Training, calibrated_task
 from fedboard.server.round import run_round
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Gathered
-from fedboard.simulations.evaluation.algorithm_contract import InOneCall
+from fedboard.simulations.engine import Engine, WorkerPool
 
 N_USERS, N_ITEMS, KINDS = 700, 120, 4
 DELTA = 1e-5
@@ -62,10 +63,10 @@ def catalogue(*, with_features: bool) -> Catalogue:
 
 
 class Watched:
-    """The smallest runtime, which tells what leaves the server: what is read of the noised sums."""
+    """A runtime that tells what leaves the server: what is read of the noised sums."""
 
-    def __init__(self, task: TopK, people: Cohort, left: list[str]) -> None:
-        self._inner, self._left = InOneCall(task, people), left
+    def __init__(self, inner: Engine, left: list[str]) -> None:
+        self._inner, self._left = inner, left
 
     def gather(
         self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
@@ -97,9 +98,13 @@ def run(
     assert isinstance(task, TopK)
     budget = Budget(epsilon=epsilon, delta=DELTA, adjacency=Adjacency.ADD_REMOVE)
     board = task.first_board(catalogue(with_features=with_features))
-    with Ledger.create(folder / f"{epsilon:g}-{with_features}", budget) as ledger:
+    with (
+        Ledger.create(folder / f"{epsilon:g}-{with_features}", budget) as ledger,
+        WorkerPool(1) as pool,
+        Engine(task, people, protocol=Trusted(), pool=pool) as engine,
+    ):
+        runtime = Watched(engine, [] if left is None else left)
         while task.requests(board):
-            runtime = Watched(task, people, [] if left is None else left)
             board = run_round(task, board, runtime=runtime, ledger=ledger, noise=SeededNoise(1)).board
     return task, board
 

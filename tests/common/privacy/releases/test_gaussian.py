@@ -21,8 +21,7 @@ from fedboard.common.errors import BudgetExceededError, InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases import gaussian as release_module
-from fedboard.common.privacy.releases.booking import keeps_l2_bound
-from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.common.privacy.releases.gaussian import BookedRelease, keeps_l2_bound
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 
 FALSE_ALARM, N_DRAWS, WRONG_BY = 1e-9, 50_000, 0.10

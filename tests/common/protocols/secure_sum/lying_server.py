@@ -14,9 +14,8 @@ from scipy.sparse import csr_matrix
 from scipy.sparse.csgraph import maximum_flow
 
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.secure_sum.advertised import to_bits
+from fedboard.common.protocols.secure_sum.members import Graph, to_bits
 from fedboard.common.protocols.secure_sum.messages import MaskingStep, Wanted, ask
-from fedboard.common.protocols.secure_sum.neighbours import Graph
 from fedboard.common.protocols.secure_sum.server import Unmasking
 from tests.common.protocols.secure_sum.secure_sums import Summing, content_of
 
@@ -85,8 +84,8 @@ class LyingServer:
         stayed = everybody.copy()
         stayed[sorted(self.told[j])] = False
         return {
-            "there": to_bits(server._among.places(server._members.names, everybody)),
-            "stayed": to_bits(server._among.places(server._members.names, stayed)),
+            "there": to_bits(server._listed.places(self.graph.names, everybody)),
+            "stayed": to_bits(server._listed.places(self.graph.names, stayed)),
         }
 
     def _have_confirmed(self) -> None:
@@ -119,11 +118,11 @@ class LyingServer:
             return {}
         marked = np.zeros(len(self.graph.names), dtype=np.bool_)
         marked[sorted(signers)] = True
-        ordered = sorted(signers, key=lambda j: server._among.place[self.name(j)])
+        ordered = sorted(signers, key=lambda j: server._listed.place[self.name(j)])
         rows = [self.signatures[j] for j in ordered]
         signatures = np.stack(rows) if rows else np.zeros((0, 64), dtype=np.uint8)
         return {
-            "signers": to_bits(server._among.places(server._members.names, marked)),
+            "signers": to_bits(server._listed.places(self.graph.names, marked)),
             "signatures": signatures,
         }
 

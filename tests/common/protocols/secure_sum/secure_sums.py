@@ -103,7 +103,7 @@ class Summing:
 
     def collect(self, *, but: set[str] = frozenset()) -> dict[str, bytes]:  # type: ignore[assignment]
         """All replies to the step but these; not taken yet."""
-        step = self.server._step
+        step = self.server._step.kind
         self.messages[step] = dict(self.server.outgoing())
         self.replies[step] = {
             name: self.reply(name, message)
@@ -120,7 +120,7 @@ class Summing:
 
     def until(self, step: MaskingStep) -> "Summing":
         """Everybody replies to all steps before this one."""
-        while self.server._step is not step:
+        while self.server._step.kind is not step:
             self.step()
         return self
 

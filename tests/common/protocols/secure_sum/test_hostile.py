@@ -173,7 +173,7 @@ def test_an_attempt_to_overflow_the_modulus_is_known_to_the_server_alone(
 
 def unmasking(summing: Summing, client: str, wanted: dict[str, Wanted], **changed: int) -> bytes:
     """A message that asks a client for these shares of others."""
-    graph, server = summing.server._members, summing.server
+    graph, server = summing.server._graph, summing.server
     joined = graph.joined[graph.names.index(client)]
     kinds = np.array([wanted[graph.names[other]] for other in joined.tolist()], dtype=np.uint8)
     clients = 1 + sum(kind is Wanted.SELF_SEED for name, kind in wanted.items() if name != client)
@@ -229,7 +229,7 @@ def test_steps_out_of_turn_are_refused() -> None:
 def test_two_sets_of_survivors_never_give_enough_shares_of_both_kinds(count: int) -> None:
     """A server that tells one half of the clients that somebody stayed and the other that she dropped out."""
     summing = Summing.of(count, dropout=0.3).until(MaskingStep.UNMASK)
-    names, around = sorted(summing.numbers), summing.server._members.around
+    names, around = sorted(summing.numbers), summing.server._graph.around
     victim, others = names[0], names[1:]
     kinds = {Wanted.SELF_SEED: 0, Wanted.MASK_SEED: 0}
     for number, name in enumerate(others):
@@ -249,7 +249,7 @@ def test_two_sets_of_survivors_never_give_enough_shares_of_both_kinds(count: int
 def test_whichever_halves_the_server_chooses_one_secret_of_the_victim_stays_secret() -> None:
     """All ways to split six neighbours; a threshold of half of them would give both secrets away."""
     summing = Summing.of(7, survivors=5).until(MaskingStep.UNMASK)
-    names, graph = sorted(summing.numbers), summing.server._members
+    names, graph = sorted(summing.numbers), summing.server._graph
     victim = graph.names.index(names[0])
     held = {name: summing.clients[name]._memory.held for name in names[1:]}
     secrets = summing.clients[names[0]]._memory.secrets

@@ -12,8 +12,8 @@ from fedboard.common.errors import InputError, TooFewAnswersError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.distributed_dp import DistributedDp
-from fedboard.common.protocols.secure_sum.advertised import Secrets, Vouched, survivors_statement, to_bits
 from fedboard.common.protocols.secure_sum.confirming import VouchedSession
+from fedboard.common.protocols.secure_sum.members import Secrets, Vouched, survivors_statement, to_bits
 from fedboard.common.protocols.secure_sum.messages import VOUCHED_STEPS, MaskingStep, Wanted, ask
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.rules import SumRules
@@ -98,10 +98,10 @@ def test_a_small_fleet_that_believes_its_server_gives_it_sums_over_fewer_than_th
 def told(summing: Summing, stayed: set[str], **changed: int) -> bytes:
     """A message of the confirming step in which these stayed."""
     server = summing.server
-    marked = np.array([name in stayed for name in server._members.names])
+    marked = np.array([name in stayed for name in server._graph.names])
     sets = {
-        "there": to_bits(server._among.places(server._members.names, None)),
-        "stayed": to_bits(server._among.places(server._members.names, marked)),
+        "there": to_bits(server._listed.places(server._graph.names, None)),
+        "stayed": to_bits(server._listed.places(server._graph.names, marked)),
     }
     return ask(MaskingStep.CONFIRM, server._session, sets, clients=changed.get("clients", len(stayed)))
 
@@ -109,16 +109,16 @@ def told(summing: Summing, stayed: set[str], **changed: int) -> bytes:
 def opening(summing: Summing, client: str, stayed: set[str], signed: dict[str, bytes]) -> bytes:
     """A message of the last step: these stayed, as these have signed."""
     server = summing.server
-    names, number = server._members.names, server._members.names.index(client)
+    names, number = server._graph.names, server._graph.names.index(client)
     kinds = [
         Wanted.SELF_SEED if names[other] in stayed else Wanted.MASK_SEED
-        for other in server._members.joined[number].tolist()
+        for other in server._graph.joined[number].tolist()
     ]
     marked = np.array([name in signed for name in names])
-    ordered = sorted(signed, key=lambda name: server._among.place[name])
+    ordered = sorted(signed, key=lambda name: server._listed.place[name])
     arrays = {
         "wanted": np.array(kinds, dtype=np.uint8),
-        "signers": to_bits(server._among.places(server._members.names, marked)),
+        "signers": to_bits(server._listed.places(server._graph.names, marked)),
         "signatures": np.stack([content_of(signed[name]) for name in ordered]),
     }
     return ask(MaskingStep.UNMASK, server._session, arrays, clients=len(stayed))
@@ -207,11 +207,11 @@ def test_neighbours_that_the_graph_does_not_give_are_refused_though_they_are_lis
     summing = Summing.of(CLIENTS, listed=LISTED, **FLEET)
     message = victims_message(summing)
     server = summing.server
-    own = server._members.names.index("client-0")
-    near = set(server._members.joined[own].tolist())
+    own = server._graph.names.index("client-0")
+    near = set(server._graph.joined[own].tolist())
     far = next(x for x in range(CLIENTS) if x not in near and x != own)
     rows = content_of(message, "neighbours").copy()
-    rows[0] = np.frombuffer(server._advertised(far), dtype=np.uint8)
+    rows[0] = np.frombuffer(server._listed.advertised[server._graph.names[far]], dtype=np.uint8)
     order = sorted(range(len(rows)), key=lambda k: Vouched(rows[k].tobytes()).keys.identity)
     surrounded = with_content(message, rows[order], "neighbours")
 
@@ -227,7 +227,7 @@ def test_neighbours_that_the_graph_does_not_give_are_refused_though_they_are_lis
 def test_the_members_of_whom_the_graph_is_made_are_those_that_are_counted() -> None:
     summing = Summing.of(10, listed=SMALL)
     message = victims_message(summing)
-    own = summing.server._among.place["client-0"]
+    own = summing.server._listed.place["client-0"]
     fewer = np.unpackbits(content_of(message, "members"), bitorder="little").copy()
     fewer[own] = 0
     without_her = with_content(message, np.packbits(fewer, bitorder="little"), "members", clients=9)
@@ -316,7 +316,7 @@ def test_survivors_who_were_never_masked_with_and_neighbours_who_were_are_told_o
     summing = inputs_are_in(listed=SMALL, count=10)
     message = told(summing, set(SMALL_NAMES))
     there = np.unpackbits(content_of(message, "there"), bitorder="little")[:10].copy()
-    place = summing.server._among.place["client-4"]
+    place = summing.server._listed.place["client-4"]
     there[place] = 0
     changed = with_content(message, np.packbits(there, bitorder="little"), "there")
     assert refused(summing.reply, "client-0", changed) is Refusal.MALFORMED  # stayed, and was not there
@@ -444,7 +444,7 @@ def test_where_clients_see_neighbours_alone_their_number_and_themselves_are_held
     """Among many, 57 have as many neighbours as 58: nothing but the set of members tells."""
     summing = Summing.of(58, listed=LISTED, **FLEET)
     message = victims_message(summing)
-    own = summing.server._among.place["client-0"]
+    own = summing.server._listed.place["client-0"]
     bits = np.unpackbits(content_of(message, "members"), bitorder="little").copy()
     miscounted = with_content(message, content_of(message, "members"), "members", clients=57)
     bits[own] = 0
@@ -461,15 +461,15 @@ def test_among_many_a_sum_is_confirmed_as_it_is_counted_and_only_by_those_in_it_
     summing = inputs_are_in(listed=LISTED, survivors=40, **FLEET)
     server, everybody = summing.server, set(summing.clients)
     client = summing.clients["client-0"]
-    names, own = server._members.names, server._members.names.index("client-0")
-    around = [names[other] for other in server._members.joined[own].tolist()]
+    names, own = server._graph.names, server._graph.names.index("client-0")
+    around = [names[other] for other in server._graph.joined[own].tolist()]
     far = next(name for name in names if name not in around and name != "client-0")
 
     assert (
         refused(client.answer, told(summing, everybody - {far}, clients=CLIENTS), None) is Refusal.MALFORMED
     )
     assert refused(client.answer, told(summing, everybody - {"client-0"}), None) is Refusal.MALFORMED
-    cut = everybody - set(around[: len(around) - server._members.around.needed + 1])
+    cut = everybody - set(around[: len(around) - server._graph.around.needed + 1])
     assert len(cut) >= 40
     assert refused(client.answer, told(summing, cut), None) is Refusal.TOO_FEW
     assert client.answer(told(summing, everybody - {far}), None)
@@ -486,7 +486,7 @@ def test_devices_that_are_listed_and_take_no_part_do_not_fill_up_a_sum() -> None
     there, stayed = (
         np.unpackbits(content_of(message, n), bitorder="little").copy() for n in ("there", "stayed")
     )
-    absent = [place for place in range(12) if place not in server._among.place.values()]
+    absent = [place for place in range(12) if place not in server._listed.place.values()]
     there[absent], stayed[absent] = 1, 1
     filled = with_content(message, np.packbits(there, bitorder="little"), "there")
     filled = with_content(filled, np.packbits(stayed, bitorder="little"), "stayed", clients=8)

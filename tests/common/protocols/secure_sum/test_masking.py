@@ -20,13 +20,6 @@ from hypothesis import strategies as st
 
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.protocols.secure_sum import masking
-from fedboard.common.protocols.secure_sum.advertised import (
-    Advertised,
-    Secrets,
-    commitment_to,
-    pair_mask,
-    self_mask,
-)
 from fedboard.common.protocols.secure_sum.masking import (
     BOX_BYTES,
     NO_SHARE,
@@ -42,6 +35,13 @@ from fedboard.common.protocols.secure_sum.masking import (
     require_usable,
     split,
     usable,
+)
+from fedboard.common.protocols.secure_sum.members import (
+    Advertised,
+    Secrets,
+    commitment_to,
+    pair_mask,
+    self_mask,
 )
 
 LOW_ORDER = (

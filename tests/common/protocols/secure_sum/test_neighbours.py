@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.secure_sum.neighbours import (
+from fedboard.common.protocols.secure_sum.members import neighbours, ring
+from fedboard.common.protocols.secure_sum.rules import (
     MOST_JOINED,
     fewest_left,
     neighbourhood,
-    neighbours,
-    ring,
     share_of,
     vouched_neighbourhood,
 )

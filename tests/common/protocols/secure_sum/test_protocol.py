@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.secure_sum.messages import MaskingStep
-from fedboard.common.protocols.secure_sum.neighbours import share_of
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
+from fedboard.common.protocols.secure_sum.rules import share_of
 from tests.common.protocols.secure_sum.secure_sums import BOUND, Summing, a_request, given
 
 
@@ -57,7 +57,7 @@ def test_a_ring_of_neighbourhoods_sums_exactly_with_a_fifth_dropped() -> None:
         summing, [set(names[:4]), set(names[4:6]), set(names[6:12]), set(names[12:14])]
     )
 
-    around = summing.server._members.around
+    around = summing.server._graph.around
     assert around.size < 55
     assert contributed == set(names[12:])
     np.testing.assert_array_equal(summing.total(), summing.expected(contributed))
@@ -103,8 +103,7 @@ def test_one_vector_is_held_however_many_clients_reply() -> None:
 
     assert summing.server._total is total
     assert total.nbytes == 4000
-    held = [getattr(summing.server, name) for name in ("_boxes", "_replied")]
-    assert not any(held)
+    assert not summing.server._boxes
 
 
 # What is refused before anything is said.

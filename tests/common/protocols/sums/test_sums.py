@@ -22,12 +22,11 @@ from fedboard.common.board import Board
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.adjacency import Adjacency
-from fedboard.common.privacy.releases.booking import keeps_l2_bound
-from fedboard.common.protocols.sums import truncated as coarse
-from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
-from fedboard.common.protocols.sums.residues import Packing
-from fedboard.common.protocols.sums.row_bounds import joined, only_rows
-from fedboard.common.protocols.sums.truncated import coarse_rows, coarse_sums, truncated
+from fedboard.common.privacy.releases.gaussian import keeps_l2_bound
+from fedboard.common.protocols.sums import residues as coarse
+from fedboard.common.protocols.sums.exact import FactoredSums, whole_sums
+from fedboard.common.protocols.sums.residues import Packing, coarse_rows, coarse_sums, truncated
+from fedboard.common.protocols.sums.row_bounds import joined, kept_rows, only_rows
 from tests.common.algorithms.conftest import (
     N_USERS,
     a_prepared_board,

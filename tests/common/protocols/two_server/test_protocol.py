@@ -12,7 +12,7 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocol import Given
-from fedboard.common.protocols.sums.truncated import coarse_sums
+from fedboard.common.protocols.sums.residues import coarse_sums
 from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey, helper_noise, lattice_noise
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.shares import Layout, ShareSums, kept_entries, split

@@ -10,11 +10,11 @@ import pytest
 
 from fedboard.client.participation.rounds import respond
 from fedboard.common.contribution import Contribution
+from fedboard.common.messages.question import Answer, Question, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Answer, Question, refusal
-from fedboard.server.fleet.rounds.admission import Admission, fresh_question
+from fedboard.server.fleet.rounds.trusted_rounds import Admission, fresh_question
 from tests.client.asking import asking, reply_to, sealed, signed
 from tests.common.algorithms.conftest import N_ITEMS, population
 from tests.server.fleet.local_fleet import (

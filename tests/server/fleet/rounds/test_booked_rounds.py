@@ -13,11 +13,11 @@ import pytest
 
 from fedboard.client.participation.records import BookedRounds
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import BookedRound
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.signing import QuestionKey
-from fedboard.common.rounds.question import BookedRound
-from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
+from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore
 from fedboard.server.training import FinishedRound

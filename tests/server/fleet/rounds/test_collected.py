@@ -17,12 +17,12 @@ from fedboard.common.contribution_bounding.participation import (
     PoissonParticipation,
 )
 from fedboard.common.contribution_bounding.personal import squared_norms
+from fedboard.common.messages.question import Answer
 from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.protocols.sums.exact import FactoredSums, RunningSums, kept_rows, whole_sums
-from fedboard.common.rounds.question import Answer
-from fedboard.server.fleet.rounds.admission import Admission, Intake
+from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
+from fedboard.server.fleet.rounds.trusted_rounds import Admission
 from tests.client.asking import KEY, asking, reply_to, sealed
 from tests.common.algorithms.conftest import N_USERS, a_residual_task, population, residual_boards
 from tests.server.fleet.local_fleet import FIRST_BOARD, TASK, Phone, phone
@@ -49,25 +49,22 @@ def attendance(participation: Participation) -> Attendance:
 
 def taken_in(
     asked: int, contents: list[bytes], participation: Participation | None = None
-) -> tuple[Intake, int]:
+) -> tuple[Admission, int]:
     """All that is admitted of these contents, each sealed by its node, and how much was not."""
     question = QUESTIONS[asked]
     task, board = BOARDS[asked]
     requests = task.requests(board)
-    admission = Admission(question=question, requests=requests, key=KEY)
     drawn = None if participation is None else attendance(participation)
-    intake, refused = Intake(running=RunningSums(requests=requests), attendance=drawn), 0
+    admission, refused = Admission(question=question, requests=requests, key=KEY, attendance=drawn), 0
     for number, content in enumerate(contents):
         try:
-            answer = admission.take(f"node-{number}", sealed(content, question), max_users=20)
+            admission.take(f"node-{number}", sealed(content, question), max_users=20)
         except RefusedError:
             refused += 1
-            continue
-        intake.add(f"node-{number}", answer, len(content))
-    return intake, refused
+    return admission, refused
 
 
-def sums_of(asked: int, intake: Intake) -> dict[str, np.ndarray]:
+def sums_of(asked: int, intake: Admission) -> dict[str, np.ndarray]:
     task, board = BOARDS[asked]
     return whole_sums(intake.sums(), task.requests(board))
 
@@ -159,4 +156,4 @@ def test_a_node_that_hosts_nobody_counts_and_adds_nothing() -> None:
 
     intake, refused = taken_in(0, [*HONEST[0], content])
 
-    assert (intake.n_users, refused) == (N_USERS, 0)
+    assert (sum(intake.users.values()), refused) == (N_USERS, 0)

@@ -12,12 +12,13 @@ import pytest
 
 from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.errors import SettingError, StorageError, TooFewAnswersError
-from fedboard.common.rounds.question import ROUND
-from fedboard.common.rounds.step import StepMessage
-from fedboard.server.fleet.mailbox import Mailbox, Reply
+from fedboard.common.messages.question import ROUND
+from fedboard.common.messages.step import StepMessage
+from fedboard.server.fleet.mailbox import Mailbox, Message, Reply
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.rounds.asking import MemberNodes, Roster
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from tests.server.fleet.local_fleet import N_NODES, Fleet, Outcome, Weather, digests, job_with, phone
 from tests.server.fleet.rounds.test_session_rounds import MASKED, SECURE, UNMASK, Nodes, run
 from tests.server.fleet.rounds.test_session_rounds import run as calm
@@ -292,7 +293,7 @@ def test_an_answer_wakes_whoever_waits_and_nothing_is_asked_after_the_end(
 ) -> None:
     mailbox = Mailbox()
     nodes = members(tmp_path, mailbox)
-    nodes.send({"key-0": b"?"}, beside=b"board", kind=ROUND, largest=10, seconds=9.0)
+    nodes.ask({"key-0": Message(ROUND, b"?", b"board")}, largest=10, seconds=9.0)
     work = mailbox.work_of("key-0")
     assert work is not None
     assert (work.message.kind, work.message.frame, work.message.beside) == (ROUND, b"?", b"board")
@@ -304,6 +305,6 @@ def test_an_answer_wakes_whoever_waits_and_nothing_is_asked_after_the_end(
     assert time.monotonic() - began < 30
     thread.join()
 
-    nodes.send({"key-0": b"?"}, beside=None, kind=ROUND, largest=10, seconds=9.0)
+    nodes.ask({"key-0": Message(ROUND, b"?")}, largest=10, seconds=9.0)
     nodes.close()
     assert mailbox.work_of("key-0") is None

@@ -12,14 +12,15 @@ from fedboard.client.participation.steps import Client, MemoryVault, respond_to
 from fedboard.common.board import Board
 from fedboard.common.contribution_bounding.participation import Attendance, PoissonParticipation
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import STEP, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope
+from fedboard.common.messages.step import StepMessage, reply_frame
 from fedboard.common.privacy.releases.noise import SeededNoise
-from fedboard.common.rounds.question import STEP, refusal
-from fedboard.common.rounds.step import StepMessage, reply_frame
 from fedboard.server.fleet.job import protocol_of
 from fedboard.server.fleet.rounds.session_rounds import SessionRuntime
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from tests.client.asking import ASKER, SERVER
 from tests.server.fleet.local_fleet import (
     N_NODES,

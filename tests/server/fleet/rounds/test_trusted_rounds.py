@@ -12,11 +12,12 @@ import pytest
 
 from fedboard.common.contribution_bounding.participation import PoissonParticipation
 from fedboard.common.errors import PrivacyError, TooFewAnswersError
+from fedboard.common.messages.question import refusal
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import refusal
-from fedboard.server.fleet.rounds.over_nodes import FleetRuntime
-from fedboard.server.fleet.running import RoundLog, run_job
+from fedboard.server.fleet.rounds.trusted_rounds import FleetRuntime
+from fedboard.server.fleet.running import run_job
+from fedboard.server.fleet.state_folder import RoundLog
 from fedboard.server.training import FinishedRound
 from tests.client.asking import SERVER
 from tests.server.fleet.local_fleet import (

@@ -11,9 +11,9 @@ from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import relied_on
 from fedboard.common.boards.roster import IdentityKey, RosterAuthority
 from fedboard.common.errors import InputError, TooFewAnswersError
+from fedboard.common.messages.step import StepMessage
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.sessions import Voucher
-from fedboard.common.rounds.step import StepMessage
 from tests.server.fleet.local_fleet import N_NODES, Phone, digests, phone
 from tests.server.fleet.rounds.test_session_rounds import N_ROUNDS, Nodes, run
 

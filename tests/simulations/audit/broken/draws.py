@@ -1,18 +1,37 @@
 """Releases that are published in another way than they were booked, and streams that repeat themselves."""
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
 from fedboard.common.arrays import BitArray, FloatArray, IntArray
+from fedboard.common.contribution import Request
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource, NoiseStream
+from fedboard.common.protocol import ExactSums
+from fedboard.common.task import ReleasedSums
+from fedboard.simulations.engine import Engine
 
 NOISE_FACTOR = 0.8
 """Of the noise that is 20 % too small."""
 _LAPS, _OVERLAP = 1 << 16, 8
+
+
+def published_as(
+    engine: Engine,
+    sums: ExactSums,
+    requests: Sequence[Request],
+    booked: Mapping[str, BookedRelease],
+    *,
+    kind: type[BookedRelease],
+    only: str | None = None,
+) -> ReleasedSums:
+    """What an engine opens of releases that are published in another way."""
+    leaving = {name: as_kind(release, kind=kind, only=only) for name, release in booked.items()}
+    return engine.open(sums, requests, leaving)
 
 
 def as_kind(booked: BookedRelease, *, kind: type[BookedRelease], only: str | None = None) -> BookedRelease:

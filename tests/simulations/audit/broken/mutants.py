@@ -10,6 +10,7 @@ from functools import partial
 
 from fedboard.common.contribution import SumSource
 from fedboard.common.privacy.releases.gaussian import BookedRelease
+from fedboard.simulations.audit.entrance import Reader
 from fedboard.simulations.audit.subject import Subject
 from tests.simulations.audit.broken.draws import (
     Empty,
@@ -18,7 +19,7 @@ from tests.simulations.audit.broken.draws import (
     RepeatingNoise,
     Silent,
     Twice,
-    as_kind,
+    published_as,
 )
 from tests.simulations.audit.broken.paths import exact_cell, exact_smallest, one_generator, skipping
 from tests.simulations.audit.broken.rows import (
@@ -37,7 +38,9 @@ class Mutant:
     name: str
     what: str
     """What is broken, one phrase."""
-    break_it: Callable[[Subject], Subject]
+    break_it: Callable[[Subject], Subject] = replace
+    read: Reader | None = None
+    """What makes rows of a file, where that is broken."""
 
 
 def mutants() -> tuple[Mutant, ...]:
@@ -77,7 +80,7 @@ def _beside_the_draws() -> tuple[Mutant, ...]:
         Mutant(
             name="one generator for the split",
             what="a user's coins depend on who comes before her in the file",
-            break_it=lambda subject: replace(subject, read=one_generator),
+            read=one_generator,
         ),
         Mutant(
             name="mean over the exact number",
@@ -129,7 +132,7 @@ def _normalised(subject: Subject) -> Subject:
 
 
 def _publishing(subject: Subject, *, kind: type[BookedRelease], only: str | None = None) -> Subject:
-    return replace(subject, publisher=partial(as_kind, kind=kind, only=only))
+    return replace(subject, opened=partial(published_as, kind=kind, only=only))
 
 
 def _counted_twice(subject: Subject) -> Subject:

@@ -9,6 +9,7 @@ from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocol import ExactSums
 from fedboard.common.task import ItemBlockSolver, ReleasedSums, RoundTask
@@ -16,11 +17,13 @@ from fedboard.server.round import RoundResult, lost_round, run_round
 from fedboard.server.runtime import Runtime
 from fedboard.simulations.audit.subject import Subject
 from fedboard.simulations.config import SimulationConfig
+from fedboard.simulations.engine import Engine
 from fedboard.simulations.problem import Problem, load_data, load_problem
 
 _HELD_OUT, _ENOUGH_POSITIVES = 0.2, 5
 _LARGE_CATALOGUE = 64
-_LAPS, _OVERLAP = 1 << 16, 8
+
+Booked = Mapping[str, BookedRelease]
 
 
 def one_generator(config: SimulationConfig) -> Problem:
@@ -73,7 +76,10 @@ class _Opening:
 
     name: str
 
-    def __call__(self, noised: ReleasedSums, sums: ExactSums, requests: Sequence[Request]) -> ReleasedSums:
+    def __call__(
+        self, engine: Engine, sums: ExactSums, requests: Sequence[Request], booked: Booked
+    ) -> ReleasedSums:
+        noised = engine.open(sums, requests, booked)
         found = [request for request in requests if request.name == self.name]
         return _WithExact(noised, sums, found[0]) if found else noised
 
@@ -102,14 +108,16 @@ class _WithExact:
         return self.inner.map_items(names, solver, width=width)
 
 
-def _with_exact_cells(noised: ReleasedSums, sums: ExactSums, requests: Sequence[Request]) -> ReleasedSums:
+def _with_exact_cells(
+    engine: Engine, sums: ExactSums, requests: Sequence[Request], booked: Booked
+) -> ReleasedSums:
     per_item = [r for r in requests if r.source.per_item and r.release.rows > _LARGE_CATALOGUE]
     cells = {
         r.name: float(sums.block([r], _LARGE_CATALOGUE, _LARGE_CATALOGUE + 1)[r.name][0, 0])
         * r.release.grid_step
         for r in per_item
     }
-    return _WithCells(noised, cells)
+    return _WithCells(engine.open(sums, requests, booked), cells)
 
 
 @dataclass(frozen=True, slots=True)

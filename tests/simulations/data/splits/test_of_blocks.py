@@ -8,10 +8,8 @@ import pytest
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data.id_keys import Kind, id_keys
-from fedboard.simulations.data.splits import by_coins
-from fedboard.simulations.data.splits.by_coins import keyed_block, learnt_of_block, ratings_learnt_by
+from fedboard.simulations.data.splits import RatingSplitting, SplitRule, splitting
 from fedboard.simulations.data.splits.coins import Fold, SplitCoins
-from fedboard.simulations.data.splits.parts import SplitRule
 
 ITEMS = 300
 
@@ -40,7 +38,7 @@ def item_keys() -> np.ndarray:
 @pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("numba")
-    monkeypatch.setattr(by_coins, "_COMPILED_FROM", 1)
+    monkeypatch.setattr(splitting, "_COMPILED_FROM", 1)
 
 
 @pytest.mark.usefixtures("compiled")
@@ -52,9 +50,9 @@ def test_what_is_learnt_is_what_the_split_of_everybody_gives(
 ) -> None:
     rule = SplitRule(coins=SplitCoins(3), validation=validation, test=test, fold=fold)
 
-    found = learnt_of_block(block, item_keys, rule)
+    found = RatingSplitting(rule=rule).train(block, item_keys)
 
-    expected = ratings_learnt_by(keyed_block(block, item_keys), rule)
+    expected = RatingSplitting(rule=rule).split(block, item_keys).train
     for name in ("indptr", "items", "ratings", "user_keys"):
         mine, theirs = getattr(found, name), getattr(expected, name)
         assert mine.dtype == theirs.dtype
@@ -67,13 +65,13 @@ def test_what_is_learnt_is_what_the_split_of_everybody_gives(
 def test_what_compiled_code_would_read_beyond_its_arrays_is_refused(
     block: Cohort, item_keys: np.ndarray
 ) -> None:
-    rule = SplitRule(coins=SplitCoins(3), validation=0.1, test=0.1)
+    split = RatingSplitting(rule=SplitRule(coins=SplitCoins(3), validation=0.1, test=0.1))
     elsewhere, last = block.items.copy(), block.indptr.copy()
     elsewhere[7], last[-1] = ITEMS, last[-1] - 1
 
     with pytest.raises(InputError, match="not in the catalogue"):
-        learnt_of_block(replace(block, items=elsewhere), item_keys, rule)
+        split.train(replace(block, items=elsewhere), item_keys)
     with pytest.raises(InputError, match="follow each other"):
-        learnt_of_block(replace(block, indptr=last), item_keys, rule)
+        split.train(replace(block, indptr=last), item_keys)
     with pytest.raises(InputError, match="one key for each item"):
-        learnt_of_block(block, item_keys[:-1], rule)
+        split.train(block, item_keys[:-1])

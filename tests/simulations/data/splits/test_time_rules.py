@@ -10,9 +10,9 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings, SyntheticConfig, id_keys, synthetic_ratings
 from fedboard.simulations.data.id_keys import Kind
 from fedboard.simulations.data.loading import ratings_of_columns
-from fedboard.simulations.data.splits.by_time import split_lists_by_time, split_ratings_by_time
+from fedboard.simulations.data.splits import RatingSplit, RatingSplitting, UserSplitting
 from fedboard.simulations.data.splits.coins import SplitCoins
-from fedboard.simulations.data.splits.times import ByDate, ByLast
+from fedboard.simulations.data.splits.times import ByDate, ByLast, TimeRule
 from fedboard.simulations.problem import problem_of
 from tests.simulations.data.test_splits import keys, keys_of, with_own_test
 
@@ -24,6 +24,11 @@ def ratings() -> Ratings:
     """Made-up ratings at few times, so that many are given at the same one."""
     made = synthetic_ratings(SyntheticConfig(n_users=200, n_items=60, mean_ratings_per_user=9))
     return replace(made, times=np.random.default_rng(0).integers(100, 108, made.n_ratings))
+
+
+def split_ratings_by_time(ratings: Ratings, rule: TimeRule) -> RatingSplit:
+    keys = id_keys(ratings.item_ids.tolist(), Kind.ITEM)
+    return RatingSplitting(rule=rule).split(ratings.cohort(), keys, ratings.times)
 
 
 def by_user(ratings: Ratings) -> dict[int, list[tuple[int, int, int]]]:
@@ -77,7 +82,8 @@ def test_ratings_fall_before_between_and_from_public_dates_on(ratings: Ratings) 
 def test_lists_are_judged_on_what_a_user_took_after_what_is_known(
     ratings: Ratings, rule: ByLast | ByDate
 ) -> None:
-    split = split_lists_by_time(ratings, rule, positive_above=2.5, minimum_positives=4)
+    splitting = UserSplitting(rule=rule, positive_above=2.5, minimum_positives=4)
+    split = splitting.split(ratings.cohort(), id_keys(ratings.item_ids.tolist(), Kind.ITEM), ratings.times)
 
     liked = replace(
         ratings,

@@ -11,9 +11,7 @@ from hypothesis import strategies as some
 
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError, SettingError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data import find_data, is_made_up, load_ratings
-from fedboard.simulations.data.splits import split_ratings
 from fedboard.simulations.data.synthetic.people import (
     PeopleConfig,
     PeopleStream,
@@ -21,7 +19,9 @@ from fedboard.simulations.data.synthetic.people import (
     ratings_of_people,
 )
 from fedboard.simulations.problem import load_data
+from fedboard.simulations.sections import DataConfig
 from tests.simulations.data.synthetic import reference
+from tests.simulations.data.test_splits import split_ratings
 
 USERS = 300
 SMALL = PeopleStream(config=PeopleConfig(users=USERS, items=400, mean=12))
@@ -70,7 +70,7 @@ def test_whoever_is_taken_out_moves_nobody_to_another_part() -> None:
         ratings, users=ratings.users[kept], items=ratings.items[kept], values=ratings.values[kept]
     )
 
-    before, after = (split_ratings(one, seed=0).train for one in (ratings, without))
+    before, after = (split_ratings(one).train for one in (ratings, without))
 
     for row in (0, 16, 18, USERS - 1):
         assert np.array_equal(before.rows(row, row + 1).items, after.rows(row, row + 1).items)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.simulations.config import DataConfig
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.problem import load_data
+from fedboard.simulations.sections import DataConfig
 
 
 def small(**changes: float) -> Ratings:

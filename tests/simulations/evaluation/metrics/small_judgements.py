@@ -2,13 +2,13 @@
 
 from fedboard.common.arrays import IntArray
 from fedboard.common.cohort import Cohort
-from fedboard.simulations.baselines import Predictor
+from fedboard.simulations.baselines.means import Predictor
 from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut, RatingSplit, UserSplit
 from fedboard.simulations.engine import WorkerPool
-from fedboard.simulations.evaluation.evaluation import judge_spans
+from fedboard.simulations.evaluation.evaluation import census_of, judge_spans
 from fedboard.simulations.evaluation.split_blocks import InMemoryBlocks
-from fedboard.simulations.evaluation.tallies import Census, Judgement
+from fedboard.simulations.evaluation.tallies import Judgement
 
 
 def judge_held_out(
@@ -18,8 +18,6 @@ def judge_held_out(
         split = UserSplit(train=history, validation=held_out, test=held_out)
     else:
         split = RatingSplit(train=history, train_and_validation=history, validation=held_out, test=held_out)
-    spans, census = InMemoryBlocks(split=split).spans(part), Census(counts)
-    for span in spans:
-        census.activity.merge(Census.of_span(span, part, counts).activity)
+    spans = InMemoryBlocks(split=split).spans(part)
     with WorkerPool(1) as pool:
-        return judge_spans(model, spans, census, part=part, pool=pool)
+        return judge_spans(model, spans, census_of(spans, part, counts), part=part, pool=pool)

@@ -19,10 +19,21 @@ def lists(*rows: list[int]) -> IndexArray:
     return np.array(rows, dtype=np.int32)
 
 
-def judged(recommended: IndexArray, targets: Cohort, bucket_of_item: IndexArray | None = None) -> JudgedLists:
+def judged(
+    recommended: IndexArray,
+    targets: Cohort,
+    bucket_of_item: IndexArray | None = None,
+    *,
+    counts: IntArray | None = None,
+) -> JudgedLists:
     nobody, alike = np.zeros(targets.n_users, np.int32), np.zeros(targets.n_items, np.int32)
-    buckets = alike if bucket_of_item is None else bucket_of_item
-    return JudgedLists.of(recommended, targets, groups=nobody, bucket_of_item=buckets)
+    return JudgedLists.of(
+        recommended,
+        targets,
+        groups=nobody,
+        bucket_of_item=alike if bucket_of_item is None else bucket_of_item,
+        counts=np.ones(targets.n_items, np.int64) if counts is None else counts,
+    )
 
 
 def value_of(
@@ -30,8 +41,6 @@ def value_of(
 ) -> float:
     metric = metric_of(name)
     assert isinstance(metric, ListMetric)
-    tally = metric.tally(
-        k=k, n_groups=1, counts=np.ones(targets.n_items, np.int64) if counts is None else counts
-    )
-    tally.add(judged(recommended, targets))
+    tally = metric.of(k=k, n_groups=1)
+    tally.add(judged(recommended, targets, counts=counts))
     return tally.value()

@@ -8,7 +8,7 @@ from fedboard.simulations.evaluation.metrics.metric import popularity_buckets
 from fedboard.simulations.evaluation.metrics.neighbours import (
     cosine_neighbours,
     neighbour_overlap,
-    overlap_at_k,
+    overlap_by_popularity,
 )
 
 
@@ -36,9 +36,10 @@ def test_an_item_without_a_vector_has_no_neighbours_and_no_overlap() -> None:
 def test_overlap_per_bucket_is_the_mean_over_its_items() -> None:
     rng = np.random.default_rng(2)
     factors, reference = rng.standard_normal((30, 4)), rng.standard_normal((30, 6))
-    buckets = np.repeat(np.arange(5, dtype=np.int32), 6)
+    counts = np.arange(30)
+    buckets = popularity_buckets(counts)
 
-    overlap = overlap_at_k(factors, reference, buckets, k=5)
+    overlap = overlap_by_popularity(factors, reference, counts, k=5)
 
     for bucket in range(5):
         shares = [

@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.cohort import Cohort
 from fedboard.simulations.evaluation.metrics.metric import popularity_buckets
-from fedboard.simulations.evaluation.metrics.ranking import SlicedRecalls, head_buckets
+from fedboard.simulations.evaluation.metrics.ranking import SlicedRecalls
 from tests.simulations.evaluation.metrics.small_lists import judged, lists, targets_of, value_of
 
 
@@ -235,17 +235,3 @@ def test_novelty_is_what_the_obvious_loop_says(k: int) -> None:
 
     assert len(means) == 29
     assert value == pytest.approx(sum(means) / len(means))
-
-
-def test_buckets_of_the_head_divide_the_popular_items_alone() -> None:
-    counts = np.arange(100)  # item 99 is the most popular; the head is 90..99, its buckets pairs
-    recommended = lists(list(range(99, -1, -1)), list(range(0, 100)))
-    targets = targets_of([[90, 99, 3], [99]], n_items=100)
-
-    buckets, positions, n_buckets = head_buckets(counts)
-
-    # Bucket 0 (90, 91; k = 100): found by the first; bucket 4 (98, 99; k = 20): by the first, not by the second.
-    found = sliced_recall(recommended, targets, buckets, positions)[:n_buckets]
-    assert found[[0, 4]].tolist() == [1.0, 0.5]
-    assert np.isnan(found[1:4]).all()
-    np.testing.assert_array_equal(head_buckets(counts, share=1.0)[0], popularity_buckets(counts))

@@ -12,8 +12,8 @@ from pyarrow import parquet
 from fedboard.common.errors import InputError, StorageError
 from fedboard.simulations.data import load_ratings, sharding
 from fedboard.simulations.data.sharding import ShardOptions, shard_ratings
-from tests.simulations.data.shards.conftest import Shard
-from tests.simulations.data.shards.sources import SOURCES, some_rows
+from tests.simulations.data.conftest import Shard
+from tests.simulations.data.sources import SOURCES, some_rows
 
 HEAD = "user,item,rating\n"
 GOOD = "".join(f"u{u},{i},{1 + (u + i) % 5}\n" for u in range(30) for i in range(8))

@@ -15,7 +15,7 @@ from fedboard.common.privacy.accounting.exact import (
     epsilon_of_events,
     epsilon_when_adaptive,
 )
-from fedboard.common.privacy.accounting.rating_level import (
+from fedboard.common.privacy.accounting.guarantee import (
     group_epsilon,
     implied_by,
     implied_sentences,

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.question import refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.messages.sealing import Envelope, ReplyKey
-from fedboard.common.rounds.question import refusal
-from fedboard.common.rounds.step import SESSION_BYTES, StepMessage, reply_frame, reply_of
+from fedboard.common.messages.step import SESSION_BYTES, StepMessage, reply_frame, reply_of
 from tests.common.algorithms.conftest import a_prepared_board, a_task
 
 BOARD = a_prepared_board(a_task())

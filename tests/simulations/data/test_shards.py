@@ -9,8 +9,8 @@ from numpy.testing import assert_array_equal
 from fedboard.simulations.data import load_ratings, sharding
 from fedboard.simulations.data.ratings import Ratings
 from fedboard.simulations.data.shards import ShardedRatings
-from tests.simulations.data.shards.conftest import Shard, in_memory
-from tests.simulations.data.shards.sources import SOURCES, some_rows
+from tests.simulations.data.conftest import Shard, in_memory
+from tests.simulations.data.sources import SOURCES, some_rows
 
 
 def assert_same(shards: ShardedRatings, ratings: Ratings) -> None:
@@ -66,7 +66,7 @@ def test_all_listed_items_are_the_catalogue(name: str, tmp_path: Path, shard: Sh
 
 @pytest.mark.slow  # their kernels are compiled
 def test_made_up_people_are_sharded_a_block_at_a_time(shard: Shard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sharding, "_PEOPLE_AT_ONCE", 30)
+    monkeypatch.setattr(sharding, "_USERS_AT_ONCE", 30)
     people = "synthetic:users=100,items=40,mean=8"
 
     shards = shard(Path(people), shard_ratings=300)

@@ -12,9 +12,15 @@ from fedboard.common.errors import InputError
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data import Kind, Ratings, Triples, id_keys
 from fedboard.simulations.data.stream import HeldStream
-from fedboard.simulations.problem import problem_of
-from fedboard.simulations.streams.problem import streamed_problem
-from fedboard.simulations.streams.splitting import splitting_of
+from fedboard.simulations.problem import problem_of, streamed_problem
+from fedboard.simulations.splitting import splitting_of
+from tests.simulations.engine.conftest import some_ratings
+
+
+@pytest.fixture(scope="module")
+def ratings() -> Ratings:
+    return some_ratings()
+
 
 CUTS = (0, 1, 2, 40, 41, 200, 230)
 IMPLICIT = {"feedback": "implicit", "split": {"held_out_users": 0.2, "positive_above": 2.5}}
@@ -95,9 +101,7 @@ def test_a_streamed_problem_says_what_the_other_says(ratings: Ratings) -> None:
     config = SimulationConfig()
 
     problem = problem_of(ratings, config)
-    streamed = streamed_problem(
-        HeldStream.of_ratings(ratings), config, catalogue_origin=problem.catalogue_origin
-    )
+    streamed = streamed_problem(HeldStream.of_ratings(ratings), config)
 
     assert streamed.statement == problem.statement
     assert streamed.catalogue == problem.catalogue

@@ -15,18 +15,18 @@ from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.contribution_bounding.participation import PresentRows
 from fedboard.common.contribution_bounding.personal import require_personal_bounds, scale_contribution
 from fedboard.common.errors import InputError
-from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows
-from fedboard.common.protocols.sums.row_bounds import asked_rows
+from fedboard.common.protocols.sums.exact import FactoredSums
+from fedboard.common.protocols.sums.row_bounds import asked_rows, kept_rows
 from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.splits import Splitting
 from fedboard.simulations.data.stream import ROOM_OF_A_USER, UserStream, block_bounds
-from fedboard.simulations.streams.merging import (
+from fedboard.simulations.engine.merging import (
     SpanRead,
     SpanSums,
 )
-from fedboard.simulations.streams.splitting import Everything, Splitting
 
 BLOCK_RATINGS = 1 << 20
 """Of a block, unless somebody says otherwise."""
@@ -44,7 +44,8 @@ class SpanWork:
 
     task: ClientTask
     stream: UserStream
-    splitting: Splitting | Everything
+    splitting: Splitting | None
+    """What of the ratings is learnt from; None: all, of rows that were split before."""
     requests: tuple[Request, ...]
     backend: str
     """Which kernels compute."""
@@ -72,7 +73,7 @@ class SpanWork:
 
     def learnt_of(self, block: Cohort) -> Cohort:
         """What of a block of users' ratings is learnt from. Private."""
-        if isinstance(self.splitting, Everything):
+        if self.splitting is None:
             return block
         return self.splitting.train(block, item_keys_of(self.stream))
 
@@ -128,8 +129,7 @@ def sums_of_span(work: SpanWork, board: Board, start: int, stop: int) -> SpanSum
         raise InputError(f"users {start} to {stop} are no span of a stream of {work.stream.n_users} users")
     _require_headroom(work.requests, stop - start)
     began, n_ratings, n_learnt_from = process_time(), 0, 0
-    held = isinstance(work.splitting, Everything)  # what was split before is held, and does not change
-    trace = None if held else _Trace()
+    trace = None if work.splitting is None else _Trace()  # what was split before is held, and does not change
     sums, sizes = work.zeros(), dict[int, int]()
     totals = sum(r.release.width for r in work.requests if r.source is SumSource.TOTAL)
     room = ROOM_OF_A_USER + totals // _NUMBERS_PER_RATING

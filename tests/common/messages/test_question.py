@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.question import Question
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.rounds.question import Question
 from tests.client.asking import KEY, asking
 from tests.common.algorithms.conftest import a_prepared_board, a_task
 

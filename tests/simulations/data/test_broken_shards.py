@@ -20,7 +20,7 @@ from fedboard.simulations.data.sharding import ShardOptions, shard_ratings
 from fedboard.simulations.data.shards import open_shards
 
 FIRST, SECOND = "ratings-00000.parquet", "ratings-00001.parquet"
-Change = Callable[[pa.Table], list[pa.Table]]
+Change = Callable[[pa.Table], pa.Table]
 
 
 @pytest.fixture(scope="module")
@@ -31,7 +31,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     np.savez(folder / "r.npz", user=users, item=items, rating=1 + (users + items) % 5, item_id=np.arange(8))
     shard_ratings(folder / "r.npz", folder / "shards", ShardOptions(shard_ratings=15))
     manifest = json.loads((folder / "shards" / "shards.json").read_text())
-    assert [len(shard["groups"]) for shard in manifest["shards"]] == [1, 1, 1, 1]
+    assert [shard["users"] for shard in manifest["shards"]] == [3, 3, 3, 3]
     return folder / "shards"
 
 
@@ -49,30 +49,23 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     (folder / "shards.json").write_text(json.dumps(manifest))
 
 
-def change(folder: Path, number: int, changed: Change, *, groups: list[dict[str, int]] | None = None) -> None:
+def change(folder: Path, number: int, changed: Change) -> None:
     """Write a shard anew, and the manifest so that its digest is right."""
     manifest = manifest_of(folder)
     told = manifest["shards"][number]
     path = folder / told["file"]
-    tables = changed(parquet.read_table(path))
-    if groups is None and len(tables) == 1:
-        rows = [group["ratings"] + group["without_ratings"] for group in told["groups"]]
-        starts = [sum(rows[:at]) for at in range(len(rows))]
-        tables = [tables[0].slice(start, count) for start, count in zip(starts, rows, strict=True)]
-    with parquet.ParquetWriter(path, tables[0].schema) as writer:
-        for table in tables:
-            writer.write_table(table)
+    table = changed(parquet.read_table(path))
+    parquet.write_table(table, path)
     told |= {"sha256": hashlib.sha256(path.read_bytes()).hexdigest(), "bytes": path.stat().st_size}
-    told["groups"] = groups if groups is not None else told["groups"]
     write_manifest(folder, manifest)
 
 
-def with_column(table: pa.Table, name: str, at: int, value: object) -> list[pa.Table]:
-    cells = table.column(name).to_pylist()
-    cells[at] = value
-    column = table.schema.get_field_index(name)
-    field = pa.field(name, table.schema.field(name).type)
-    return [table.set_column(column, field, pa.array(cells, field.type))]
+def with_entry(table: pa.Table, name: str, at: int, value: object) -> pa.Table:
+    """With another number in the place of the so-and-so-many-th of a shard."""
+    lists = table.column(name).to_pylist()
+    lists[at // 5][at % 5] = value
+    field = table.schema.field(name)
+    return table.set_column(table.schema.get_field_index(name), field, pa.array(lists, field.type))
 
 
 def refused(folder: Path) -> str:
@@ -94,7 +87,7 @@ def test_sound_shards_are_read_by_whoever_is_handed_them(sound: Path) -> None:
 
     found = pickle.loads(sent).read(3, 6)
 
-    assert len(sent) < 400
+    assert len(sent) < 600
     assert found.indptr.tolist() == [0, 5, 5, 10]
     assert found.items.tolist() == [0, 2, 3, 5, 7] * 2
     assert (found.first_row, found.n_items) == (3, 8)
@@ -120,22 +113,25 @@ def swap_files(folder: Path) -> None:
     (folder / SECOND).write_bytes(first)
 
 
-def swap_entries(folder: Path) -> None:
-    manifest = manifest_of(folder)
-    manifest["shards"][:2] = manifest["shards"][1::-1]
-    write_manifest(folder, manifest)
-
-
 def miscount(folder: Path) -> None:
     manifest = manifest_of(folder)
-    first, second = (shard["groups"][0] for shard in manifest["shards"][1:3])
+    first, second = manifest["shards"][1:3]
     first["users"], second["users"] = first["users"] - 1, second["users"] + 1
     write_manifest(folder, manifest)
 
 
-def divide(folder: Path) -> None:
-    groups = [{"users": 2, "ratings": 8}, {"users": 1, "ratings": 7}]
-    change(folder, 0, lambda table: [table[:8], table[8:]], groups=groups)
+def count_wrong(folder: Path) -> None:
+    counts = pa.array([5, 6, 4], pa.int32())
+    change(folder, 0, lambda table: table.set_column(1, table.schema.field("count"), counts))
+
+
+def without_values(folder: Path) -> None:
+    change(folder, 0, lambda table: table.drop_columns("values"))
+
+
+def with_an_empty_cell(folder: Path) -> None:
+    keys = pa.array([1, None, 3], pa.uint64())
+    change(folder, 0, lambda table: table.set_column(0, "key", keys))
 
 
 def no_parquet(folder: Path) -> None:
@@ -152,9 +148,10 @@ def no_parquet(folder: Path) -> None:
         (lambda folder: (folder / SECOND).unlink(), r"cannot be read (No such file or directory)"),
         (flip, "its digest differs"),
         (swap_files, "its digest differs"),
-        (swap_entries, "it must hold 3 users from number 0 on"),
-        (divide, "row group 1: it must hold 1 users from number 2 on"),
         (miscount, "it must hold 2 users"),
+        (count_wrong, "row group 0: a user has more items or fewer than it says"),
+        (without_values, "it must hold 3 users, with the columns of a shard"),
+        (with_an_empty_cell, "it must hold 3 users, with the columns of a shard"),
         (no_parquet, "is not a readable Parquet file"),
     ],
 )
@@ -167,19 +164,19 @@ def test_shards_that_are_not_as_the_manifest_says_are_told(
 
 
 CELLS: dict[str, tuple[str, int, object, str]] = {
-    "value off the range": ("value", 7, 6.0, "rating 8: rating 6 is outside the public rating range 1 to 5"),
-    "value is NaN": ("value", 7, float("nan"), "rating 8: the rating is NaN"),
-    "item beyond the catalogue": ("item", 4, 8, "an item number is none of the catalogue, 0 to 7"),
-    "item below it": ("item", 0, -1, "an item number is none of the catalogue"),
-    "item twice": ("item", 1, 0, "the items of a user must ascend"),
-    "items out of order": ("item", 1, 4, "the items of a user must ascend"),
-    "items out of order at the end": ("item", 14, 1, "the items of a user must ascend"),
+    "value off the range": ("values", 7, 6.0, "rating 8: rating 6 is outside the public rating range 1 to 5"),
+    "value is NaN": ("values", 7, float("nan"), "rating 8: the rating is NaN"),
+    "item beyond the catalogue": ("items", 4, 8, "an item number is none of the catalogue, 0 to 7"),
+    "item below it": ("items", 0, -1, "an item number is none of the catalogue"),
+    "item twice": ("items", 1, 0, "the items of a user must ascend"),
+    "items out of order": ("items", 1, 4, "the items of a user must ascend"),
+    "items out of order at the end": ("items", 14, 1, "the items of a user must ascend"),
 }
 
 
 @pytest.mark.parametrize(("name", "at", "value", "said"), CELLS.values(), ids=CELLS)
 def test_a_cell_that_cannot_be_is_told(folder: Path, name: str, at: int, value: object, said: str) -> None:
-    change(folder, 0, lambda table: with_column(table, name, at, value))
+    change(folder, 0, lambda table: with_entry(table, name, at, value))
 
     sentence = refused(folder)
     assert said in sentence
@@ -216,8 +213,16 @@ MANIFESTS: dict[str, tuple[dict[str, Any] | str | bytes, str]] = {
     "another format": ({"format": "fedboard-shards-2"}, "this version of fedboard reads 'fedboard-shards-1'"),
     "an unknown key": ({"more": 1}, "is no manifest of shards"),
     "a wrong type": ({"users": "12"}, "is no manifest of shards"),
-    "other users": ({"users": 13}, "the users of all row groups are not as many"),
-    "other ratings": ({"ratings": 1}, "the ratings of all row groups are not as many"),
+    "other users": ({"users": 13}, "the users of all shards are not as many"),
+    "other ratings": ({"ratings": 1}, "the ratings of all shards are not as many"),
+    "a shard of nobody": (
+        {
+            "users": 0,
+            "ratings": 0,
+            "shards": [{"file": FIRST, "bytes": 9, "sha256": "", "users": 0, "ratings": 0}],
+        },
+        "users and items must be 1 to",
+    ),
     "no users": ({"users": 0, "ratings": 0, "shards": []}, "users and items must be 1 to"),
     "a range that is none": ({"rating_range": [5, 1]}, "the rating range must be two numbers"),
     "a file elsewhere": (
@@ -244,13 +249,13 @@ def test_a_manifest_that_is_none_is_told(
 
 
 @pytest.mark.parametrize("name", ["../ratings-00000.parquet", "/etc/passwd", "ratings-00001.parquet"])
-def test_shards_lie_in_the_folder_and_each_is_named_once(folder: Path, name: str) -> None:
+def test_shards_lie_in_the_folder_and_each_is_named_once_in_order(folder: Path, name: str) -> None:
     manifest = manifest_of(folder)
     manifest["shards"][0]["file"] = name
     write_manifest(folder, manifest)
 
     with pytest.raises(
-        InputError, match=r"shards must be called ratings-00000\.parquet and so on, each once"
+        InputError, match=r"shards must be called ratings-00000\.parquet and so on, in this order"
     ):
         open_shards(folder)
 
@@ -279,17 +284,6 @@ def test_only_shards_that_are_needed_are_opened(folder: Path) -> None:
 
     assert shards.read(0, 3).n_ratings == 15
     assert shards.read(9, 12).n_ratings == 15
-
-
-def test_a_group_with_numbers_that_cannot_be_is_told(folder: Path) -> None:
-    manifest = manifest_of(folder)
-    first, second = (shard["groups"][0] for shard in manifest["shards"][:2])
-    second["users"] += first["users"]
-    first["users"] = 0
-    write_manifest(folder, manifest)
-
-    with pytest.raises(InputError, match="row group 0 of all cannot have these numbers"):
-        open_shards(folder)
 
 
 def test_times_that_are_not_there_are_told(folder: Path) -> None:

@@ -32,17 +32,16 @@ from fedboard.simulations.config import parse_config
 from fedboard.simulations.data import Ratings
 from fedboard.simulations.data.stream import HeldStream
 from fedboard.simulations.engine import Engine, WorkerPool
-from fedboard.simulations.problem import problem_of
-from fedboard.simulations.runs.calibrated import build_task
-from fedboard.simulations.streams.merging import (
+from fedboard.simulations.engine.merging import (
     SpanRead,
     SpanSums,
     merged_spans,
     require_each_once,
     require_everybody,
 )
-from fedboard.simulations.streams.spans import SpanWork, sums_of_span
-from fedboard.simulations.streams.splitting import splitting_of
+from fedboard.simulations.engine.spans import SpanWork, sums_of_span
+from fedboard.simulations.problem import problem_of, splitting_of
+from fedboard.simulations.runs.calibrated import build_task
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.simulations.streams.merging import SpanRead, SpanSums, require_apart
+from fedboard.simulations.engine.merging import SpanRead, SpanSums, require_apart
 
 _TITLE = (
     b"fedboard partial sums 1\n"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedboard.common.messages.frame import pack_frame
+from fedboard.common.messages.question import Answer, refusal
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.common.rounds.question import Answer, refusal
 from tests.common.algorithms.conftest import (
     N_ITEMS,
     a_prepared_board,

@@ -7,16 +7,17 @@ The question of a round: the board, and who asks. All of it is public.
 What is asked is not in it: the client rebuilds the task from the board and works the requests out itself, so
 nothing can be asked that the published board does not state.
 
-The answer of a client to the question of a round: one message of the protocol, or a refusal.
-
-An answer holds private rows. It is for the aggregator alone, for the time of a round.
+The answer of a client to the question of a round: its rows *factored*, as they are, rank + 4 |Omega_j| numbers, as
+the arrays of a frame; or a refusal. An answer holds private rows. It is for the aggregator alone, for the time of a
+round.
 
 What a server has booked, as it tells devices before it draws noise: a round of a run, and the ledger's head.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -27,7 +28,6 @@ from fedboard.common.contribution import Contribution
 from fedboard.common.errors import InputError
 from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.protocols.trusted import FORM, arrays_of, rows_of
 
 ROUND: Final = "query.round"
 """A round that is one question."""
@@ -93,9 +93,7 @@ class Question:
         """
         frame = unpack_frame(content, kinds=(cls.KIND,), limit=cls.MAX_BYTES)
         fields = frame.read(_Fields)
-        stored = frame.arrays.get("board")
-        if set(frame.arrays) != {"board"} or stored is None or stored.dtype != np.uint8 or stored.ndim != 1:
-            raise RefusedError(Refusal.MALFORMED)
+        (stored,) = frame.arrays_as({"board": ("u1", (None,))})
         board = board_of_round(stored, version=fields.round)
         try:
             reply_key = bytes.fromhex(fields.reply_key)
@@ -131,6 +129,52 @@ def board_of_round(stored: NDArray[np.uint8], *, version: int, digest: str | Non
     if digest is not None and board.digest != digest:
         raise RefusedError(Refusal.WRONG_BOARD)
     return board
+
+
+FORM = "factored"
+"""What messages, questions and boards call rows that are sent as they are."""
+_TOTAL = "total/"
+_ENTRY_ARRAYS = ("weights", "responses")
+_ROW_ARRAYS = ("indptr", "items", "vectors", *_ENTRY_ARRAYS)
+
+
+def arrays_of(rows: Contribution) -> dict[str, NDArray[Any]]:
+    """The rows of one client as a frame carries them."""
+    arrays: dict[str, NDArray[Any] | None] = {name: getattr(rows, name) for name in _ROW_ARRAYS}
+    found = {name: array for name, array in arrays.items() if array is not None}
+    return found | {_TOTAL + name: total for name, total in rows.totals.items()}
+
+
+def rows_of(form: str, arrays: Mapping[str, NDArray[Any]], *, n_users: int, n_items: int) -> Contribution:
+    """The rows that a frame carries. Shapes fit together; no number is within any bound yet.
+
+    Args:
+        form: as the frame states it.
+        arrays: from a client that need not be honest.
+        n_users: as the frame states it.
+        n_items: as the frame states it.
+
+    Raises:
+        RefusedError: not such rows.
+    """
+    if form != FORM:
+        raise RefusedError(Refusal.WRONG_FORM)
+    totals = {n.removeprefix(_TOTAL): array for n, array in arrays.items() if n.startswith(_TOTAL)}
+    named = {name: array for name, array in arrays.items() if not name.startswith(_TOTAL)}
+    indptr, items = named.get("indptr"), named.get("items")
+    if indptr is None or items is None or not set(named) <= set(_ROW_ARRAYS):
+        raise RefusedError(Refusal.MALFORMED)
+    if indptr.shape != (n_users + 1,) or items.ndim != 1:
+        raise RefusedError(Refusal.MALFORMED)
+    return Contribution(
+        n_items=n_items,
+        indptr=indptr,
+        items=items,
+        weights=named.get("weights"),
+        vectors=named.get("vectors"),
+        responses=named.get("responses"),
+        totals=totals,
+    )
 
 
 class _AnswerFields(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

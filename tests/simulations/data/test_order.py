@@ -16,8 +16,8 @@ from fedboard.common.cohort import Cohort
 from fedboard.simulations.data import load_ratings
 from fedboard.simulations.data.sharding import ShardOptions, shard_ratings
 from fedboard.simulations.data.shards import ShardedRatings, open_shards
-from tests.simulations.data.shards.conftest import Shard
-from tests.simulations.data.shards.test_formats import assert_same
+from tests.simulations.data.conftest import Shard
+from tests.simulations.data.test_shards import assert_same
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\x00\ufffd"), min_size=1, max_size=4)
 NUMBERS = st.one_of(st.integers(0, 30), st.integers(2**63 - 2, 2**64 + 2), st.integers(0, 10**30)).map(str)

@@ -1,22 +1,29 @@
-"""What is signed in a masked sum among clients that are vouched for: keys, and the set of survivors.
+"""Who is in a masked sum: secrets, what is advertised, what is signed, and who is joined to whom.
+
+What is signed among clients that are vouched for: keys, and the set of survivors.
 
 Reference: Bonawitz et al. (2017), doi:10.1145/3133956.3133982, section 6.2 (signed keys, consistency check).
 
-What a client keeps secret in one session, what it tells about it, and its masks.
+What a client keeps secret in one session, what it tells about it, and its masks. One mask is its own; the mask
+with a neighbour is the same for both, added by one and subtracted by the other, so that it cancels.
 
-One mask is its own; the mask with a neighbour is the same for both, added by one and subtracted by the other, so
-that it cancels.
+Who is a neighbour: clients are put in an order that nobody chooses (a hash of the session and of every advertised
+key), as a ring, and each is joined to the k / 2 next ones on either side. ``Graph`` is what the server knows of one
+session: who is who.
+
+Reference: Bell, Bonawitz, Gascon, Lepoint and Raykova (2020), doi:10.1145/3372297.3417885, section 3 (the graph).
 """
 
 import hashlib
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from fedboard.common.arrays import BoolArray
+from fedboard.common.arrays import BoolArray, IndexArray
 from fedboard.common.boards.ed25519_keys import has_signed
 from fedboard.common.boards.roster import SIGNATURE_BYTES, Roster
 from fedboard.common.messages.refusals import Refusal, RefusedError
@@ -29,6 +36,7 @@ from fedboard.common.protocols.secure_sum.masking import (
     derive_key,
     require_usable,
 )
+from fedboard.common.protocols.secure_sum.rules import Neighbourhood
 from fedboard.common.protocols.sessions import Voucher
 
 ADVERTISED_BYTES = 2 * PUBLIC_BYTES + KEY_BYTES
@@ -194,25 +202,12 @@ class Vouched:
             raise RefusedError(Refusal.BAD_SIGNATURE)
 
 
-def quorum(devices: int, colluding: int) -> int:
-    """Confirmations of one set without which nobody opens anything: ``floor((devices + colluding) / 2) + 1``.
-
-    Of two different sets of one session each honest device confirms at most one, so both together have at most
-    ``devices + colluding`` confirmations: fewer than two quorums.
-
-    Args:
-        devices: on the list.
-        colluding: of them, at most.
-    """
-    return (devices + colluding) // 2 + 1
-
-
 def survivors_statement(
     session: bytes, roster: Roster, *, members: BoolArray, there: BoolArray, stayed: BoolArray
 ) -> bytes:
     """What a client signs to confirm the graph and the set of survivors that it was told.
 
-    The graph follows from the session and the members, see ``masking.neighbours.ring``.
+    The graph follows from the session and the members, see ``ring``.
 
     Args:
         session: 32 bytes that no other session has; run, round, board and parameters are in it.
@@ -246,3 +241,91 @@ def from_bits(bits: NDArray[np.uint8], devices: int) -> BoolArray:
 def bits_bytes(devices: int) -> int:
     """Length of ``to_bits``."""
     return -(-devices // 8)
+
+
+def ring(session: bytes, identities: Sequence[bytes]) -> list[bytes]:
+    """The clients in the order of the ring.
+
+    Args:
+        session: 32 bytes that no other session has.
+        identities: 32 bytes each, of all clients in any order; no two the same.
+    """
+    everybody = hashlib.sha256(session + b"".join(sorted(identities))).digest()
+    return sorted(identities, key=lambda identity: hashlib.sha256(everybody + identity).digest())
+
+
+def neighbours(order: Sequence[bytes], place: int, size: int) -> list[bytes]:
+    """Those joined to the client at this place of the ring, sorted by identity.
+
+    Args:
+        order: as ``ring`` gives it.
+        place: of the client.
+        size: k, even or ``len(order) - 1``.
+    """
+    if size == len(order) - 1:
+        return sorted(other for other in order if other != order[place])
+    steps = (*range(-(size // 2), 0), *range(1, size // 2 + 1))
+    return sorted(order[(place + step) % len(order)] for step in steps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Graph:
+    """The clients that advertised keys, numbered in the order of their identities. Public to the server."""
+
+    names: tuple[str, ...]
+    """By number."""
+    advertised: tuple[Advertised, ...]
+    """By number."""
+    joined: IndexArray
+    """int32, shape (n, k): the numbers of each client's neighbours, ascending."""
+    around: Neighbourhood
+
+    @staticmethod
+    def of(
+        session: bytes,
+        keys: Mapping[str, Advertised],
+        around: Neighbourhood,
+        identities: Mapping[str, bytes] | None = None,
+    ) -> "Graph":
+        """The ring of these clients.
+
+        Args:
+            session: 32 bytes that no other session has.
+            keys: what each advertised; no two the same.
+            around: the size of a neighbourhood.
+            identities: by client, what the ring is made of; None for what follows from its keys. Where clients are
+                vouched for it is the key of the list, so that each of them can make the ring itself.
+        """
+        members = sorted((advertised.identity, name) for name, advertised in keys.items())
+        of_ring = {name: advertised.identity for name, advertised in keys.items()}
+        of_ring = of_ring if identities is None else {name: identities[name] for name in keys}
+        number = {of_ring[name]: place for place, (_, name) in enumerate(members)}
+        joined = np.empty((len(members), around.size), dtype=np.int32)
+        order = ring(session, list(of_ring.values()))
+        for place, identity in enumerate(order):
+            joined[number[identity]] = sorted(
+                number[other] for other in neighbours(order, place, around.size)
+            )
+        names = tuple(name for _, name in members)
+        advertised = tuple(keys[name] for name in names)
+        return Graph(names=names, advertised=advertised, joined=joined, around=around)
+
+    def place(self, of: int, among: int) -> int:
+        """At which place of one client's neighbours another one stands."""
+        return int(np.searchsorted(self.joined[among], of))
+
+    def places(self, of: int) -> IndexArray:
+        """At which place of each of its neighbours' neighbours a client stands; int32, shape (k,)."""
+        return np.array([self.place(of, among) for among in self.joined[of]], dtype=np.int32)
+
+    def well_joined(self, there: BoolArray) -> BoolArray:
+        """Which of those who are there can go on: enough of their neighbours can, too.
+
+        Args:
+            there: bool, shape (n,).
+        """
+        while True:
+            left: BoolArray = there & (there[self.joined].sum(axis=1) >= self.around.needed)
+            if np.array_equal(left, there):
+                return left
+            there = left

@@ -13,15 +13,15 @@ from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
+from fedboard.common.messages.frame import NoFields, Shapes, pack_frame, unpack_frame
+from fedboard.common.messages.question import Answer, Question, board_of_round, refused_in
 from fedboard.common.messages.refusals import Refusal, RefusedError
-from fedboard.common.rounds.question import Answer, Question, board_of_round, refused_in
 
 SESSION_BYTES = 16
 _MOST_STEPS = 64
 _REPLY = "reply"
+_MESSAGE: Shapes = {"message": ("u1", (None,))}
 _SLACK_BYTES = 1 << 16
 """Room for headers."""
 
@@ -104,7 +104,7 @@ class StepMessage:
         if len(session) != SESSION_BYTES or not 0 <= fields.number < _MOST_STEPS or fields.round < 0:
             raise RefusedError(Refusal.MALFORMED)
         stated = msgspec.structs.asdict(fields) | {"session": session, "reply_key": reply_key}
-        return cls(**stated, message=_only_bytes(frame, "message"))
+        return cls(**stated, message=frame.arrays_as(_MESSAGE)[0].tobytes())
 
     def question(self, board: bytes) -> Question:
         """The question that this step and the board beside it make.
@@ -145,13 +145,5 @@ def reply_of(content: bytes, *, limit: int) -> bytes:
     frame = unpack_frame(content, kinds=(_REPLY, Answer.REFUSAL), limit=limit + _SLACK_BYTES)
     if frame.kind == Answer.REFUSAL:
         raise refused_in(frame)
-    if frame.fields:
-        raise RefusedError(Refusal.MALFORMED)
-    return _only_bytes(frame, "message")
-
-
-def _only_bytes(frame: Frame, name: str) -> bytes:
-    found: NDArray[Any] | None = frame.arrays.get(name)
-    if set(frame.arrays) != {name} or found is None or found.dtype != np.uint8 or found.ndim != 1:
-        raise RefusedError(Refusal.MALFORMED)
-    return found.tobytes()
+    frame.read(NoFields)
+    return frame.arrays_as(_MESSAGE)[0].tobytes()

@@ -1,1 +1,0 @@
-"""What is said in a round: questions, steps and answers, as bytes."""
