@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.algorithms.langevin.algorithm import kept_ratings, user_weights
+from fedboard.common.algorithms.langevin.algorithm import user_weights
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
 from research.block_solvers.factorisation import Factorisation, arrange
-from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf
+from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf, trimmed
 from research.liu.privacy import CHAIN, PAPER_TEMPERATURE
 from research.liu.ratings import (
     USER_RIDGE,
@@ -42,7 +42,7 @@ LEVEL_EPSILON = 3571.0
 def section_6_7(setting: Setting) -> Outcome:
     """Epsilon of one rating, and of each user by what she really adds to the loss."""
     data, (epsilon,) = rated(setting), setting.epsilons_or(RULE_EPSILON)
-    train = data.train.where(kept_ratings(data.train, most=CHAIN["most_ratings"], seed=0))
+    train = trimmed(data.train, most=CHAIN["most_ratings"], seed=0)
     rules = {
         f"{each:.4g}": _rules(data, train, each, setting) for each in (epsilon, epsilon / PAPER_TEMPERATURE)
     }
@@ -148,7 +148,7 @@ def _rules(data: Rated, train: Cohort, epsilon: float, setting: Setting) -> _Rul
 def theorem_2(setting: Setting) -> Outcome:
     """Some users ask for an epsilon of their own; what it costs them, and the others."""
     data, (epsilon,) = rated(setting), setting.epsilons_or(LEVEL_EPSILON)
-    train = data.train.where(kept_ratings(data.train, most=CHAIN["most_ratings"], seed=0))
+    train = trimmed(data.train, most=CHAIN["most_ratings"], seed=0)
     group = _groups(train.n_users)
     shares = np.array(list(LEVELS.values()))[group]
     errors: dict[str, list[list[float]]] = {"nobody asks": [], "some ask": []}
