@@ -22,7 +22,6 @@ from fedboard.simulations.runs.calibrated import (
     AnyProblem,
     build_any,
     compile_kernels,
-    completed,
     kernels_of,
     load_any,
     loading_of,
@@ -93,7 +92,6 @@ def simulate(
     """
     require_installed(report=report)
     chosen_class(config.run.protocol)  # a mistaken name is told before anything is read or compiled
-    config = completed(config)
     run = RunDirectory(out)
     started = time.monotonic()
     if resume:

@@ -58,7 +58,7 @@ LONGEST = (
     "simulations/sweeps/test_sweep.py",
     "server/helper/test_helper_process.py",
     "api/test_simulating.py",
-    "server/fleet/rounds/test_vouched_rounds.py",
+    "server/fleet/rounds/test_helped_and_vouched.py",
     "docs/test_map.py",
     "simulations/audit/test_file_game.py",
     "server/publishing/test_hostile_readers.py",

@@ -1,4 +1,4 @@
-"""The product with a file and a line more, as who extends it has it: the rest are the files of this checkout."""
+"""The product with a file more and its name, as who extends it has it: the rest are the files of this checkout."""
 
 import difflib
 import json
@@ -17,23 +17,24 @@ class House:
     """An importable ``fedboard`` below ``root`` whose files are links to this checkout's, but for what is new."""
 
     def __init__(
-        self, root: Path, *, registry: str, after: str, line: str, folder: Mapping[str, str]
+        self, root: Path, *, registry: str, added: Mapping[str, str], folder: Mapping[str, str]
     ) -> None:
-        """Put a folder beside a registry, and a line into it.
+        """Put a folder beside a registry, and what names it into the registry.
 
         Args:
             root: an empty folder, for ``PYTHONPATH``.
             registry: path of the registry from the top of the checkout.
-            after: the line of it that the new one follows.
-            line: the new one.
+            added: what stands there already to what is put right behind it.
             folder: file of the new folder to its text; the first part of each path is the folder's name.
         """
         self.package, self.registry = root / "fedboard", Path(registry)
         beside = str(self.registry.parent)
-        before, found, rest = (ROOT / self.registry).read_text(encoding="utf-8").partition(after)
-        assert found, f"{registry} has no line {after!r}"
+        text = (ROOT / self.registry).read_text(encoding="utf-8")
+        for after, new in added.items():
+            assert text.count(after) == 1, f"{registry} has not one {after!r}"
+            text = text.replace(after, after + new)
         own = {f"{beside}/{path}": text for path, text in folder.items()}
-        extended(self.package, {**own, registry: before + after + line + rest})
+        extended(self.package, {**own, registry: text})
         self.environment = environment_of(root)
 
     def run(self, *asked: Sequence[object]) -> list[tuple[int, str]]:

@@ -35,6 +35,7 @@ EXTRAS = {
         "jinja2",
         "markupsafe",
         "numba",
+        "llvmlite",
         "optuna",
         "duckdb",
         "pyarrow",

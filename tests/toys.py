@@ -1,4 +1,4 @@
-"""The guide's own algorithm and protocol under the name ``toy``, for the product with a file and a line more."""
+"""The guide's own algorithm and protocol under the name ``toy``, for the product with a file more and its name."""
 
 from pathlib import Path
 
@@ -12,7 +12,10 @@ ALGORITHM = (
 )
 """The file that ``--algorithm FILE.py:RECORD`` takes."""
 PROTOCOL_REGISTRY = "common/protocols/registry.py"
-PROTOCOL_LINE = '    "toy": "toy:AdditiveShares",\n'
+PROTOCOL_NAMED = {
+    "PROTOCOL_NAMES: Final = (": '"toy", ',
+    "    match name:\n": '        case "toy":\n            from fedboard.common.protocols.toy import CARD\n',
+}
 PROTOCOL = (ROOT / "examples" / "additive_shares.py").read_text(encoding="utf-8")
 SAYS = "Each server sees one uniformly random half of a client's sums, and both halves of the total."
 
@@ -20,8 +23,7 @@ SAYS = "Each server sees one uniformly random half of a client's sums, and both 
 def house_with_the_protocol(root: Path) -> House:
     """The product with the protocol in it."""
     folder = {"toy.py": PROTOCOL.replace('"additive-shares"', '"toy"')}
-    after = "_CLASSES: Mapping[str, str] = {\n"
-    return House(root, registry=PROTOCOL_REGISTRY, after=after, line=PROTOCOL_LINE, folder=folder)
+    return House(root, registry=PROTOCOL_REGISTRY, added=PROTOCOL_NAMED, folder=folder)
 
 
 def install_the_algorithm(place: Path) -> None:

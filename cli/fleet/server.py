@@ -132,7 +132,7 @@ def server(
 def made_ready(settings: "FleetSettings") -> str:
     """See that a fleet's keys go together, and make board 0 and the register; what it promises, in a sentence."""
     from fedboard.server.fleet.credentials import require_credentials
-    from fedboard.server.fleet.preparing import prepare
+    from fedboard.server.fleet.job import prepare
 
     require_credentials(settings)
     board, promise = prepare(settings), settings.promise

@@ -312,7 +312,7 @@ def _told(result: "PrivateTuneResult") -> tuple[dict[str, Any], str]:
     place = result.ledger.parent
     lines = (
         f"Ledger    {result.ledger}",
-        f"Chosen    {place / FILE}, with {len(chosen.constants)} settings that stayed public constants",
+        f"Chosen    {place / FILE}",
         f"Check by  fedboard certificate verify {shlex.quote(str(result.final.path))} --simulation"
         if not certificate.private
         else f"Check by  fedboard certificate verify {shlex.quote(str(result.final.path))}",

@@ -29,8 +29,7 @@ from fedboard.common.algorithms.registry import rebuild_any
 from fedboard.common.board import Board
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.ledger import Ledger
-from fedboard.server.fleet.job import protocol_of
-from fedboard.server.fleet.preparing import job_of, prepare
+from fedboard.server.fleet.job import job_of, prepare, protocol_of
 from fedboard.server.fleet.queries import Standing, queries_of
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import features_of

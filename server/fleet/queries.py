@@ -25,8 +25,7 @@ from fedboard.common.privacy.ledger.population import Population
 from fedboard.common.queries.collection import Answer, Mechanism
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion, rebuilt_question
 from fedboard.common.queries.wording import Wording, rank_unit
-from fedboard.server.fleet.job import Job, protocol_of, require_carried
-from fedboard.server.fleet.preparing import job_of
+from fedboard.server.fleet.job import Job, job_of, protocol_of, require_carried
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import StateFolder, close, reason_of
 from fedboard.server.publication import BoardStore

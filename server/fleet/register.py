@@ -8,10 +8,9 @@ of, so a crash leaves it made or not made, and an invitation is used once.
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.messages.enrolment import JoinError, JoinRefusal, digest_of_secret
@@ -78,6 +77,10 @@ class OpenInvitation(NamedTuple):
     """Seconds since 1970 UTC."""
 
 
+MOST_USERS = 1 << 24
+"""So that sums of rows within their bounds, 2^38 each, stay below 2^63."""
+
+
 class Capacity(Section, frozen=True, kw_only=True):
     """For how many devices a training is sized, that join while it runs."""
 
@@ -95,7 +98,7 @@ class Capacity(Section, frozen=True, kw_only=True):
 _BUSY_MILLISECONDS = 5000
 
 
-class Register:
+class Register(AbstractContextManager["Register"]):
     """The file, open. One thread uses it; each part of the server opens it for itself."""
 
     def __init__(self, path: Path, *, clock: Callable[[], float] = time.time) -> None:
@@ -138,13 +141,7 @@ class Register:
             self._database.execute(statement)
         self._database.execute(f"PRAGMA user_version = {FORMAT}")
 
-    def __enter__(self) -> Self:
-        """Use until the block ends."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close the file."""
         self._database.close()
 

@@ -18,9 +18,8 @@ from typing import Any
 
 from fedboard.common.board import Board
 from fedboard.common.errors import FedboardError, PrivacyError, StorageError, TooFewAnswersError
-from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.job import Job, job_of
 from fedboard.server.fleet.mailbox import Mailbox
-from fedboard.server.fleet.preparing import job_of
 from fedboard.server.fleet.queries import PutQuery, Standing, give_up, job_of_query, queries_of
 from fedboard.server.fleet.rounds.asking import HaltedError, MemberNodes
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
@@ -148,12 +147,17 @@ class RoundLoop:
     def _wait(self, seconds: float) -> None:
         self._stopped.wait(seconds)
 
+    def _between(self, _: Board) -> None:
+        """Rounds: the next one begins when enough devices are there."""
+        self._mailbox.end_round()
+
     def _until_shown(self, board: Board) -> None:
         """Wait until readers have the board that is to be asked about, as long as for devices to come.
 
         Raises:
             TooFewAnswersError: they still lack it; nobody was asked for anything, so nothing is spent.
         """
+        self._between(board)
         until = time.monotonic() + self._settings.rounds.pace.longest_seconds
         while (why := self._unshown(board.version)) is not None:
             self._stopped.wait(_SHOWN_SECONDS)
@@ -168,7 +172,7 @@ class RoundLoop:
         tries: Tries,
         what: str,
         *,
-        shown: Callable[[Board], None] = lambda _: None,  # the board of a query is published to nobody
+        shown: Callable[[Board], None] | None = None,  # the board of a query is published to nobody
     ) -> bool:
         """Whether a job was run to its end; where it failed it is waited until the next try.
 
@@ -180,7 +184,7 @@ class RoundLoop:
             job, register = job_now(), self._state.members
             members = MemberNodes(self._mailbox, register, most_users=job.n_users, go_on=self._go_on)
             with closing(members) as nodes:
-                run_job(nodes, job, on_round=lambda _: self._tell_rounds(), shown=shown)
+                run_job(nodes, job, on_round=lambda _: self._tell_rounds(), shown=shown or self._between)
             self._tell_rounds()
             return True
         except Exception as error:

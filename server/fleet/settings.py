@@ -16,8 +16,7 @@ from fedboard.common.messages.addresses import Address, parse_address
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.protocols.properties import has_second_server
 from fedboard.common.protocols.registry import USUAL, names_where, says
-from fedboard.server.fleet.job import MOST_USERS
-from fedboard.server.fleet.register import Capacity
+from fedboard.server.fleet.register import MOST_USERS, Capacity
 from fedboard.server.run_spec import Promise, RoundPace, Section, require
 
 NAME_RULE = "letters, digits, '.', '_' and '-', at most 64, the first a letter or a digit"

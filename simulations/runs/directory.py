@@ -25,9 +25,7 @@ from fedboard.common.privacy.accounting.calibration import round_of_release
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
-from fedboard.server.training import open_run_ledger
 from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 
 _BARE = frozenset({"boards", "config.json.part"})
@@ -208,12 +206,6 @@ class Part:
         ):  # there already, or no such thing on this disk: whoever verifies names the ledger
             run.ledger.symlink_to(os.path.relpath(self.ledger, run.path))
         return ledger
-
-
-def open_ledger(run: RunDirectory, config: SimulationConfig, plan: Plan, stack: ExitStack) -> Ledger:
-    """Start the run's ledger or go on with it, see ``fedboard.server.training``; the stack closes it."""
-    store = BoardStore(run.boards)
-    return open_run_ledger(run.ledger, promise=config.promise, plan=plan, store=store, stack=stack)
 
 
 def give_back(run: RunDirectory, privacy: PrivacyConfig) -> None:

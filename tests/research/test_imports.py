@@ -17,7 +17,6 @@ EXCEPTIONS = {
     "fedboard.common.algorithms.adadpsgd": "appendix C runs AdaDPSGD on another problem",
     "fedboard.common.algorithms.langevin": "figure 7 compares with the algorithm, and trims as it does",
     "fedboard.common.algorithms.shared.preparation": "the curve says how the level's share falls with people",
-    "fedboard.simulations.evaluation.evaluation": "figure 10 asks about neighbours",
 }
 """Modules of the inside, or folders of them, that research still needs, and why; to become fewer."""
 

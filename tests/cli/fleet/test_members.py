@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 from fedboard.cli.main import commands
 from fedboard.common.messages.enrolment import Invitation, digest_of_introduction
 from fedboard.server.fleet.credentials import introduction_of
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import StateFolder

@@ -17,7 +17,7 @@ HOMES = tuple(f"common/algorithms/{folder}/" for folder in FOLDERS_OF_ONE)
 ALLOWED = {
     "common/algorithms/registry.py": "the lines of each",
     "common/algorithms/representation/": "`residual` is a target of its alternation there, not the algorithm",
-    "client/participation/policy.py": "an example in the file that a device's owner edits",
+    "client/participation/config.py": "an example in the file that a device's owner edits",
     "cli/research/demo.py": "lays AdaDPALS beside the default, to show both",
 }
 NAME = re.compile(rf"(?<![\w-])({'|'.join(map(re.escape, algorithm_names()))})(?![\w-])")

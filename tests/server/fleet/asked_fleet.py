@@ -10,7 +10,7 @@ from fedboard.common.board import Board
 from fedboard.common.messages.refusals import Refusal
 from fedboard.common.queries.collection import Subject
 from fedboard.common.queries.wording import Wording
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.queries import PutQuery, job_of_query, put_query
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings, read_settings

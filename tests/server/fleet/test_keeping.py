@@ -22,7 +22,7 @@ from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.signing import QuestionKey
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.server.fleet.backup import back_up
-from fedboard.server.fleet.preparing import job_of, prepare
+from fedboard.server.fleet.job import job_of, prepare
 from fedboard.server.fleet.register import Register
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.settings import FleetSettings, read_settings

@@ -35,7 +35,7 @@ from fedboard.common.queries.collection import ROW_BOUND, Subject
 from fedboard.common.queries.statement import QuestionStatement, StatedQuestion
 from fedboard.common.queries.wording import Wording
 from fedboard.server.fleet.backup import back_up, restore
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.queries import (
     PutQuery,
     Standing,

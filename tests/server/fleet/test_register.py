@@ -1,4 +1,4 @@
-"""An invitation admits one key, once, whatever is asked at the same time or again; no removed key comes back."""
+"""An invitation admits one key, once, whatever is asked at the same time or again; senders have limits."""
 
 import sqlite3
 import stat
@@ -9,6 +9,7 @@ import pytest
 
 from fedboard.common.errors import InputError, StorageError
 from fedboard.common.messages.enrolment import JoinError, JoinRefusal
+from fedboard.server.fleet.enrolment import Allowance
 from fedboard.server.fleet.register import Capacity, Register
 
 ROOM = Capacity(devices=3, users=6)
@@ -201,3 +202,42 @@ def test_what_is_no_register_or_of_a_later_version_is_refused(tmp_path: Path) ->
     # It is closed at once: as long as somebody held the error, its locks would keep others waiting.
     assert refused.value.args
     assert sorted(one.name for one in tmp_path.iterdir()) == ["later", "text"]
+
+
+def test_what_was_used_up_comes_back_within_a_minute() -> None:
+    clock = Clock()
+    allowance = Allowance(per_minute=600, clock=clock)
+
+    assert allowance.take("ann", 600)
+    assert not allowance.take("ann", 1)
+    clock.seconds += 10.0
+    assert allowance.take("ann", 100)
+    assert not allowance.take("ann", 1)
+    clock.seconds += 1000.0
+    assert allowance.take("ann", 600)
+    assert not allowance.take("ann", 1)
+
+
+def test_nobody_uses_up_what_is_anothers() -> None:
+    allowance = Allowance(per_minute=600, clock=Clock())
+
+    assert allowance.take("eve", 600)
+    assert allowance.take("ann", 600)
+
+
+def test_what_does_not_fit_uses_nothing_up() -> None:
+    allowance = Allowance(per_minute=600, clock=Clock())
+
+    assert not allowance.take("ann", 601)
+    assert allowance.take("ann", 600)
+
+
+def test_senders_without_number_are_forgotten_once_they_have_everything_back() -> None:
+    clock = Clock()
+    allowance = Allowance(per_minute=1, clock=clock)
+    for number in range(20_000):
+        allowance.take(number, 1)
+    clock.seconds += 61.0
+
+    assert allowance.take("ann", 1)
+    assert list(allowance._used) == ["ann"]

@@ -13,9 +13,8 @@ import pytest
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.fleet import round_loop
-from fedboard.server.fleet.job import Job
+from fedboard.server.fleet.job import Job, prepare
 from fedboard.server.fleet.mailbox import Mailbox
-from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
 from fedboard.server.fleet.round_loop import HaltedError, RoundLoop, Tries
 from fedboard.server.fleet.rounds.over_nodes import BEHIND

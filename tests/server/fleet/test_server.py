@@ -10,7 +10,7 @@ import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from itertools import pairwise
 from pathlib import Path
@@ -19,12 +19,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from fedboard.common.board import Board
 from fedboard.common.boards.witnesses import cosigned
 from fedboard.common.errors import FedboardError, InputError, StorageError
 from fedboard.common.files import is_locked
 from fedboard.server.fleet import round_loop, server
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.mailbox import Message
-from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.rounds.asking import Roster
 from fedboard.server.fleet.running import run_job
 from fedboard.server.fleet.server import FleetServer, TrainingFailedError
@@ -232,13 +233,15 @@ def test_status_says_that_a_round_is_under_way_while_it_is_even_between_question
     settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A device that is busy with its answer is silent, and counts as away: that is no reason to look."""
-    asked, closed = threading.Event(), threading.Event()
+    asked, closed, ended = threading.Event(), threading.Event(), threading.Event()
 
-    def run(nodes: Any, *_: object, **__: object) -> None:
+    def run(nodes: Any, *_: object, shown: Callable[[Any], None], **__: object) -> None:
         nodes.ask({"ann": Message("round", b"?")}, largest=9, seconds=60.0)
         assert asked.wait(SECONDS)
         nodes.end()  # all is in, and the sums are being closed
         assert closed.wait(SECONDS)
+        shown(Board.load(StateFolder.of(settings).first_board))
+        assert ended.wait(SECONDS)
 
     def stands() -> str:
         found = status_of(settings)
@@ -250,8 +253,9 @@ def test_status_says_that_a_round_is_under_way_while_it_is_even_between_question
         asked.set()
         until(lambda: "round 0 is under way nobody is asked just now" in stands())
         assert "no round begins" not in stands()
-        closed.set()
+        closed.set()  # and the next one waits for devices
         until(lambda: "no round begins None" in stands())
+        ended.set()
 
 
 def test_a_second_server_on_the_same_state_folder_is_refused(settings: FleetSettings) -> None:

@@ -19,8 +19,8 @@ from fedboard.common.boards.roster import IdentityKey, RosterAuthority
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.server.fleet import status as status_module
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.mailbox import Mailbox, Message
-from fedboard.server.fleet.preparing import prepare
 from fedboard.server.fleet.register import Capacity, Register
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, StateFolder

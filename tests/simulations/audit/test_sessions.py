@@ -144,4 +144,4 @@ def test_numbers_that_are_not_masked_are_not_uniform() -> None:
     protocol = Sessions(choice="secure-sum", backend="numpy").protocol(40)
     given = Given(contribution=task.contribute(population(), board, requests), requests=requests)
 
-    assert uniform_p(protocol.carried.numbers(given, SeededNoise(1))) < 1e-9  # type: ignore[attr-defined]
+    assert uniform_p(protocol.numbers(given, SeededNoise(1))) < 1e-9  # type: ignore[attr-defined]

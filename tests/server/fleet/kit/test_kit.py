@@ -1,20 +1,30 @@
-"""A unit that systemd takes and confines, and a container whose commands there are."""
+"""A unit that systemd takes and confines, a container, and alerts and a dashboard of metrics that there are."""
 
 import configparser
+import copy
+import json
+import os
+import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 from fedboard.cli.main import commands
-from fedboard.server.fleet.preparing import prepare
+from fedboard.server.fleet.job import prepare
 from fedboard.server.fleet.settings import FleetSettings
+from fedboard.server.fleet.state_folder import StateFolder
+from fedboard.server.operating.ops import run_families
 from tests.commands import fedboard
 from tests.server.fleet.made import a_fleet
+from tests.server.fleet.test_status import exposition
 
 SERVER = "fedboard-server.service"
 
@@ -146,3 +156,165 @@ def test_the_firewall_counts_connections_to_the_devices_port(kit: Path, fleet: F
     assert text.count(f"tcp dport {fleet.network.listening.port} ct state new") == 2
     assert text.count("{") == text.count("}")
     assert "{{" not in text
+
+
+CASES = Path(__file__).with_name("alerts_test.yaml")
+WORDS = frozenset({"time", "increase", "rate", "min", "histogram_quantile"})
+MINUTES = {"m": 1, "h": 60}
+Labels = tuple[tuple[str, str], ...]
+
+
+OF_THE_PORT = {
+    "fedboard_device_calls_total": {"status"},
+    "fedboard_joins_total": {"outcome"},
+    "fedboard_answers_held_bytes": set[str](),
+    "fedboard_training_failures": set[str](),
+    "fedboard_board_requests_total": {"method", "outcome"},
+    "fedboard_board_sent_bytes_total": set[str](),
+}
+"""What a running server counts in memory."""
+
+
+@pytest.fixture(scope="module")
+def samples(fleet: FleetSettings) -> dict[str, set[str]]:
+    """Metric to its labels, of all that is served; ``up`` is Prometheus' own."""
+    run, registry = StateFolder.of(fleet).run, CollectorRegistry()
+    (run / "rounds.jsonl").write_text('{"round": 0, "seconds": 1.5, "refused": {"late": 1}}\n')
+
+    class OfRun:
+        def collect(self) -> Any:
+            yield from run_families(run)
+
+    registry.register(OfRun())  # type: ignore[arg-type]
+    found: dict[str, set[str]] = {"up": {"job"}, **OF_THE_PORT}
+    for text in (exposition(fleet), generate_latest(registry).decode()):
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                found.setdefault(sample.name, set()).update(sample.labels)
+    return found
+
+
+def rules(kit: Path) -> dict[str, dict[str, Any]]:
+    (group,) = yaml.safe_load((kit / "alerts.yaml").read_text())["groups"]
+    return {rule["alert"]: rule for rule in group["rules"]}
+
+
+def asked(expression: str) -> Iterator[tuple[str, set[str]]]:
+    """Metrics that it names, each with its labels."""
+    bare = re.sub(r"\[\d+[mhd]\]", "", expression)
+    for name, labels in re.findall(r"([a-z_]+)(\{[^}]*\})?", re.sub(r'"[^"]*"', '""', bare)):
+        if name not in WORDS and (name == "up" or name.startswith("fedboard_")):
+            yield name, set(re.findall(r"([a-z]+)=", labels))
+
+
+def test_every_metric_of_an_alert_or_a_panel_is_served(kit: Path, samples: dict[str, set[str]]) -> None:
+    panels = json.loads((kit / "dashboard.json").read_text())["panels"]
+    expressions = [rule["expr"] for rule in rules(kit).values()]
+    expressions += [target["expr"] for panel in panels for target in panel["targets"]]
+
+    wanted = [one for expression in expressions for one in asked(expression)]
+    assert len(wanted) > 25
+    for name, labels in wanted:
+        assert name in samples, name
+        assert labels <= samples[name], f"{name} has no labels {labels}"
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    legends = {t["legendFormat"] for p in panels for t in p["targets"] if "{{" in t["legendFormat"]}
+    assert {word for legend in legends for word in re.findall(r"{{(\w+)}}", legend)} <= {
+        *("code", "status", "outcome", "method")
+    }
+
+
+class Series:
+    """Samples a minute by metric and labels, as promtool writes them: ``0x3 1+2x4`` (value, step, times more)."""
+
+    def __init__(self, given: list[dict[str, str]]) -> None:
+        self.values: dict[tuple[str, Labels], list[float]] = {}
+        for one in given:
+            name, _, labels = one["series"].partition("{")
+            found = tuple(re.findall(r'(\w+)="([^"]*)"', labels))
+            self.values[name, found] = [value for part in one["values"].split() for value in _expanded(part)]
+
+    def at(self, selector: str, minute: int) -> dict[Labels, float]:
+        """Of all series that it selects."""
+        name, _, wanted = selector.partition("{")
+        labels = set(re.findall(r'(\w+)="([^"]*)"', wanted))
+        return {
+            key: values[min(minute, len(values) - 1)]
+            for (held, key), values in self.values.items()
+            if held == name and labels <= set(key)
+        }
+
+
+def _expanded(part: str) -> list[float]:
+    match = re.fullmatch(r"(-?\d+)(?:\+(\d+))?x(\d+)", part)
+    assert match is not None, part
+    value, step, more = float(match[1]), float(match[2] or 0), int(match[3])
+    return [value + step * number for number in range(more + 1)]
+
+
+SELECTOR = r"[a-z_]+(?:\{[^}]*\})?"
+FORMS = (
+    (re.compile(rf"increase\(({SELECTOR})\[(\d+)([mh])\]\) > (\d+)"), "increase"),
+    (re.compile(rf"({SELECTOR}) - time\(\) < (\d+)"), "left"),
+    (re.compile(rf"({SELECTOR}) (==|>|<) ({SELECTOR}|\d+)"), "compare"),
+)
+
+
+def holds(expression: str, series: Series, minute: int) -> set[Labels]:
+    """Labels for which it is so; of the forms that the rules have."""
+    form, match = next((kind, m) for pattern, kind in FORMS if (m := pattern.fullmatch(expression)))
+    now = series.at(match[1], minute)
+    if form == "increase":
+        before = series.at(match[1], max(0, minute - int(match[2]) * MINUTES[match[3]]))
+        return {key for key, value in now.items() if value - before[key] > float(match[4])}
+    if form == "left":
+        return {key for key, value in now.items() if value - 60 * minute < float(match[2])}
+    other = float(match[3]) if match[3].isdigit() else next(iter(series.at(match[3], minute).values()))
+    compare = {"==": float.__eq__, ">": float.__gt__, "<": float.__lt__}[match[2]]
+    return {key for key, value in now.items() if compare(value, other)}
+
+
+def firing(rule: dict[str, Any], series: Series, minute: int) -> set[Labels]:
+    """Labels for which it held as long as it says."""
+    lasting = int(str(rule.get("for", "0m")).rstrip("m"))
+    spans = [holds(rule["expr"], series, at) for at in range(max(0, minute - lasting), minute + 1)]
+    return set.intersection(*spans) if minute >= lasting else set()
+
+
+def test_alerts_fire_when_they_should_and_not_otherwise(kit: Path) -> None:
+    known, quiet, loud = rules(kit), set[str](), set[str]()
+    for case in yaml.safe_load(CASES.read_text())["tests"]:
+        series = Series(case["input_series"])
+        for expected in case["alert_rule_test"]:
+            name, rule = expected["alertname"], known[expected["alertname"]]
+            wanted = {
+                tuple(sorted((k, v) for k, v in one["exp_labels"].items() if k != "severity"))
+                for one in expected["exp_alerts"]
+            }
+            found = {
+                tuple(sorted(key)) for key in firing(rule, series, int(expected["eval_time"].rstrip("m")))
+            }
+            assert found == wanted, name
+            assert all(
+                one["exp_labels"]["severity"] == rule["labels"]["severity"] for one in expected["exp_alerts"]
+            )
+            (loud if wanted else quiet).add(name)
+
+    assert loud == quiet == set(known), "each fires in one case and not in another"
+
+
+def test_promtool_says_the_same(kit: Path, tmp_path: Path) -> None:
+    promtool = os.environ.get("FEDBOARD_PROMTOOL") or shutil.which("promtool")
+    if promtool is None:
+        pytest.skip("needs promtool")
+    (tmp_path / "alerts.yaml").write_text((kit / "alerts.yaml").read_text())
+    cases = copy.deepcopy(yaml.safe_load(CASES.read_text()))
+    for case in cases["tests"]:
+        for expected in case["alert_rule_test"]:
+            for one in expected["exp_alerts"]:
+                one["exp_annotations"] = rules(kit)[expected["alertname"]]["annotations"]
+    (tmp_path / "cases.yaml").write_text(yaml.safe_dump(cases))
+
+    for words in (["check", "rules", "alerts.yaml"], ["test", "rules", "cases.yaml"]):
+        done = subprocess.run([promtool, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
