@@ -135,16 +135,15 @@ def left_out_of_some(
         squares.store(builder.fmul(error, error), _behind(rated, int64(0), rating))
 
 
-@emitted()
+@compiled()
 def spread_with_ridges(
-    builder: Any,
-    system: Emitter,
-    step: Value,
-    width: Value,
-    ridges: Emitter,
-    matrix: Emitter,
-    moment: Emitter,
-    vector: Emitter,
+    system: FloatArray,
+    step: int,
+    width: int,
+    ridges: FloatArray,
+    matrix: FloatArray,
+    moment: FloatArray,
+    vector: FloatArray,
 ) -> None:
     """Lay a system out for ``solve_lanes``: each number in every lane, and the lane's ridge on the diagonal but for
     its first entry.
@@ -152,17 +151,18 @@ def spread_with_ridges(
     Takes ``system`` (flat, ``width`` rows ``step`` apart, upper triangle), ``ridges`` (a number a lane) and
     ``moment`` (``width`` numbers); writes to ``matrix`` and ``vector``.
     """
-    added = ridges.load(int64(0))
-    with counting(builder, width) as outer:
-        row = outer.index
-        vector.store(moment.load_splat(row), _behind(matrix, int64(0), row))
-        diagonal, place = (builder.add(builder.mul(row, by), row) for by in (width, step))
-        with counting(builder, builder.sub(width, row)) as inner:
-            value = system.load_splat(builder.add(place, inner.index))
-            matrix.store(value, _behind(matrix, int64(0), builder.add(diagonal, inner.index)))
-        with builder.if_then(builder.icmp_signed(">", row, int64(0))):
-            here = _behind(matrix, int64(0), diagonal)
-            matrix.store(builder.fadd(system.load_splat(place), added), here)
+    lanes = lanes_of(ridges)
+    for row in range(width):
+        for lane in range(lanes):
+            vector[row * lanes + lane] = moment[row]
+        for column in range(row, width):
+            place = (row * width + column) * lanes
+            for lane in range(lanes):
+                matrix[place + lane] = system[row * step + column]
+        if row > 0:
+            place = (row * width + row) * lanes
+            for lane in range(lanes):
+                matrix[place + lane] += ridges[lane]
 
 
 @emitted()
