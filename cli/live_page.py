@@ -7,29 +7,30 @@ from typing import TYPE_CHECKING
 import click
 
 if TYPE_CHECKING:
-    from fedboard.common.reports.serving import Place, Source
+    from fedboard.server.operating.run_report import RunReport
+    from fedboard.server.operating.serving import Place
 
 LIVE = click.option(
     "--live",
     metavar="[HOST:PORT]",
     is_flag=False,
-    flag_value="usual",  # common.reports.place.USUAL
+    flag_value="usual",  # server.operating.serving.USUAL
     help="Serve the report while it goes on, on this machine alone unless HOST says otherwise.",
 )
 
 
 @contextmanager
-def serving(place: "Place", source: "Source") -> Iterator[str]:
+def serving(place: "Place", report: "RunReport") -> Iterator[str]:
     """Serve a live page until the block ends, and say where, on stderr; its address.
 
     Raises:
         InputError: the address cannot be used.
     """
-    from fedboard.common.reports.serving import PageServer, warning_of
+    from fedboard.server.operating.serving import PageServer, warning_of
 
     warning = warning_of(place)
     if warning is not None:
         click.echo(f"WARNING: {warning}", err=True)
-    with PageServer(place, source) as server:
+    with PageServer(place, report) as server:
         click.echo(f"live page: {server.address}", err=True)
         yield server.address

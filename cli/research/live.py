@@ -30,7 +30,7 @@ Examples:
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    default="usual",  # common.reports.place.USUAL
+    default="usual",  # server.operating.serving.USUAL
     help="Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
 )
 def live(run: Path, address: str) -> None:
@@ -41,8 +41,8 @@ def live(run: Path, address: str) -> None:
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
     everybody there read it.
     """
-    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import run_files
+    from fedboard.server.operating.serving import RUN_PORT, place_of
 
     place = place_of(address, port=RUN_PORT)
     files = run_files(run)
@@ -74,8 +74,8 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
     if address is None:
         yield
         return
-    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import RunFiles
+    from fedboard.server.operating.serving import RUN_PORT, place_of
     from fedboard.simulations.evaluation.references import is_reference
 
     if is_reference(config.algorithm):

@@ -124,12 +124,14 @@ def release_lines(
     """
     lines = []
     total: float | None = 0.0
+    amplified = False
     for number, event in enumerate(events, start=1):
+        amplified = amplified or is_amplified(event)
         mu_squared = _mu_squared(event)
         # One release that cannot be read makes every later total unknown, not smaller.
         total = None if total is None or mu_squared is None else total + mu_squared
         unknown = total is None or delta <= 0 or _within_round(events, number)
-        unknown = unknown or (not sampled and any(map(is_amplified, events[:number])))
+        unknown = unknown or (amplified and not sampled)
         cumulative = None if total is None or unknown else _cumulative(events[:number], delta, total, planned)
         lines.append(_line(event, mu_squared, cumulative))
     return tuple(lines)

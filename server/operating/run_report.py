@@ -125,7 +125,6 @@ class RunReport:
     files: RunFiles
     sections: Sections | None = None
     """Of a simulation."""
-    policy: str = LIVE_POLICY
     _sealing: Sealing = field(init=False)
     _rounds: Rounds | None = None
     _booked: Booked | None = None
