@@ -151,7 +151,7 @@ def list_ratings(file: str | None, as_json: bool, device: Path, place: Path | No
     board = _board(device, place)
     with _open(device) as opened:
         found = opened.ratings()
-        coverage = None if board is None else opened.coverage(board)
+        used = None if board is None else opened.cohort(board).n_ratings
     if file is not None:
         _write_csv(file, found, board)
         return
@@ -161,7 +161,7 @@ def list_ratings(file: str | None, as_json: bool, device: Path, place: Path | No
     about = _about([own.item for own in found], board)
     rows = [(*about[own.item], f"{own.rating:g}") for own in found]
     click.echo(aligned(("title", "id", "rating"), rows, right=(2,)))
-    left = "" if coverage is None else f"; the board can use {coverage.used} of them"
+    left = "" if used is None else f"; the board can use {used} of them"
     click.echo(f"\n{len(found)} ratings{left}")
 
 

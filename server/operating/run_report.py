@@ -166,7 +166,7 @@ class RunReport:
             **self._head(self._state(rounds, booked, lines)),
             "statement": statement,
             "seeded": statement is not None
-            and not statement.private
+            and not statement.certificate.private
             and (bool(statement.releases) or not live),
             "broken": [] if seal is None else [one for one in seal.checks if _is_broken(one.kind, one.state)],
             "spendings": self._spendings(booked, done),
@@ -289,7 +289,7 @@ class RunReport:
             return {}
         if booked is None:
             assert statement is not None
-            lines, claim, names = statement.releases, statement.epsilon, None
+            lines, claim, names = statement.releases, statement.certificate.claim.epsilon, None
         else:
             events = booked.in_order(rounds)
             lines = release_lines(events, booked.delta, planned=True, sampled=thorough)
