@@ -12,6 +12,7 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.messages.addresses import parse_address
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.helper import TwoServerRules
+from fedboard.server.grpc_port import require_free
 from fedboard.server.helper import messages
 from fedboard.server.helper.messages import (
     Begin,
@@ -66,7 +67,7 @@ class RunningHelper:
             PrivacyError: another process uses the state folder, or the record was tampered with.
             StorageError: the record cannot be read.
         """
-        parse_address(address, name="the address of the helper", listening=True)
+        require_free(parse_address(address, name="the address of the helper", listening=True))
         key = helper_identity(identity)
         self.identity = identity_text(key)
         """As devices and the leader pin it."""
@@ -82,16 +83,7 @@ class RunningHelper:
         }
         own = grpc.method_handlers_generic_handler(messages.SERVICE, handlers)
         self._server.add_generic_rpc_handlers((own,))
-        try:
-            self.port = int(self._server.add_secure_port(address, credentials))
-        except RuntimeError:
-            self.port = 0
-        if not self.port:
-            self._answered.close()
-            raise InputError(
-                f"the helper cannot listen on {address}; the port is in use, or the address is none of "
-                "this machine's"
-            )
+        self.port = int(self._server.add_secure_port(address, credentials))
         self._server.start()
 
     def close(self) -> None:

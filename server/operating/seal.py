@@ -53,12 +53,16 @@ class Seal:
     checks: tuple[Check, ...]
 
     @property
+    def broken(self) -> list[Check]:
+        """Checks that failed, but that of the noise: it is what it says, and private or not."""
+        return [one for one in self.checks if one.state == FAILED and one.kind != "noise"]
+
+    @property
     def verdict(self) -> tuple[str, str]:
         """State and words for all checks together."""
-        failed = [one.kind for one in self.checks if one.state == FAILED]
-        if any(kind != "noise" for kind in failed):
+        if self.broken:
             return FAILED, "its seal is broken"
-        if failed:
+        if any(one.state == FAILED for one in self.checks):
             return FAILED, "not private"
         if all(one.state == PASSED for one in self.checks):
             return PASSED, "sealed and private"

@@ -82,7 +82,7 @@ def simulation_sections(files: RunFiles, lines: Lines, statement: Statement | No
         InputError: a file that cannot be read as what it should be.
     """
     record = read_run(files.folder, lines)
-    epsilon = None if statement is None else statement.epsilon
+    epsilon = None if statement is None else statement.certificate.claim.epsilon
     run = _own_model(record, epsilon)
     validation = [name for entry in record.rounds for name in numeric_entries(entry.get("metrics"))]
     return {

@@ -7,7 +7,6 @@ of them, the preparation included, ends with a board of its own.
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -98,15 +97,6 @@ class RunDirectory:
                 f"{self.path} was started with another {different[0]!r}; "
                 "resume with the same configuration, or start a new run with another --out"
             )
-
-    def stored_kernels(self) -> str:
-        """The kernels that the run was started with."""
-        kernels: str = self.read_json(self.config)["run"]["kernels"]
-        return kernels
-
-    def discard(self) -> None:
-        """Remove a run that failed before it had published or spent anything."""
-        shutil.rmtree(self.path, ignore_errors=True)
 
     def write_json(self, path: Path, value: Any) -> None:
         """Write one JSON record atomically."""

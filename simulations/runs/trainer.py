@@ -162,8 +162,8 @@ def require_own_parts(problem: Problem | StreamedProblem | ExampleProblem) -> No
 OnRound = Callable[[FinishedRound], None]
 
 
-class Listener(Protocol):
-    """Who wants to know how a simulation is getting on."""
+class Listener:
+    """Who wants to know how a simulation is getting on; this one ignores it."""
 
     def planned(self, problem: Problem | StreamedProblem | ExampleProblem, rounds: Sequence[str]) -> None:
         """Data is loaded, the run is affordable; ``rounds`` are their names, see ``round_names``."""

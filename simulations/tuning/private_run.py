@@ -22,7 +22,7 @@ from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import backend_of, build_task, loading_of
 from fedboard.simulations.runs.directory import Part, RunDirectory
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated
-from fedboard.simulations.simulate import RunResult, Silent, simulate
+from fedboard.simulations.simulate import RunResult, simulate
 from fedboard.simulations.sweeps.cells import RecordFile, shared_problem
 from fedboard.simulations.tuning.private_choice import (
     RELEASE,
@@ -241,7 +241,7 @@ def _trained(
         problem=problem,
         task=task,
         backend=backend_of(config, problem),
-        listener=Silent(),
+        listener=Listener(),
         part=part,
     )
     with ExitStack() as stack:
