@@ -41,8 +41,8 @@ def command(folder: Path) -> list[str]:
     """Of a helper with these files, on a free port."""
     words: list[str | Path] = [
         "helper",
-        "--port",
-        "0",
+        "--address",
+        "127.0.0.1:0",
         "--identity",
         folder / "id.key",
         "--state",
