@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from fedboard.client.boards.cache import BoardCache
+from fedboard.client.participation.gate import DeviceGate
 from fedboard.client.participation.ledger import DeviceLedger
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import catalogue_digest
+from fedboard.client.participation.rounds import Gate, OpenGate
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution_bounding.personal import SCALE_STEPS
 from fedboard.common.errors import BudgetExceededError
@@ -54,6 +56,15 @@ def device(tmp_path: Path) -> Callable[..., Device]:
 
 def names(boards: list[Board]) -> list[tuple[str, str, float]]:
     return [(RUN, request.name, 1.0) for board in boards for request in TASK.requests(board)]
+
+
+def test_a_gate_that_forgets_a_decision_cannot_be_made() -> None:
+    """Else what it forgets would be allowed."""
+    decisions = {name for name, found in vars(Gate).items() if callable(found) and name[0] != "_"}
+
+    assert Gate.__abstractmethods__ == decisions
+    assert not issubclass(DeviceGate, OpenGate)
+    assert decisions <= set(vars(DeviceGate))
 
 
 def test_an_answer_is_kept_until_the_next_one_is_booked(tmp_path: Path, boards: list[Board]) -> None:
