@@ -38,8 +38,7 @@ FEWEST_CLIENTS = 3
 MOST_JOINED = 50
 """Up to so many clients everybody is joined to everybody: it costs little, and each sees how many are left."""
 MOST_NEIGHBOURS = 1 << 12
-"""More are not looked for, nor masked with: where dropouts come near ``(1 - colluding) / 2``, a neighbourhood that
-is safe enough grows without bound, and the search for it with the square."""
+"""More are not looked for: near ``dropout = (1 - colluding) / 2`` they are endless, and the search the square."""
 _BROKEN = 2.0**-40
 _LOST = 2.0**-20
 _SMALL = np.array([lgamma(number + 1.0) for number in range(16)])
@@ -92,7 +91,7 @@ def neighbourhood(clients: int, *, dropout: float, colluding: float) -> Neighbou
         colluding: largest share of them that may collude with the server.
 
     Raises:
-        InputError: fewer than 3 clients, or more than ``MOST_NEIGHBOURS`` of each would be needed.
+        InputError: fewer than 3 clients, or more than ``MOST_NEIGHBOURS`` would be needed.
     """
     if clients < FEWEST_CLIENTS:
         raise InputError(
@@ -132,7 +131,7 @@ def vouched_neighbourhood(clients: int, *, dropout: float, bad: int) -> Neighbou
         bad: most of them that may collude with the server; the list of devices bounds it.
 
     Raises:
-        InputError: fewer than 3 clients, or more than ``MOST_NEIGHBOURS`` of each would be needed.
+        InputError: fewer than 3 clients, or more than ``MOST_NEIGHBOURS`` would be needed.
     """
     if clients < FEWEST_CLIENTS:
         return neighbourhood(clients, dropout=dropout, colluding=0.0)
@@ -148,15 +147,14 @@ def vouched_neighbourhood(clients: int, *, dropout: float, bad: int) -> Neighbou
 
 
 def _sizes(clients: int) -> range:
-    """Which neighbourhoods are looked at, but for that of all others."""
     return range(2, min(clients - 1, MOST_NEIGHBOURS + 1), 2) if clients > MOST_JOINED else range(0)
 
 
 def _all_joined(clients: int, bad: int, dropout: float) -> Neighbourhood:
     if clients - 1 > MOST_NEIGHBOURS:
         raise InputError(
-            f"a secure sum of {clients} clients, of whom a share of {dropout:g} may drop out and {bad} may collude "
-            f"with the server, needs more than {MOST_NEIGHBOURS} neighbours of each: lower dropout or colluding"
+            f"{clients} clients, of whom a share of {dropout:g} may drop out and {bad} may collude with the server "
+            f"need more than {MOST_NEIGHBOURS} neighbours of each: lower dropout or colluding"
         )
     return _sized(clients - 1, clients, bad)
 
@@ -261,17 +259,15 @@ class SumRules:
             settings: parameters that override the defaults, by name.
 
         Raises:
-            InputError: an unknown setting, a value out of range, fewer than 3 clients, more survivors than there
-                are clients, or neighbourhoods that would be too large.
+            InputError: an unknown setting, a value out of range, or numbers that so many clients do not fit.
         """
-        neighbourhood(clients, dropout=0.0, colluding=0.0)  # refuses fewer than 3
         dropout = settings.get("dropout", DROPOUT)
         _require_share("dropout", dropout)
         chosen = {"most_users": max(1, users), "survivors": fewest_left(clients, dropout), "dropout": dropout}
         rules = SumRules.from_parameters({**chosen, "colluding": COLLUDING, **settings})
+        neighbourhood(clients, dropout=rules.dropout, colluding=rules.colluding)  # refuses fewer than 3
         if rules.survivors > clients:
             raise InputError(f"survivors must be at most the {clients} clients, got {rules.survivors}")
-        neighbourhood(clients, dropout=rules.dropout, colluding=rules.colluding)
         return rules
 
     @staticmethod
