@@ -33,7 +33,7 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
 from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.server.round import run_round
-from fedboard.simulations.data.stream import mapped_rows, write_rows
+from fedboard.simulations.data.stream import HeldStream, mapped_rows, write_rows
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from tests.common.algorithms.conftest import a_prepared_board, a_task, population, presence
 
@@ -143,6 +143,18 @@ def test_what_workers_share_is_its_owners_alone_and_not_left_behind(tmp_path: Pa
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert (folder / "rows" / "ratings.npy").exists()
     assert not folder.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says which files are open")
+def test_a_worker_that_serves_many_engines_does_not_keep_all_of_their_rows_open(tmp_path: Path) -> None:
+    rows, n_open = population().rows(3, 20), []
+    for number in range(9):
+        write_rows(tmp_path / str(number), rows)
+        stream = HeldStream(held=tmp_path / str(number), n_users=rows.n_users, n_items=rows.n_items)
+        assert stream.rows.n_ratings == rows.n_ratings
+        n_open.append(len(os.listdir("/proc/self/fd")))
+
+    assert n_open[-1] <= n_open[1]
 
 
 KILLED = """
