@@ -30,26 +30,20 @@ if TYPE_CHECKING:
     __version__: str
 
 _PLACES = {
-    "Board": "fedboard.common.board",
-    "Budget": "fedboard.common.privacy.accounting.budget",
-    "Certificate": "fedboard.common.certificate",
-    "Ledger": "fedboard.common.privacy.ledger.ledger",
-    "Ratings": "fedboard.ratings",
-    "Reply": "fedboard.asking",
-    "Run": "fedboard.run",
-    "Sweep": "fedboard.simulating",
-    "Verification": "fedboard.guarantees",
-    "ask": "fedboard.asking",
-    "epsilon": "fedboard.guarantees",
-    "explain": "fedboard.recommending",
-    "load_board": "fedboard.recommending",
-    "load_ratings": "fedboard.ratings",
-    "neighbours": "fedboard.recommending",
-    "noise_multiplier": "fedboard.guarantees",
-    "recommend": "fedboard.recommending",
-    "simulate": "fedboard.simulating",
-    "sweep": "fedboard.simulating",
-    "verify": "fedboard.guarantees",
+    name: module
+    for module, names in {
+        "fedboard.asking": ("Reply", "ask"),
+        "fedboard.common.board": ("Board",),
+        "fedboard.common.certificate": ("Certificate",),
+        "fedboard.common.privacy.accounting.budget": ("Budget",),
+        "fedboard.common.privacy.ledger.ledger": ("Ledger",),
+        "fedboard.guarantees": ("Verification", "epsilon", "noise_multiplier", "verify"),
+        "fedboard.ratings": ("Ratings", "load_ratings"),
+        "fedboard.recommending": ("explain", "load_board", "neighbours", "recommend"),
+        "fedboard.run": ("Run",),
+        "fedboard.simulating": ("Sweep", "simulate", "sweep"),
+    }.items()
+    for name in names
 }
 """Name -> module that has it."""
 

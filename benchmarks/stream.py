@@ -27,14 +27,15 @@ from typing import Any
 from process_tree import bytes_read, memory, tree_cpu_seconds
 
 from fedboard.simulations.config import parse_config
-from fedboard.simulations.simulate import Silent, simulate
+from fedboard.simulations.runs.trainer import Listener
+from fedboard.simulations.simulate import simulate
 
 ITEMS, MEAN, JUDGED = 20_000, 15, 2_000
 _LOOKS, _SELDOM = 0.05, 1.0
 """Seconds between looks at memory, in the first ten seconds of a run and later."""
 
 
-class Rounds(Silent):
+class Rounds(Listener):
     """Listens to a run: CPU and wall seconds of each round."""
 
     def __init__(self) -> None:

@@ -14,9 +14,9 @@ from typing import ClassVar
 
 import click
 
-from fedboard.cli.colours import bad, colour_wanted
 from fedboard.cli.documents import error_document
 from fedboard.cli.exit_codes import ExitCode
+from fedboard.cli.text import bad, colour_wanted
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import FedboardError
 

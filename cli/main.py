@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fedboard.cli.colours import colour_wanted
+from fedboard.cli.declaring import Commands, everything
 from fedboard.cli.device.board import board
 from fedboard.cli.device.client import client, status
 from fedboard.cli.device.ratings import ratings
@@ -19,7 +19,6 @@ from fedboard.cli.failures import guarded
 from fedboard.cli.fleet.fleet import fleet
 from fedboard.cli.fleet.keys import keys
 from fedboard.cli.fleet.server import helper, server, witness
-from fedboard.cli.groups import Commands
 from fedboard.cli.guarantee.account import account
 from fedboard.cli.guarantee.certificate import certificate
 from fedboard.cli.guarantee.ledger import ledger
@@ -33,9 +32,10 @@ from fedboard.cli.research.protocols import protocols
 from fedboard.cli.research.simulate import simulate
 from fedboard.cli.research.sweep import sweep
 from fedboard.cli.research.tune import tune
+from fedboard.cli.text import colour_wanted
 from fedboard.client.starting import start_quickly
 
-_DEBUG = "--debug"
+_DEBUG, _HELP_ALL = "--debug", "--help-all"
 
 
 class _Commands(Commands):
@@ -53,41 +53,42 @@ class _Commands(Commands):
         """Run and leave with the exit code."""
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # its C++ core writes lines of its own on stderr
         given = list(sys.argv[1:] if args is None else args)
-        arguments = [argument for argument in given if argument != _DEBUG]
+        everything.set(_HELP_ALL in given)
+        arguments = ["--help" if one == _HELP_ALL else one for one in given if one != _DEBUG]
         begin(arguments)
         settings = {"standalone_mode": False, "color": colour_wanted(), **extra}
         command = partial(super().main, arguments, "fedboard", complete_var, **settings)
         sys.exit(guarded(command, debug=_DEBUG in given))
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order in which a newcomer meets them."""
-        return list(self.commands)
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Where to begin; the exit codes where everything is shown."""
+        formatter.write_paragraph()
+        formatter.write_text(_START.rstrip())
+        if everything.get():
+            formatter.write_paragraph()
+            formatter.write_text(table())
 
 
-_HELP = """Recommendations that learn from many people and give none of them away.
-
-A board of item factors is learnt under user-level differential privacy; everybody combines it with her own
-ratings on her own device. Start here:
-
-\b
+_START = """\b
+Start here:
   fedboard demo                                  made-up data, about a minute
   fedboard simulate --data ml-1m/ --epsilon 5    your own data set
   fedboard recommend my-ratings.csv runs/demo    what one person does with a board
   fedboard certificate verify runs/demo          recompute the guarantee
 """
-_HELP_END = f"{table()}\n\nWhat went wrong is said in a sentence; --debug shows where in the code."
 
 
 @click.group(
-    help=_HELP,
-    epilog=_HELP_END,
-    cls=_Commands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
 )
 @click.version_option(package_name="fedboard", message="%(prog)s %(version)s")
 @click.option(_DEBUG, is_flag=True, expose_value=False, help="Show the traceback of a failure.")
 def commands() -> None:
-    """Hold all commands."""
+    """Recommendations that learn from many people and give none of them away.
+
+    A board of item factors is learnt under user-level differential privacy; everybody combines it with their own
+    ratings on their own device. What goes wrong is said in a sentence; --debug shows where in the code.
+    """
 
 
 for _command in (

@@ -1,46 +1,58 @@
-"""Tables as plain text, and how long is left."""
+"""Tables as plain text, colour where a terminal has it and nobody minds, and how long is left."""
 
-import shutil
-import sys
-import textwrap
+import os
+import re
 import time
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
+
+import click
+
+good: Callable[[str], str] = partial(click.style, fg="green")
+"""Of what holds."""
+bad: Callable[[str], str] = partial(click.style, fg="red")
+"""Of what does not."""
+warned: Callable[[str], str] = partial(click.style, fg="yellow")
+"""Of what must not be overlooked."""
+_NUMBER = re.compile(r"[-+]?[\d,]*\.?\d+(e[-+]?\d+)?|nan|inf|-?")
 
 
-def aligned(headers: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[int] = ()) -> str:
-    """Columns lined up with two spaces between them.
+def colour_wanted(environment: Mapping[str, str] = os.environ) -> bool | None:
+    """Whether to colour: always, never, or (None) wherever the output is a terminal.
+
+    ``NO_COLOR`` (https://no-color.org) wins over ``FORCE_COLOR`` and ``CLICOLOR_FORCE``, these over ``TERM=dumb``
+    and ``CLICOLOR=0``.
+    """
+    if environment.get("NO_COLOR"):
+        return False
+    if any(environment.get(name, "0") not in ("", "0") for name in ("FORCE_COLOR", "CLICOLOR_FORCE")):
+        return True
+    return False if environment.get("TERM") == "dumb" or environment.get("CLICOLOR") == "0" else None
+
+
+def aligned(headers: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns lined up with two spaces between them; a column of numbers is lined up at its right end.
 
     Args:
         headers: one per column; no header line if all are empty.
-        rows: finished text.
-        right: numbers of the columns that are lined up at their right end.
+        rows: what to show, each cell as ``str`` has it.
     """
-    lines = [headers, *rows] if any(headers) else list(rows)
+    body = [[str(cell) for cell in row] for row in rows]
+    lines = [list(headers), *body] if any(headers) else body
     widths = [max((_width(line[column]) for line in lines), default=0) for column in range(len(headers))]
+    right = [
+        bool(body) and all(_NUMBER.fullmatch(row[column]) for row in body) for column in range(len(headers))
+    ]
     return "\n".join(_line(line, widths, right) for line in lines)
 
 
-def folded(text: str) -> str:
-    """The same with sentences broken between words where a terminal is narrower; as it is for a file or a pipe.
-
-    Lines of a table, which have columns, stay as they are.
-    """
-    if not sys.stdout.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    return "\n".join(
-        line if "  " in line or len(line) <= width else textwrap.fill(line, width, break_on_hyphens=False)
-        for line in text.split("\n")
-    )
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], right: Collection[int]) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
     padded = []
-    for column, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+    for cell, width, at_right in zip(cells, widths, right, strict=True):
         space = " " * (width - _width(cell))
-        padded.append(space + cell if column in right else cell + space)
+        padded.append(space + cell if at_right else cell + space)
     return "  ".join(padded).rstrip()
 
 

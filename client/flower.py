@@ -7,7 +7,7 @@ installed there, by a policy, within a limit, and books what it gives; a Flower 
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
@@ -114,10 +114,4 @@ def _cohort(people: People, board: Board, first_row: int) -> Cohort:
         n_users=len(people),
         n_items=len(number),
     )
-    return Cohort(
-        indptr=found.indptr,
-        items=found.items,
-        ratings=found.ratings,
-        n_items=found.n_items,
-        first_row=first_row,
-    )
+    return replace(found, first_row=first_row)

@@ -28,9 +28,22 @@ def is_database(path: Path) -> bool:
     Raises:
         InputError: it cannot be read.
     """
+    return _begins(path).startswith(_SQLITE)
+
+
+def is_json(path: Path) -> bool:
+    """Whether a file begins as a JSON object does.
+
+    Raises:
+        InputError: it cannot be read.
+    """
+    return _begins(path).lstrip().startswith(b"{")
+
+
+def _begins(path: Path) -> bytes:
     try:
         with open_file(path, largest=None) as stream:
-            return stream.read(len(_SQLITE)) == _SQLITE
+            return stream.read(64)
     except OSError as error:
         raise InputError(f"{path}: nothing can be read there ({error.strerror})") from error
 

@@ -18,11 +18,12 @@ import msgspec
 if __name__ == "__main__":  # `research` is found beside the installed package
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
-from fedboard.cli.counts import REPETITIONS, WORKERS
-from fedboard.cli.documents import STDOUT, begin, file_document, json_or_file
+from fedboard.cli.declaring import argument, command, option
+from fedboard.cli.documents import JSON, begin, document
 from fedboard.cli.failures import guarded
+from fedboard.cli.options import REPETITIONS, WORKERS, listed
 from fedboard.cli.research.audit import stepping
-from fedboard.cli.research.configuration import configure, file_options, listed
+from fedboard.cli.research.configuration import configure, flags
 from fedboard.cli.text import aligned
 from fedboard.common.checks import did_you_mean
 from fedboard.common.errors import InputError
@@ -71,76 +72,54 @@ def experiment_named(paper: str, figure: str) -> Experiment:
     return known[figure]
 
 
-_EXAMPLES = """\b
-Examples:
-  python research/run.py list                        what there is
-  python research/run.py jain                        the figures of one paper
-  python research/run.py jain 2 --json jain-2.json   one of them
-  python research/run.py krichene 3 --small           in seconds, on a few made-up people
-  python research/run.py krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1
-  python research/run.py krichene 7 --data ml-10m/ --data ml-20m/
-  python research/run.py krichene 1 --recipe paper --data skewed:ml-10m
-  python research/run.py population curve --most-users 1e6 --workers 2 --out runs/curve
-  python research/run.py krichene 2 --data plays.csv --columns user=listener --rating-range 1,5 --epsilon 1,8
-"""
+_FOLDER = click.Path(path_type=Path, file_okay=False)
 _PARTS = "parts"
 """Folder of what is finished, of an experiment that goes on where it was interrupted."""
 _TOLD_PER_PHASE = 4
 """Lines per phase where nobody watches."""
 
 
-@click.command("python research/run.py", epilog=_EXAMPLES)
-@click.argument("paper", required=False)
-@click.argument("figure", required=False)
-@click.option(
-    "--data",
-    metavar="PATH|NAME",
-    multiple=True,
-    help="Ratings, as for simulate, or files of the paper's own kind; several times where the list says so.  "
-    "[default: the nearest set there is, as the list says]",
+@command(
+    "python research/run.py list                        what there is",
+    "python research/run.py jain                        the figures of one paper",
+    "python research/run.py jain 2 --out runs/jain-2    one of them",
+    "python research/run.py krichene 3 --small          in seconds, on a few made-up people",
+    "python research/run.py krichene 1 --data ml-10m/ --seeds 5 --workers 2 --out runs/krichene-1",
+    "python research/run.py krichene 7 --data ml-10m/ --data ml-20m/",
+    "python research/run.py krichene 1 --recipe paper --data skewed:ml-10m",
+    "python research/run.py population curve --most-users 1e6 --workers 2 --out runs/curve",
+    "python research/run.py krichene 2 --data plays.csv --columns user=listener --rating-range 1,5 --epsilon 1,8",
+    name="python research/run.py",
+    also=flags("data_format", "columns", "rating_range", "titles"),
 )
-@file_options
-@click.option(
-    "--epsilon",
-    metavar="LIST",
-    help="Privacy budgets to compare, comma-separated.  [default: those of the figure]",
-)
-@click.option(
-    "--recipe",
-    metavar="NAME",
-    help="Whose settings, for figures of krichene: tuned, which are ours, or paper, which are published.  "
-    "[default: tuned]",
-)
-@click.option(
-    "--most-users",
-    type=float,
-    metavar="N",
-    help="The largest number of users, for population curve.  [default: 1e5]",
-)
-@click.option("--seeds", type=REPETITIONS, help="Repetitions.  [default: 3; 1 with --small]")
-@click.option("--small", is_flag=True, help="In seconds, on little data: whether it runs, not what it finds.")
-@click.option("--workers", type=WORKERS, default=1, show_default=True, help="Processes or threads.")
-@click.option(
-    "--out",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="New directory for the result.  [default: runs/reproduce-PAPER-FIGURE]",
-)
-@click.option(
-    "--resume", is_flag=True, help="Go on with what was interrupted in --out, where the list says in parts."
-)
-@json_or_file
 def run(
-    paper: str | None,
-    figure: str | None,
-    epsilon: str | None,
-    recipe: str | None,
-    most_users: float | None,
-    seeds: int | None,
-    small: bool,
-    workers: int,
-    out: Path | None,
-    resume: bool,
-    json_file: Path | None,
+    paper: str | None = argument(),
+    figure: str | None = argument(),
+    data: tuple[str, ...] = option(
+        "Ratings, as for simulate, or files of the paper's own kind; several times where the list says so.  "
+        "[default: the nearest set there is, as the list says]",
+        metavar="PATH|NAME",
+    ),
+    epsilon: str | None = option(
+        "Privacy budgets to compare, comma-separated.  [default: those of the figure]", metavar="LIST"
+    ),
+    recipe: str | None = option(
+        "Whose settings, for figures of krichene: tuned, which are ours, or paper, which are published.  "
+        "[default: tuned]",
+        metavar="NAME",
+    ),
+    most_users: float | None = option(
+        "The largest number of users, for population curve.  [default: 1e5]", metavar="N"
+    ),
+    seeds: int | None = option("Repetitions.  [default: 3; 1 with --small]", type=REPETITIONS),
+    small: bool = option("In seconds, on little data: whether it runs, not what it finds."),
+    workers: int = option("Processes or threads.", type=WORKERS, default=1),
+    out: Path | None = option(
+        "New directory for the result.  [default: runs/reproduce-PAPER-FIGURE]",
+        type=_FOLDER,
+    ),
+    resume: bool = option("Go on with what was interrupted in --out, where the list says in parts."),
+    as_json: bool = JSON,
     **table: Any,
 ) -> None:
     """Run the experiment behind a figure or table of a paper.
@@ -153,14 +132,16 @@ def run(
     from research.shared.ratings import require_fitting
 
     if paper in (None, "list") or figure is None:
-        _tell_listing(None if paper == "list" else paper, json_file)
+        if as_json:
+            raise InputError("--json is for the numbers of an experiment; name one of the list")
+        click.echo(_listing(None if paper == "list" else paper))
         return
     experiment = experiment_named(paper, figure)
-    data = _data(table)
+    given = _data({**table, "data": data})
     epsilons = _epsilons(epsilon)
     require_fitting(
         experiment,
-        data=data,
+        data=given,
         epsilons=epsilons,
         recipe=recipe,
         most_users=most_users,
@@ -169,8 +150,8 @@ def run(
     place = _interrupted(out) if resume else _new_place(out, experiment)
     place.mkdir(parents=True, exist_ok=True)
     asked: dict[str, Any] = {
-        "data": data[0] if data else None,
-        "more_data": data[1:],
+        "data": given[0] if given else None,
+        "more_data": given[1:],
         "epsilons": epsilons,
         "recipe": recipe or "tuned",
         "most_users": most_users,
@@ -178,18 +159,9 @@ def run(
         "workers": workers,
     }
     if small:
-        asked |= experiment.made_small(data, epsilons) | {"seeds": seeds or 1}
+        asked |= experiment.made_small(given, epsilons) | {"seeds": seeds or 1}
     record, outcome = _run(experiment, place, asked)
-    if json_file is not None:
-        file_document(record, json_file)
-    if json_file != STDOUT:
-        click.echo(_told(outcome, place))
-
-
-def _tell_listing(paper: str | None, json_file: Path | None) -> None:
-    if json_file is not None:
-        raise InputError("--json is for the numbers of an experiment; name one of the list")
-    click.echo(_listing(paper))
+    document(record) if as_json else click.echo(_told(outcome, place))
 
 
 def _listing(paper: str | None) -> str:
@@ -199,7 +171,7 @@ def _listing(paper: str | None) -> str:
     parts = []
     for name in PAPERS if paper is None else (paper,):
         rows = [[each.figure, f"{each.minutes:g}", each.title] for each in experiments_of(name)]
-        table = aligned(["figure", "minutes", "what"], rows, right={1})
+        table = aligned(["figure", "minutes", "what"], rows)
         parts.append(f"{name}: {PAPERS[name]}\n\n{table}")
     if paper is None:
         return "\n\n".join(
@@ -246,7 +218,6 @@ def _data(table: Mapping[str, Any]) -> "tuple[DataConfig, ...]":
             meant.get(each, {}),
             {**table, "data": "synthetic" if each in meant else each},
             (),
-            source="the flags",
         ).data
         for each in table["data"]
     )
@@ -304,7 +275,7 @@ def _told(outcome: "Outcome", place: Path) -> str:
 
     parts = []
     for name, head, lines in tables(outcome.numbers):
-        table = aligned(head, lines, right=set(range(1, len(head))))
+        table = aligned(head, lines)
         parts.append(f"{name}\n{table}" if name else table)
     return "\n\n".join([*parts, outcome.comparison, f"Written to {place}/ (README.md, numbers.json)"])
 

@@ -59,9 +59,8 @@ def calibrated_task(
         InputError: an unknown setting, a value out of its range, or feedback that it does not learn from.
     """
     algorithm, promise = training.algorithm.algorithm, training.promise
-    tuned = _preset(training)
-    settings = _settings(training, tuned, rating_range)
-    by_release = algorithm.shares_by_release(settings, _shares(training, tuned))
+    settings = _settings(training, rating_range)
+    by_release = algorithm.shares_by_release(settings, shares_of(training))
 
     def task_with(multipliers: Mapping[str, float]) -> RatingTask:
         calibrated = with_noise(settings, multipliers)
@@ -80,7 +79,8 @@ def shares_of(training: Training) -> Any:
     Raises:
         InputError: an unknown share, or one out of its range.
     """
-    return _shares(training, _preset(training))
+    kind = training.algorithm.algorithm.shares
+    return checked_options(training.shares, kind, "privacy.shares", defaults=_preset(training).shares)
 
 
 def _preset(training: Training) -> Preset:
@@ -93,12 +93,7 @@ def _preset(training: Training) -> Preset:
     )
 
 
-def _shares(training: Training, tuned: Preset) -> Any:
-    kind = training.algorithm.algorithm.shares
-    return checked_options(training.shares, kind, "privacy.shares", defaults=tuned.shares)
-
-
-def _settings(training: Training, tuned: Preset, rating_range: tuple[float, float]) -> Any:
+def _settings(training: Training, rating_range: tuple[float, float]) -> Any:
     """The configuration without its noise: what is tuned, what is asked for, what the algorithm concludes."""
     algorithm, feedback = training.algorithm.algorithm, training.feedback
     if feedback not in algorithm.feedback:
@@ -121,7 +116,7 @@ def _settings(training: Training, tuned: Preset, rating_range: tuple[float, floa
         training.settings,
         algorithm.settings,
         "settings",
-        defaults=tuned.settings,
+        defaults=_preset(training).settings,
         fixed={name: value for name, value in decided.items() if name in known},
     )
     if algorithm.complete is None:

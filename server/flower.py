@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -38,91 +38,7 @@ from fedboard.server.fleet.rounds.trusted_rounds import Admission, fresh_questio
 from fedboard.server.fleet.running import training_in, write_certificate
 from fedboard.server.run_spec import Promise
 from fedboard.server.runtime import Gathered, NoisedSums
-from fedboard.server.training import FinishedRound, Training
-
-
-@dataclass(slots=True, kw_only=True)
-class ReplyRuntime:
-    """Sums the replies to the question that was asked last. A round is asked once, and whoever is late is lost."""
-
-    run: str
-    """Name of the run, as nodes know it."""
-    protocol: Trusted
-    key: QuestionKey
-    """Signs what is asked."""
-    quorum: int
-    """Fewest nodes whose answers make a round."""
-    users_per_node: int
-    """Most users behind one answer."""
-    private_noise: bool
-    refused: Counter[Refusal] = field(default_factory=Counter)
-    """How often an answer was not taken, by code, in the last round."""
-    n_answers: int = 0
-    """Nodes whose answer was taken in the last round."""
-    _asked: tuple[Question, ReplyKey] | None = None
-    _replies: list[Message] = field(default_factory=list)
-
-    def ask(self, board: Board, *, seconds: float) -> bytes:
-        """The question about a board, signed, to be answered for so many seconds."""
-        question, key = fresh_question(
-            board, run=self.run, protocol=self.protocol, private_noise=self.private_noise
-        )
-        self._asked, self._replies = (question, key), []
-        return self.key.sign(question.content, seconds=seconds)
-
-    def receive(self, replies: Sequence[Message]) -> None:
-        """Take what came back to that question; it is looked at when the round is summed."""
-        self._replies = list(replies)
-
-    def gather(
-        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
-    ) -> Gathered:
-        """Check the replies and sum exactly.
-
-        Raises:
-            InputError: nothing was asked about this board.
-            PrivacyError: who takes part cannot be drawn among those who answer.
-            TooFewAnswersError: fewer nodes than the quorum answered.
-        """
-        require_drawn_by_answers(requests, attendance)
-        if self._asked is None or self._asked[0].board.digest != board.digest:
-            raise InputError("replies are summed after a question about this very board; ask it first")
-        (question, key), self._asked = self._asked, None
-        admission = Admission(
-            question=question,
-            requests=tuple(requests),
-            key=key,
-            attendance=attendance,
-            backend=self.protocol.backend,
-        )
-        self.refused.clear()
-        for reply in self._replies:
-            self._take(reply, admission)
-        self._replies, self.n_answers = [], len(admission.users)
-        if self.n_answers < self.quorum:
-            raise TooFewAnswersError(
-                f"{self.n_answers} nodes answered round {board.version} and the quorum is {self.quorum}; nothing "
-                f"was released (not taken: {told_refusals(self.refused)})"
-            )
-        down = len(question.content) + ENVELOPE_BYTES
-        return Gathered(sums=admission.sums(), traffic=admission.traffic(down))
-
-    def open(
-        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
-    ) -> ReleasedSums:
-        """Noised sums of releases that are paid for."""
-        return NoisedSums(sums=sums, requests=requests, booked=booked)
-
-    def _take(self, reply: Message, admission: Admission) -> None:
-        node = str(reply.metadata.src_node_id)
-        try:
-            content = None if reply.has_error() else frame_of(reply.content)
-            if content is None:
-                raise RefusedError(Refusal.UNREACHABLE if reply.has_error() else Refusal.MALFORMED)
-            admission.take(node, content, max_users=self.users_per_node)
-        except RefusedError as refused:
-            self.refused[refused.code] += 1
-
+from fedboard.server.training import FinishedRound
 
 _LOOK_SECONDS = 0.5
 _ASSUMPTION = (
@@ -172,10 +88,16 @@ class BillboardStrategy(Strategy):
     """The last one. Public."""
     _task: RatingTask = field(init=False)
     _key: QuestionKey = field(default_factory=QuestionKey, init=False)
-    _training: Training | None = field(default=None, init=False)
-    _runtime: ReplyRuntime = field(init=False)
+    _protocol: Trusted = field(init=False)
+    _run: str | None = field(default=None, init=False)
+    """Name of the run, as nodes know it, once its ledger is open."""
     _rounds: Iterator[FinishedRound] = field(init=False)
     _seconds: float = field(default=3600.0, init=False)
+    _asked: tuple[Question, ReplyKey] | None = field(default=None, init=False)
+    """The last question. A round is asked once, and whoever is late is lost."""
+    _replies: list[Message] = field(default_factory=list, init=False)
+    _answered: int = field(default=0, init=False)
+    """Nodes whose answer was taken in the last round."""
 
     def __post_init__(self) -> None:
         """Check what was given, and calibrate the noise.
@@ -193,6 +115,7 @@ class BillboardStrategy(Strategy):
             promise=self._promise,
             settings=self.settings,
         )
+        self._protocol = Trusted(backend=self.kernels)
         self._task = calibrated_task(trained, rating_range=self.rating_range, backend=self.kernels).task
         self.board = self._first = self._task.first_board(self.catalogue)
 
@@ -246,9 +169,13 @@ class BillboardStrategy(Strategy):
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
         """The question about the last board, to every node."""
-        if self._training is None:
+        if self._run is None:
             raise InputError("the ledger is not open: begin with strategy.start(grid)")
-        content = record_of(self._runtime.ask(self.board, seconds=self._seconds))
+        question, key = fresh_question(
+            self.board, run=self._run, protocol=self._protocol, private_noise=self.noise == "secure"
+        )
+        self._asked = question, key
+        content = record_of(self._key.sign(question.content, seconds=self._seconds))
         content[SERVER] = ConfigRecord({"key": self._key.public.hex})
         group = str(self.board.version)
         return [
@@ -259,7 +186,7 @@ class BillboardStrategy(Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Check the answers, sum, book, draw the noise, publish the next board."""
-        self._runtime.receive(list(replies))
+        self._replies = list(replies)
         finished = next(self._rounds)
         self.board = finished.board
         write_certificate(self.folder, self.board)
@@ -267,11 +194,54 @@ class BillboardStrategy(Strategy):
             {
                 "epsilon": finished.spent.epsilon,
                 "delta": finished.spent.delta,
-                "nodes-answered": self._runtime.n_answers,
+                "nodes-answered": self._answered,
                 "lost": int(finished.lost),
             }
         )
         return arrays_of(self.board), told
+
+    def gather(
+        self, board: Board, requests: Sequence[Request], attendance: Attendance | None = None
+    ) -> Gathered:
+        """Check the replies to the last question and sum exactly; as of ``fedboard.server.runtime.Runtime``.
+
+        Raises:
+            InputError: nothing was asked about this board.
+            PrivacyError: who takes part cannot be drawn among those who answer.
+            TooFewAnswersError: fewer nodes than the quorum answered.
+        """
+        require_drawn_by_answers(requests, attendance)
+        if self._asked is None or self._asked[0].board.digest != board.digest:
+            raise InputError("replies are summed after a question about this very board; ask it first")
+        (question, key), self._asked = self._asked, None
+        admission = Admission(
+            question=question,
+            requests=tuple(requests),
+            key=key,
+            attendance=attendance,
+            backend=self._protocol.backend,
+        )
+        refused = Counter[Refusal]()
+        for reply in self._replies:
+            node = str(reply.metadata.src_node_id)
+            try:
+                admission.take(node, _content_of(reply), max_users=self.users_per_node)
+            except RefusedError as error:
+                refused[error.code] += 1
+        self._replies, self._answered = [], len(admission.users)
+        if self._answered < self._quorum:
+            raise TooFewAnswersError(
+                f"{self._answered} nodes answered round {board.version} and the quorum is {self._quorum}; nothing "
+                f"was released (not taken: {told_refusals(refused)})"
+            )
+        down = len(question.content) + ENVELOPE_BYTES
+        return Gathered(sums=admission.sums(), traffic=admission.traffic(down))
+
+    def open(
+        self, sums: ExactSums, requests: Sequence[Request], booked: Mapping[str, BookedRelease]
+    ) -> ReleasedSums:
+        """Noised sums of releases that are paid for."""
+        return NoisedSums(sums=sums, requests=requests, booked=booked)
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -308,26 +278,22 @@ class BillboardStrategy(Strategy):
     def _open(self, stack: ExitStack) -> None:
         """Ledger and boards of the run; the stack closes them."""
         (self.folder / "boards").mkdir(parents=True, exist_ok=True)
-        protocol = Trusted(backend=self.kernels)
-        self._training, self._runtime = training_in(
+        training, _ = training_in(
             self.folder,
             self._task,
             self._promise,
-            protocol,
-            lambda run: ReplyRuntime(
-                run=run,
-                protocol=protocol,
-                key=self._key,
-                quorum=self._quorum,
-                users_per_node=self.users_per_node,
-                private_noise=self.noise == "secure",
-            ),
+            self._protocol,
+            self._named,
             stack,
             dataset=self.dataset,
             assumptions=(_ASSUMPTION,),
         )
-        self.board = self._training.start(self._first)
-        self._rounds = self._training.rounds(self.board)
+        self.board = training.start(self._first)
+        self._rounds = training.rounds(self.board)
+
+    def _named(self, run: str) -> Self:
+        self._run = run
+        return self
 
     def _present(self, grid: Grid) -> list[int]:
         """The nodes, once as many are there as are expected: Flower starts an app while they are still coming."""
@@ -347,3 +313,15 @@ class BillboardStrategy(Strategy):
 def arrays_of(board: Board) -> ArrayRecord:
     """The arrays of a board as Flower carries them. Public."""
     return ArrayRecord({name: Array(np.asarray(values)) for name, values in board.arrays.items()})
+
+
+def _content_of(reply: Message) -> bytes:
+    """The frame of a reply.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    content = None if reply.has_error() else frame_of(reply.content)
+    if content is None:
+        raise RefusedError(Refusal.UNREACHABLE if reply.has_error() else Refusal.MALFORMED)
+    return content

@@ -82,12 +82,15 @@ class BoardStore:
         Raises:
             PrivacyError: the ledger does not support the budget's claim; nothing is written.
         """
-        certificate = certificate_for(
-            board,
-            ledger,
-            trust=trust,
+        certificate = certify(
+            ledger.events(),
+            commitment=ledger.commitment,
+            trust=trust.sentences,
+            assumptions=(*ASSUMPTIONS, *assumptions),
             dataset=dataset,
-            assumptions=assumptions,
+            board_digest=board.digest,
+            ledger_head=ledger.head,
+            population=ledger.population_total(),
             rounds=rounds,
         )
         published = board.with_certificate(certificate.to_dict())
@@ -109,26 +112,3 @@ def require_same_history(board: Board, ledger: Ledger) -> None:
             "the ledger does not hold the releases of the board that is published; it was lost or replaced, so "
             "nothing more can be released. Restore the ledger, or start a new run"
         )
-
-
-def certificate_for(
-    board: Board,
-    ledger: Ledger,
-    *,
-    trust: Trust,
-    dataset: str,
-    assumptions: Sequence[str] = (),
-    rounds: RoundsMade | None = None,
-) -> Certificate:
-    """The certificate of a board: all that the ledger holds, which is at least what the board is made of."""
-    return certify(
-        ledger.events(),
-        commitment=ledger.commitment,
-        trust=trust.sentences,
-        assumptions=(*ASSUMPTIONS, *assumptions),
-        dataset=dataset,
-        board_digest=board.digest,
-        ledger_head=ledger.head,
-        population=ledger.population_total(),
-        rounds=rounds,
-    )

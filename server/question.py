@@ -10,12 +10,12 @@ from fedboard.common.privacy.accounting.exact import mu_for
 from fedboard.common.privacy.events import is_pure
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.privacy.releases.noise import NoiseSource
 from fedboard.common.protocols.sums.exact import whole_sums
 from fedboard.common.queries.collection import Answer, Mechanism
 from fedboard.common.queries.statement import StatedQuestion
 from fedboard.common.queries.wording import QuestionTask
+from fedboard.server.round import book
 from fedboard.server.runtime import Runtime
 
 ASSUMPTIONS = (
@@ -106,15 +106,7 @@ def ask_in_rounds(
     Raises:
         BudgetExceededError: the question does not fit in what is left of the budget.
     """
-    releases = [request.release for requests in task.plan() for request in requests]
-    events = [{**release.event(), **noise.describe()} for release in releases]
-    receipts = ledger.book_all(events)
-    booked = {
-        release.name: BookedRelease(
-            release=release, event=event, receipt=receipt, stream=noise.stream(release.name)
-        )
-        for release, event, receipt in zip(releases, events, receipts, strict=True)
-    }
+    booked = book([request for requests in task.plan() for request in requests], ledger, noise)
     board = task.first_board(catalogue)
     while requests := task.requests(board):
         gathered = runtime.gather(board, requests)

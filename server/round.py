@@ -76,7 +76,7 @@ def run_round(
         ledger.require_affordable(_events(requests, noise, part))
     gathered = runtime.gather(board, requests, attendance)
     attendance.require_drawn()
-    booked = _book(requests, ledger, noise, reissue=reissue, part=part)
+    booked = book(requests, ledger, noise, reissue=reissue, part=part)
     released = runtime.open(gathered.sums, requests, booked)
     return RoundResult(
         board=task.update(board, released),
@@ -103,7 +103,7 @@ def book_lost(
     attendance = Attendance(
         participation=participation, name=round_name(board.version), noise=coins_of(noise)
     )
-    _book(attendance.mark(task.requests(board)), ledger, noise, reissue=True, part=part)
+    book(attendance.mark(task.requests(board)), ledger, noise, reissue=True, part=part)
 
 
 def _paid(request: Request, part: str) -> GaussianRelease:
@@ -116,10 +116,24 @@ def _events(requests: Sequence[Request], noise: NoiseSource, part: str) -> list[
     return [{**_paid(request, part).event(), **noise.describe()} for request in requests]
 
 
-def _book(
-    requests: Sequence[Request], ledger: Ledger, noise: NoiseSource, *, reissue: bool, part: str
+def book(
+    requests: Sequence[Request], ledger: Ledger, noise: NoiseSource, *, reissue: bool = False, part: str = ""
 ) -> dict[str, BookedRelease]:
-    """Pay for a whole round at once: its releases share their coins, and a round is published whole or not."""
+    """Pay for a whole round at once: its releases share their coins, and a round is published whole or not.
+
+    Args:
+        requests: of the round, or of several that are asked only if all of them are paid for.
+        ledger: pays.
+        noise: source of the noise.
+        reissue: as of ``run_round``, like ``part``.
+        part: before each release's name in the ledger.
+
+    Returns:
+        By the name of the request, what draws its noise.
+
+    Raises:
+        BudgetExceededError: they do not fit in what is left of the budget; none is booked.
+    """
     events = _events(requests, noise, part)
     receipts = ledger.book_all(events, reissue=reissue)
     booked = {}
@@ -131,9 +145,9 @@ def _book(
     return booked
 
 
-def lost_round(board: Board) -> Board:
-    """The board after a round whose budget is spent but which was given up, or never published.
+def lost_round(board: Board) -> RoundResult:
+    """A round whose budget is spent but which was given up, or never published.
 
     Private noise cannot be drawn again, so the round is skipped: the same content, one version up.
     """
-    return board.successor()
+    return RoundResult(board=board.successor(), requests=(), rejected_rows=0, traffic=None)

@@ -4,6 +4,7 @@ What is promised, by which protocol, and at which pace. Each checks itself, wher
 """
 
 import math
+import re
 from pathlib import Path
 from typing import Any, Literal
 
@@ -146,6 +147,18 @@ class HelperServer(Section, frozen=True, kw_only=True):
     """Of its key, as ``fedboard helper`` prints it; every device names the same in its policy."""
     token: Path | None = None
     """File with the secret that it asks for; only its owner can read it."""
+
+    def __post_init__(self) -> None:
+        """Check the identity.
+
+        Raises:
+            SettingError: it is none.
+        """
+        require(
+            re.fullmatch("[0-9a-f]{64}", self.identity) is not None,
+            "the identity of a helper is 64 hexadecimal digits, as `fedboard helper` prints it, got "
+            f"{self.identity!r}",
+        )
 
 
 class ProtocolChoice(Section, frozen=True, kw_only=True):

@@ -72,11 +72,19 @@ def make_server_certificate(
             raise InputError(f"{key}: no private key without a passphrase can be read there") from error
     if not isinstance(private, ec.EllipticCurvePrivateKey):
         raise InputError(f"{key}: the server's key is an EC key; move this one away, and a new one is made")
-    names = names or names_of(certificate)
-    signed = _signed(private, authority=authority, authority_key=authority_key, names=names)
+    issuer, issuer_key = _read_authority(authority, authority_key)
+    all_names = list(dict.fromkeys([*(names or names_of(certificate)), *_ALWAYS]))
+    builder = _builder(_named(all_names[0]), issuer.subject, private.public_key(), days=_SERVER_DAYS)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+    alternatives = x509.SubjectAlternativeName([_alternative(name) for name in all_names])
+    builder = builder.add_extension(alternatives, critical=False)
+    issued_by = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
+    signed = builder.add_extension(issued_by, critical=False).sign(issuer_key, hashes.SHA384())
     if not key.exists():
         write_new(secret={key: _pem_key(private)})
-    write_atomically(certificate, signed)
+    write_atomically(certificate, signed.public_bytes(serialization.Encoding.PEM))
 
 
 def names_of(certificate: Path) -> list[str]:
@@ -89,26 +97,6 @@ def names_of(certificate: Path) -> list[str]:
     return [*names.get_values_for_type(x509.DNSName), *map(str, names.get_values_for_type(x509.IPAddress))]
 
 
-def _signed(
-    private: ec.EllipticCurvePrivateKey, *, authority: Path, authority_key: Path, names: Sequence[str]
-) -> bytes:
-    """The certificate of a server's key, PEM."""
-    issuer, issuer_key = _read_authority(authority, authority_key)
-    all_names = list(dict.fromkeys([*names, *_ALWAYS]))
-    builder = _builder(_named(all_names[0]), issuer.subject, private.public_key(), days=_SERVER_DAYS)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-    builder = builder.add_extension(
-        x509.SubjectAlternativeName([_alternative(name) for name in all_names]), critical=False
-    )
-    issuer_public = issuer_key.public_key()
-    builder = builder.add_extension(
-        x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_public), critical=False
-    )
-    return builder.sign(issuer_key, hashes.SHA384()).public_bytes(serialization.Encoding.PEM)
-
-
 def require_pair(certificate: Path, key: Path) -> None:
     """Check that a server can use a certificate and its key.
 
@@ -118,14 +106,10 @@ def require_pair(certificate: Path, key: Path) -> None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
-        raise InputError(
-            f"{certificate} and {key}: "
-            + (
-                "this private key belongs to another certificate"
-                if error.reason == "KEY_VALUES_MISMATCH"
-                else "not a certificate and its private key in PEM form, without a passphrase"
-            )
-        ) from error
+        problem = "not a certificate and its private key in PEM form, without a passphrase"
+        if error.reason == "KEY_VALUES_MISMATCH":
+            problem = "this private key belongs to another certificate"
+        raise InputError(f"{certificate} and {key}: {problem}") from error
     except OSError as error:
         raise InputError(
             f"{certificate} and {key}: certificate and private key cannot both be read ({error.strerror})"

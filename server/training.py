@@ -223,7 +223,7 @@ class Training:
         asked = [self.task.requests(board)]
         if self.noise.private and any(self._booked_of(asked).values()):
             if board.version > 0:
-                return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
+                return lost_round(board)
             self.ledger.finish()
             raise PrivacyError(
                 f"{self.store.folder.parent}: the preparation round was paid for but never published, and secure "
@@ -259,4 +259,4 @@ class Training:
                 )
             if first:
                 raise
-            return RoundResult(board=lost_round(board), requests=(), rejected_rows=0, traffic=None)
+            return lost_round(board)

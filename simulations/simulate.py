@@ -1,7 +1,8 @@
 """One simulation from ratings to board, certificate and report; interrupted anywhere, it goes on from there."""
 
+import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -22,7 +23,6 @@ from fedboard.simulations.runs.calibrated import (
     AnyProblem,
     build_any,
     compile_kernels,
-    completed,
     kernels_of,
     load_any,
     loading_of,
@@ -32,19 +32,6 @@ from fedboard.simulations.runs.directory import Part, RunDirectory, give_back, r
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated, Trainer
 from fedboard.simulations.runs.without_privacy import compared, judged
 from fedboard.simulations.sessions.choice import chosen_class
-
-
-class Silent:
-    """A listener that does not listen."""
-
-    def planned(self, problem: AnyProblem, rounds: Sequence[str]) -> None:
-        """Ignore."""
-
-    def progress(self, phase: str, done: int, total: int) -> None:
-        """Ignore."""
-
-    def round_finished(self, line: Mapping[str, Any]) -> None:
-        """Ignore."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +80,6 @@ def simulate(
     """
     require_installed(report=report)
     chosen_class(config.run.protocol)  # a mistaken name is told before anything is read or compiled
-    config = completed(config)
     run = RunDirectory(out)
     started = time.monotonic()
     if resume:
@@ -102,10 +88,10 @@ def simulate(
         run.require_free()
     problem = problem or load_any(config)
     if resume:
-        config = with_kernels(config, run.stored_kernels())
+        config = with_kernels(config, run.read_json(run.config)["run"]["kernels"])
     report = report and not isinstance(problem, ExampleProblem)  # its figures are of items
     backend = kernels_of(config, problem)
-    listener = listener or Silent()
+    listener = listener or Listener()
     task = build_any(config, problem, backend=backend)
     if not resume:
         run.start(with_kernels(config, backend))
@@ -132,7 +118,7 @@ def simulate(
             if not resume:  # nothing is booked before the first round
                 if part is None:  # what is reserved for all parts is not this one's to give
                     give_back(run, config.privacy)
-                run.discard()
+                shutil.rmtree(run.path, ignore_errors=True)
             raise
         session.run_rounds()
         final = session.finish(time.monotonic() - started)
@@ -262,6 +248,3 @@ class _Session:
         write_atomically(self.run.certificate, certificate.to_json().encode())
         self.of.listener.progress("judging", 1, 1)
         return line
-
-
-__all__ = ["Listener", "RunResult", "Silent", "simulate", "write_report"]

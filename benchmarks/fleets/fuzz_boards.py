@@ -21,6 +21,7 @@ from fedboard.common.boards.manifest import (
     contradict,
     require_next,
 )
+from fedboard.common.boards.methods import COSIGN, FETCH
 from fedboard.common.boards.refusals import FeedRefusedError
 from fedboard.common.boards.roots import Role, Root, RootError, SignedRoot, root_document, root_text
 from fedboard.common.boards.witnesses import Witnesses, cosigned
@@ -108,13 +109,13 @@ def _requests() -> dict[str, Target]:
     free = Limits(requests_per_second=1e9, requests_per_second_per_address=1e9)
     service = BoardsServicer(mirror, limits=free)
     asyncio.run(service.look())
-    methods = (service._fetch, service._cosign)
+    methods = ((FETCH, service._fetch), (COSIGN, service._cosign))
 
     def asked(content: bytes) -> object:
         """The first byte is the method."""
-        method = methods[content[0] % len(methods)] if content else service._fetch
+        method = methods[content[0] % len(methods)] if content else methods[0]
         try:
-            return asyncio.run(method(content[1:], _Call()))
+            return asyncio.run(service._answered(*method, content[1:], _Call()))
         except _Refused as status:
             return status.args
 

@@ -10,9 +10,17 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.secure_sum.client import SecureSumClient
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
-from fedboard.common.protocols.two_server.helper import LocalHelper, TwoServerRules
+from fedboard.common.protocols.two_server.helper import LocalHelper, RoundKey, TwoServerRules
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.server.helper.messages import Begin, Key, Share, Take, Total, read
+from fedboard.server.helper.messages import (
+    Begin,
+    Take,
+    Total,
+    packed,
+    total_from_bytes,
+    total_to_bytes,
+    unpacked,
+)
 from fleets.fuzz_port import Target
 from fleets.specimens import N_ITEMS, N_USERS, boards, rows
 
@@ -96,7 +104,7 @@ def _of_two_servers() -> dict[str, Target]:
         """A helper, whose parts are kept."""
 
         def take(self, about: bytes, client: str, part: bytes) -> None:
-            parts[client] = Take.of(about, client, part).to_bytes()
+            parts[client] = packed(Take.of(about, client, part))
             super().take(about, client, part)
 
     protocol = TwoServer.sized(clients=3, users=3 * N_USERS, settings={}).helped_by(Kept(SecureNoise()))
@@ -119,27 +127,26 @@ def _of_two_servers() -> dict[str, Target]:
         return None
 
     rules = TwoServerRules.from_parameters(protocol.parameters)
-    begin = Begin(_ABOUT, dict(rules.parameters), boards()[0].to_bytes()).to_bytes()
+    begin = packed(Begin(_ABOUT, dict(rules.parameters), boards()[0].to_bytes()))
     share = np.arange(20, dtype=np.uint32)
 
     def reply(content: bytes) -> object:
         try:
-            return read(content, Key)
+            return unpacked(content, RoundKey)
         except RefusedError:
-            return read(content, Share).residues
+            return total_from_bytes(content)
 
     def of_leader(content: bytes) -> object:
         try:
-            return TwoServerRules.from_parameters(read(content, Begin).parameters)
+            return TwoServerRules.from_parameters(unpacked(content, Begin).parameters)
         except RefusedError:
             try:
-                return read(content, Take).part
+                return unpacked(content, Take).part
             except RefusedError:
-                return read(content, Total)
+                return unpacked(content, Total)
 
-    ask, refusals = (begin, parts[_CLIENTS[1]], Total(_ABOUT, _CLIENTS).to_bytes()), (RefusedError,)
-    key = session.key
-    replied = (Key(key.key, key.identity, key.signature).to_bytes(), Share.of(share).to_bytes())
+    ask, refusals = (begin, parts[_CLIENTS[1]], packed(Total(_ABOUT, _CLIENTS))), (RefusedError,)
+    replied = packed(session.key), total_to_bytes(share)
     return {
         "device/two-server-ask": Target(answered, refusals, (asked,), "frame", 0.1),
         "server/two-server-reply": Target(taken, refusals, (replies[0],), "frame", 0.1),

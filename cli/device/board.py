@@ -4,68 +4,72 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.device.board_options import mark, witness_options
-from fedboard.cli.device.ratings import DEVICE
-from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
-from fedboard.cli.signing_options import DAYS, ROOTS, SIGNING_KEYS
+from fedboard.cli.declaring import Commands, argument, command, option
+from fedboard.cli.documents import JSON, answer
+from fedboard.cli.options import AUTHORITY, COSIGNATURES, DAYS, DEVICE, ROOTS, WITNESS, witnesses_of
+from fedboard.cli.text import warned
 from fedboard.common.errors import InputError, PrivacyError
 
 if TYPE_CHECKING:
     from fedboard.client.boards.feed import BoardFeed, Fetched
+    from fedboard.common.board import Board
     from fedboard.common.boards.witnesses import Witnesses
 
 
-def tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
+def _tell(fetched: "Fetched", seconds: float | None, *, as_json: bool) -> None:
     """Print what was fetched; ``seconds`` is how long it took, where that is known."""
     manifest = fetched.manifest
-    if as_json:
-        document(_record(fetched, seconds))
-        return
-    how = f"{fetched.received} bytes" if fetched.received else "here already"
-    click.echo(f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}")
-    if manifest.protection.value != "private":
-        click.echo(f"  {manifest.protection.verdict}")
-    click.echo(f"  {fetched.path}")
-
-
-def _record(fetched: "Fetched", seconds: float | None) -> dict[str, Any]:
-    manifest = fetched.manifest
-    return {
+    private = manifest.protection.value == "private"
+    record = {
         "run": manifest.run,
         "version": manifest.version,
         "board_digest": manifest.board_digest,
-        "private": manifest.protection.value == "private",
+        "private": private,
         "noise": manifest.protection.value,
         "published": manifest.published,
         "received_bytes": fetched.received,
         "seconds": seconds,
         "path": str(fetched.path),
     }
+    how = f"{fetched.received} bytes" if fetched.received else "here already"
+    lines = [f"version {manifest.version} of {manifest.run}, published {manifest.published}: {how}"]
+    lines += [] if private else [f"  {manifest.protection.verdict}"]
+    answer(record, "\n".join([*lines, f"  {fetched.path}"]), as_json=as_json)
 
 
-_PATH = click.Path(path_type=Path)
-_AUTHORITY = click.option(
-    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
-)
+def mark(board: "Board") -> str:
+    """The verdict on a board where it is not private, as the beginning of a text; empty for one that is."""
+    from fedboard.common.protection import Protection, protection_of_board
+
+    protection = protection_of_board(board)
+    return "" if protection is Protection.PRIVATE else f"{warned(protection.verdict)}.\n\n"
 
 
-@click.command(epilog="Example: fedboard board page runs/films --out films.html")
-@click.argument("source", metavar="RUN|MIRROR")
-@click.option("--out", type=_PATH, required=True, help="The HTML file to write.")
-@click.option("--key", type=_PATH, help="The public key that signs the boards of a mirror (boards.pub).")
-@witness_options
-@_AUTHORITY
+def mark_record(board: "Board") -> dict[str, Any]:
+    """The same as fields of a JSON object: ``private``, and in ``noise`` the kind."""
+    from fedboard.common.protection import Protection, protection_of_board
+
+    protection = protection_of_board(board)
+    return {"private": protection is Protection.PRIVATE, "noise": protection.value}
+
+
+@click.group(cls=Commands)
+def board() -> None:
+    """Publish boards to readers, and fetch and verify them as one."""
+
+
+@command("fedboard board page runs/films --out films.html", group=board)
 def page(
-    source: str,
-    out: Path,
-    key: Path | None,
-    witnesses: "Witnesses | None",
-    authority: Path | None,
+    source: str = argument("RUN|MIRROR"),
+    out: Path = option("The HTML file to write.", required=True),
+    key: Path | None = option("The public key that signs the boards of a mirror (boards.pub)."),
+    authority: Path | None = AUTHORITY,
+    witness: tuple[str, ...] = WITNESS,
+    cosignatures: int | None = COSIGNATURES,
 ) -> None:
     """Write a board as one HTML file that needs nothing else.
 
@@ -81,53 +85,30 @@ def page(
 
     if not out.absolute().parent.is_dir():
         raise InputError(f"{out}: there is no such folder; make it first")
+    witnesses = witnesses_of(witness, cosignatures)
     if key is None and witnesses is not None:
         raise InputError("--witness goes with --key, the public key that signs the boards of a mirror")
     pinned = None if key is None else PinnedKey.read(key, witnesses=witnesses)
     held = held_board(source, key=pinned, authority=authority)
     size = write_page(out, held, key=pinned)
-    mark(held.board)
-    click.echo(f"{out}: {size / 1000:.0f} kB, the board inside; open it in a browser")
+    click.echo(f"{mark(held.board)}{out}: {size / 1000:.0f} kB, the board inside; open it in a browser")
 
 
-_LARGEST = 1 << 30
-_MAX_BYTES = click.option(
-    "--max-bytes",
-    type=click.IntRange(min=1),
-    default=_LARGEST,
-    show_default=True,
-    help="Largest board taken.",
-)
-
-
-@click.command(
-    epilog="Example: fedboard board fetch grpcs://boards.example.org:8445 --key boards.pub --to boards"
-)
-@click.argument("source", required=False)
-@click.option("--key", type=_PATH, help="The public key that signs the boards, or a root (1.root.json).")
-@click.option("--to", "cache", type=_PATH, help="Folder of the reader's boards.")
-@DEVICE
-@click.option("--version", type=click.IntRange(min=0), help="A version other than the newest.")
-@click.option("--run", help="The run to follow.  [default: the one that the folder follows]")
-@click.option("--simulation", is_flag=True, help="Take boards of seeded noise too; every print says so.")
-@witness_options
-@_AUTHORITY
-@_MAX_BYTES
-@click.option("--follow", is_flag=True, help="Stay, and fetch each board as it is published.")
-@JSON
+@command("fedboard board fetch grpcs://boards.example.org:8445 --key boards.pub --to boards", group=board)
 def fetch(
-    source: str | None,
-    key: Path | None,
-    cache: Path | None,
-    device: Path,
-    version: int | None,
-    run: str | None,
-    simulation: bool,
-    witnesses: "Witnesses | None",
-    authority: Path | None,
-    max_bytes: int,
-    follow: bool,
-    as_json: bool,
+    source: str | None = argument(),
+    key: Path | None = option("The public key that signs the boards, or a root (1.root.json)."),
+    cache: Path | None = option("Folder of the reader's boards.", "--to"),
+    device: Path = DEVICE,
+    version: int | None = option("A version other than the newest.", type=click.IntRange(min=0)),
+    run: str | None = option("The run to follow.  [default: the one that the folder follows]"),
+    simulation: bool = option("Take boards of seeded noise too; every print says so."),
+    authority: Path | None = AUTHORITY,
+    witness: tuple[str, ...] = WITNESS,
+    cosignatures: int | None = COSIGNATURES,
+    max_bytes: int = option("Largest board taken.", type=click.IntRange(min=1), default=1 << 30, rare=True),
+    follow: bool = option("Stay, and fetch each board as it is published."),
+    as_json: bool = JSON,
 ) -> None:
     """Fetch a board, verify it, and keep it.
 
@@ -139,16 +120,15 @@ def fetch(
     """
     if follow and version is not None:
         raise InputError("--follow waits for new boards; leave --version out")
-    reader = _reader(source, key, cache, authority, device)
-    reader = reader._replace(
-        simulation=simulation or reader.simulation, witnesses=witnesses or reader.witnesses
-    )
-    with _feed(reader, run=run, max_bytes=max_bytes) as feed:
+    witnesses = witnesses_of(witness, cosignatures)
+    with _feed(
+        device, source, key, cache, authority, witnesses, simulation=simulation, run=run, max_bytes=max_bytes
+    ) as feed:
         started = time.perf_counter()
         fetched = feed.fetch(version)
-        tell(fetched, time.perf_counter() - started, as_json=as_json)
+        _tell(fetched, time.perf_counter() - started, as_json=as_json)
         for newer in feed.follow() if follow else ():
-            tell(newer, None, as_json=as_json)
+            _tell(newer, None, as_json=as_json)
 
 
 def fetch_first(device: Path) -> None:
@@ -167,88 +147,56 @@ def fetch_first(device: Path) -> None:
     known = config.board.source is not None and config.board.public_key is not None
     if not known or any(config.board.cache.glob("board-*.board")):
         return
-    with _feed(_reader(None, None, None, None, device)) as feed:
+    with _feed(device) as feed:
         feed.fetch()
 
 
-class _Reader(NamedTuple):
-    """Where boards come from, who signs them, where they go, and who vouches for the source."""
-
-    source: str
-    key: Path
-    cache: Path
-    authority: Path | None
-    simulation: bool = False
-    """Whether the device takes boards of seeded noise."""
-    witnesses: "Witnesses | None" = None
-    """Who must have cosigned, by the device's own policy."""
-
-
 @contextmanager
-def _feed(reader: _Reader, **how: Any) -> Iterator["BoardFeed"]:
+def _feed(
+    device: Path,
+    source: str | None = None,
+    key: Path | None = None,
+    cache: Path | None = None,
+    authority: Path | None = None,
+    witnesses: "Witnesses | None" = None,
+    *,
+    simulation: bool = False,
+    **how: Any,
+) -> Iterator["BoardFeed"]:
+    """The boards of a source; what is not given is as the device has it."""
     from fedboard.client.boards.cache import BoardCache
     from fedboard.client.boards.feed import BoardFeed
     from fedboard.client.boards.sources import open_source
+    from fedboard.client.participation.config import load_device
     from fedboard.common.boards.board_signature import PinnedKey
 
-    pinned = PinnedKey.read(reader.key, witnesses=reader.witnesses)
-    with closing(open_source(reader.source, authority=reader.authority)) as source:
-        yield BoardFeed(source, pinned, BoardCache(reader.cache), simulation=reader.simulation, **how)
+    if source is None or key is None or cache is None:
+        config = load_device(device)
+        source, key = source or config.board.source, key or config.board.public_key
+        if source is None or key is None:
+            raise InputError(f"give SOURCE and --key, or source and public_key in [boards] of {device}")
+        cache, authority = cache or config.board.cache, authority or config.authority(source)
+        simulation, witnesses = simulation or config.policy.seeded_noise, witnesses or config.witnesses
+    pinned = PinnedKey.read(key, witnesses=witnesses)
+    with closing(open_source(source, authority=authority)) as opened:
+        yield BoardFeed(opened, pinned, BoardCache(cache), simulation=simulation, **how)
 
 
-def _reader(
-    source: str | None, key: Path | None, cache: Path | None, authority: Path | None, device: Path
-) -> _Reader:
-    """As given, or as the device has it."""
-    if source is not None and key is not None and cache is not None:
-        return _Reader(source, key, cache, authority)
-    from fedboard.client.participation.config import load_device
-
-    config = load_device(device)
-    configured = config.board
-    place, public_key = source or configured.source, key or configured.public_key
-    if place is None or public_key is None:
-        raise InputError(f"give SOURCE and --key, or source and public_key in [boards] of {device}")
-    return _Reader(
-        place,
-        public_key,
-        cache or configured.cache,
-        authority or config.authority(place),
-        config.policy.seeded_noise,
-        config.witnesses,
-    )
-
-
-_SIGN_SIMULATION = click.option(
-    "--simulation",
-    is_flag=True,
-    help="Sign boards of seeded noise too, which protects nobody, marked as simulations for every reader.",
-)
-
-
-@click.group(cls=Commands)
-def board() -> None:
-    """Publish boards to readers, and fetch and verify them as one."""
-
-
-@board.command(epilog="Example: fedboard board export runs/films --to mirror --key boards.key")
-@click.argument("run_place", metavar="RUN", type=_PATH)
-@click.option("--to", "mirror", type=_PATH, required=True, help="Folder of the mirror, made or continued.")
-@SIGNING_KEYS
-@click.option("--run", "run", help="Public name of the run.  [default: the name of RUN's folder]")
-@ROOTS
-@DAYS
-@witness_options
-@_SIGN_SIMULATION
+@command("fedboard board export runs/films --to mirror --key boards.key", group=board)
 def export(
-    run_place: Path,
-    mirror: Path,
-    keys: tuple[Path, ...],
-    run: str | None,
-    roots: Path | None,
-    days: float,
-    witnesses: "Witnesses | None",
-    simulation: bool,
+    run_place: Path = argument("RUN"),
+    mirror: Path = option("Folder of the mirror, made or continued.", "--to", required=True),
+    keys: tuple[Path, ...] = option(
+        "The private signing key (boards.key); several where the root asks for them.", "--key", required=True
+    ),
+    run: str | None = option("Public name of the run.  [default: the name of RUN's folder]"),
+    roots: Path | None = ROOTS,
+    days: float = DAYS,
+    witness: tuple[str, ...] = WITNESS,
+    cosignatures: int | None = COSIGNATURES,
+    simulation: bool = option(
+        "Sign boards of seeded noise too, which protects nobody, marked as simulations for every reader."
+    ),
 ) -> None:
     """Sign the boards of a run into a plain folder that any web server can serve.
 
@@ -269,7 +217,7 @@ def export(
         simulation=simulation,
         days=days,
         roots=roots,
-        witnesses=witnesses or place.witnesses,
+        witnesses=witnesses_of(witness, cosignatures) or place.witnesses,
     )
     click.echo(f"{len(new)} boards signed into {mirror}" if new else f"{mirror} has them all already")
     if (waiting := place.waiting()) is not None:
@@ -288,7 +236,3 @@ def _boards_of(place: Path) -> Path:
         if finding.check in OF_LEDGER:
             raise PrivacyError(f"{place}: {finding.detail}; its boards are not signed")
     return evidence.boards[0].parent
-
-
-for _command in (page, fetch):
-    board.add_command(_command)

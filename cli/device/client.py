@@ -5,15 +5,16 @@ it has given so far, and what it has left.
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
 
 import click
 
-from fedboard.cli.device.ratings import DEVICE
+from fedboard.cli.declaring import Commands, argument, command, option
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
+from fedboard.cli.options import DEVICE
 from fedboard.cli.text import aligned
 from fedboard.client.starting import OF_SERVERS, lives_on, start_quickly
 from fedboard.common.errors import InputError
@@ -60,46 +61,45 @@ def take_part(config: Path, *, once: bool) -> None:
     )
 
 
-_JOIN_EXAMPLES = """\b
-Examples:
-  fedboard client join --invitation ann.invite --out my-device --ratings my-ratings.csv --run
-  fedboard client join https://fleet.example.org:8443 fb1-... --epsilon 3
-"""
+@command(
+    "fedboard client join --invitation ann.invite --out my-device",
+    "fedboard client --config my-device/device.toml",
+    kind=partial(Commands, invoke_without_command=True),
+)
+def client(
+    config: Path = option(
+        "Configuration of this device.", default=Path("device.toml"), envvar="FEDBOARD_DEVICE"
+    ),
+    once: bool = option("End after one answer."),
+) -> None:
+    """Take part in training: answer what the server asks, as far as this device's policy allows.
+
+    A device becomes a member of a fleet by `fedboard client join`. It stays until Ctrl-C or SIGTERM and waits for
+    a server that is away. Nothing that a server sends is executed; what a server gets is listed by `fedboard
+    status`.
+    """
+    if click.get_current_context().invoked_subcommand is None:
+        take_part(config, once=once)
 
 
-@click.command(epilog=_JOIN_EXAMPLES)
-@click.argument("url", required=False)
-@click.argument("token", required=False)
-@click.option(
-    "--invitation",
-    type=click.Path(path_type=Path),
-    help="File with both, in place of them: words of a command line are seen by other accounts.",
+@command(
+    "fedboard client join --invitation ann.invite --out my-device --ratings my-ratings.csv --run",
+    "fedboard client join https://fleet.example.org:8443 fb1-... --epsilon 3",
+    group=client,
 )
-@click.option(
-    "--out",
-    "folder",
-    type=click.Path(path_type=Path),
-    default=Path(),
-    show_default=True,
-    help="Folder of the device, new or made by `fedboard ratings init`.",
-)
-@click.option("--epsilon", type=float, help="Your limit over all runs.  [default: what this training asks]")
-@click.option("--delta", type=float, help="Delta of that limit.  [default: the training's]")
-@click.option(
-    "--ratings", type=click.Path(path_type=Path), help="Your ratings, a CSV file; they stay on this device."
-)
-@click.option("--run", is_flag=True, help="Take part at once, until Ctrl-C.")
-@click.pass_context
 def join(
-    context: click.Context,
-    url: str | None,
-    token: str | None,
-    invitation: Path | None,
-    folder: Path,
-    epsilon: float | None,
-    delta: float | None,
-    ratings: Path | None,
-    run: bool,
+    url: str | None = argument(),
+    token: str | None = argument(),
+    invitation: Path | None = option(
+        "File with both, in place of them: words of a command line are seen by other accounts."
+    ),
+    folder: Path = option(
+        "Folder of the device, new or made by `fedboard ratings init`.", "--out", default=Path()
+    ),
+    epsilon: float | None = option("Your limit over all runs.  [default: what this training asks]"),
+    delta: float | None = option("Delta of that limit.  [default: the training's]"),
+    ratings: Path | None = option("Your ratings, a CSV file; they stay on this device."),
+    run: bool = option("Take part at once, until Ctrl-C."),
 ) -> None:
     """Join a fleet with an invitation, URL and TOKEN, and write the configuration of this device.
 
@@ -128,10 +128,9 @@ def join(
     )
     click.echo(f"{member.device}: read [policy], it says what this device gives at most")
     if ratings is not None:
-        from fedboard.cli.device.ratings import import_ratings
+        from fedboard.cli.device.ratings import take_over
 
-        whole = {"columns": None, "place": None}
-        context.invoke(import_ratings, file=ratings, device=member.device, **whole)
+        take_over(ratings, member.device)
     if run:
         take_part(member.device, once=False)
         return
@@ -141,43 +140,9 @@ def join(
     click.echo(f"  fedboard client --config {member.device}")
 
 
-_EXAMPLES = """\b
-Examples:
-  fedboard client join --invitation ann.invite --out my-device
-  fedboard client --config my-device/device.toml
-"""
-
-
-@click.group(cls=Commands, invoke_without_command=True, epilog=_EXAMPLES)
-@click.option(
-    "--config",
-    type=click.Path(path_type=Path),
-    default=Path("device.toml"),
-    envvar="FEDBOARD_DEVICE",
-    show_default=True,
-    help="Configuration of this device.",
-)
-@click.option("--once", is_flag=True, help="End after one answer.")
-@click.pass_context
-def client(context: click.Context, config: Path, once: bool) -> None:
-    """Take part in training: answer what the server asks, as far as this device's policy allows.
-
-    A device becomes a member of a fleet by `fedboard client join`. It stays until Ctrl-C or SIGTERM and waits for
-    a server that is away. Nothing that a server sends is executed; what a server gets is listed by `fedboard
-    status`.
-    """
-    if context.invoked_subcommand is None:
-        take_part(config, once=once)
-
-
-client.add_command(join)
-
-
-@click.command(epilog="Example: fedboard status --device my-device/device.toml")
-@JSON
-@DEVICE
-def status(as_json: bool, device: Path) -> None:
-    """Show what this device gave, to which runs, at which cost, what it refused and why, and its limits."""
+@command("fedboard status --device my-device/device.toml")
+def status(as_json: bool = JSON, device: Path = DEVICE) -> None:
+    """Show what this device gave, what it refused, and its limits; to which runs, at which cost, and why."""
     from fedboard.client.boards.cache import out_of_date
     from fedboard.client.participation.config import load_device
     from fedboard.client.participation.status import status_of
@@ -207,25 +172,25 @@ def _print(found: dict[str, Any]) -> None:
         (
             one["run"],
             ", ".join(map(str, one["rounds"])),
-            f"{one['releases']}",
+            one["releases"],
             f"{one['scale']:.3g}",
             f"{one['epsilon']:.4g}",
         )
         for one in found["runs"]
     ]
-    _table(("run", "rounds", "answers", "part", "epsilon"), runs, right=(2, 3, 4))
+    _table(("run", "rounds", "answers", "part", "epsilon"), runs)
     asked = [
         ("yes" if one["answered"] else "no", one["board"][:16], one["question"]) for one in found["questions"]
     ]
     _table(("answered", "board", "question"), asked)
-    refused = [(code, f"{n}", REASONS[Refusal(code)]) for code, n in sorted(found["refusals"].items())]
-    _table(("refused", "times", "because"), refused, right=(1,))
+    refused = [(code, n, REASONS[Refusal(code)]) for code, n in sorted(found["refusals"].items())]
+    _table(("refused", "times", "because"), refused)
     _table(("[policy]", ""), [(name, _worded(value)) for name, value in found["limits"].items()])
     boards = [
-        (f"{one['version']}", one["digest"][:16], f"{one['bytes']:,}", one["noise"], one["catalogue"])
+        (one["version"], one["digest"][:16], f"{one['bytes']:,}", one["noise"], one["catalogue"])
         for one in found["boards"]
     ]
-    _table(("version", "board", "bytes", "noise", "catalogue"), boards, right=(0, 2))
+    _table(("version", "board", "bytes", "noise", "catalogue"), boards)
     for one in found["boards"]:
         if one["rounds"] is not None and one["rounds"]["lost"]:
             lost, planned = one["rounds"]["lost"], one["rounds"]["planned"]
@@ -235,9 +200,9 @@ def _print(found: dict[str, Any]) -> None:
         click.echo("\nNOT PRIVATE: boards of seeded or unstated noise are among them.")
 
 
-def _table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, right: tuple[int, ...] = ()) -> None:
+def _table(titles: tuple[str, ...], rows: Sequence[tuple[object, ...]]) -> None:
     if rows:
-        click.echo("\n" + aligned(titles, rows, right=right))
+        click.echo("\n" + aligned(titles, rows))
 
 
 def _worded(value: object) -> str:

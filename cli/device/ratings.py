@@ -1,16 +1,17 @@
 """``fedboard ratings``: a person's own ratings, in a file on her own machine."""
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.columns import OWN_COLUMNS, own_columns
+from fedboard.cli.declaring import Commands, argument, command, option
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
+from fedboard.cli.options import DEVICE, OWN_COLUMNS
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -18,29 +19,9 @@ if TYPE_CHECKING:
     from fedboard.client.ratings.store import OwnRating, RatingStore
     from fedboard.common.board import Board
 
-Command = TypeVar("Command", bound=Callable[..., object])
-
-DEVICE = click.option(
-    "--device",
-    type=click.Path(path_type=Path),
-    default=Path("device.toml"),
-    envvar="FEDBOARD_DEVICE",
-    show_default=True,
-    help="Configuration of this device.",
+_BOARD = option(
+    "A board, so that items can be named by title.  [default: the device's newest, if any]", "--board"
 )
-_BOARD = click.option(
-    "--board",
-    "place",
-    type=click.Path(path_type=Path),
-    help="A board, so that items can be named by title.  [default: the device's newest, if any]",
-)
-
-
-def _of_store(command: Command) -> Command:
-    """Options of a command that works on the device's store."""
-    for option in (_BOARD, DEVICE):
-        command = option(command)
-    return command
 
 
 @click.group(cls=Commands)
@@ -52,11 +33,12 @@ def ratings() -> None:
     """
 
 
-@ratings.command(epilog="Example: fedboard ratings init my-device --epsilon 3")
-@click.argument("folder", type=click.Path(path_type=Path), default=Path())
-@click.option("--epsilon", type=float, default=1.0, show_default=True, help="Your limit over all runs.")
-@click.option("--delta", type=float, default=1e-6, show_default=True, help="Delta of that limit.")
-def init(folder: Path, epsilon: float, delta: float) -> None:
+@command("fedboard ratings init my-device --epsilon 3", group=ratings)
+def init(
+    folder: Path = argument(default=Path()),
+    epsilon: float = option("Your limit over all runs.", default=1.0),
+    delta: float = option("Delta of that limit.", default=1e-6),
+) -> None:
     """Make a device in FOLDER: an empty rating store and a commented device.toml, where more can be said."""
     from fedboard.client.participation.config import make_device
 
@@ -64,28 +46,40 @@ def init(folder: Path, epsilon: float, delta: float) -> None:
     click.echo(f"{path}: read it, it says what this device will give; then: fedboard ratings import FILE.csv")
 
 
-@ratings.command("import", epilog="Example: fedboard ratings import my-ratings.csv --board runs/demo")
-@click.argument("file", type=click.Path(path_type=Path))
-@OWN_COLUMNS
-@_of_store
-def import_ratings(file: Path, columns: str | None, device: Path, place: Path | None) -> None:
+@command("fedboard ratings import my-ratings.csv --board runs/demo", name="import", group=ratings)
+def import_ratings(
+    file: Path,
+    columns: dict[str, str] | None = OWN_COLUMNS,
+    device: Path = DEVICE,
+    place: Path | None = _BOARD,
+) -> None:
     """Take over a CSV file with the header `item,rating` and perhaps `timestamp`.
 
     Items that are in the store already get the file's rating. All lines are taken, or none.
     """
+    take_over(file, device, place, columns or {})
+
+
+def take_over(
+    file: Path, device: Path, place: Path | None = None, columns: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    """Put the ratings of a file into a device's store.
+
+    Raises:
+        InputError: they cannot be read; nothing was taken.
+    """
     from fedboard.client.ratings.own_file import read_ratings
 
-    found = read_ratings(file, board=_board(device, place), columns=own_columns(columns))
+    found = read_ratings(file, board=_board(device, place), columns=dict(columns))
     with _open(device) as opened:
         new = opened.put(found)
         click.echo(f"{len(found)} ratings imported, {new} of them new; {len(opened)} in the store")
 
 
-@ratings.command(epilog="Example: fedboard ratings add 'Toy Story' 4.5")
-@click.argument("item")
-@click.argument("rating", type=float, default=1.0)
-@_of_store
-def add(item: str, rating: float, device: Path, place: Path | None) -> None:
+@command("fedboard ratings add 'Toy Story' 4.5", group=ratings)
+def add(
+    item: str, rating: float = argument(default=1.0), device: Path = DEVICE, place: Path | None = _BOARD
+) -> None:
     """Add or change the rating of one ITEM, by id or by title.
 
     A title that is typed before there is a board is kept, and found once there is one. For implicit feedback RATING
@@ -105,14 +99,14 @@ def add(item: str, rating: float, device: Path, place: Path | None) -> None:
     click.echo(f"{'added' if new else 'changed'}: {_named(own.item, board)}  {own.rating:g}")
 
 
-@ratings.command(
-    epilog="\b\nExamples:\n  fedboard ratings remove 'Toy Story'\n  fedboard ratings remove --all --yes"
-)
-@click.argument("item", required=False)
-@click.option("--all", "everything", is_flag=True, help="Every rating; there is no way back.")
-@click.option("--yes", is_flag=True, help="With --all: do not ask.")
-@_of_store
-def remove(item: str | None, everything: bool, yes: bool, device: Path, place: Path | None) -> None:
+@command("fedboard ratings remove 'Toy Story'", "fedboard ratings remove --all --yes", group=ratings)
+def remove(
+    item: str | None = argument(),
+    everything: bool = option("Every rating; there is no way back.", "--all"),
+    yes: bool = option("With --all: do not ask."),
+    device: Path = DEVICE,
+    place: Path | None = _BOARD,
+) -> None:
     """Delete the rating of one ITEM, or all, and the answers made from them that are kept to be sent again.
 
     The record of what was given stays: forgetting it would let the same be given twice.
@@ -134,24 +128,22 @@ def remove(item: str | None, everything: bool, yes: bool, device: Path, place: P
     click.echo(f"removed: {_named(found, board)}")
 
 
-@ratings.command(
-    "list",
-    epilog="\b\nExamples:\n  fedboard ratings list --json\n  fedboard ratings list --csv my-ratings.csv",
+@command(
+    "fedboard ratings list --json", "fedboard ratings list --csv my-ratings.csv", name="list", group=ratings
 )
-@click.option(
-    "--csv",
-    "file",
-    metavar="FILE",
-    help="Write them as `import` reads them, readable by you alone; - is stdout.",
-)
-@JSON
-@_of_store
-def list_ratings(file: str | None, as_json: bool, device: Path, place: Path | None) -> None:
+def list_ratings(
+    file: str | None = option(
+        "Write them as `import` reads them, readable by you alone; - is stdout.", "--csv", metavar="FILE"
+    ),
+    device: Path = DEVICE,
+    place: Path | None = _BOARD,
+    as_json: bool = JSON,
+) -> None:
     """List your ratings."""
     board = _board(device, place)
     with _open(device) as opened:
         found = opened.ratings()
-        coverage = None if board is None else opened.coverage(board)
+        used = None if board is None else opened.cohort(board).n_ratings
     if file is not None:
         _write_csv(file, found, board)
         return
@@ -160,8 +152,8 @@ def list_ratings(file: str | None, as_json: bool, device: Path, place: Path | No
         return
     about = _about([own.item for own in found], board)
     rows = [(*about[own.item], f"{own.rating:g}") for own in found]
-    click.echo(aligned(("title", "id", "rating"), rows, right=(2,)))
-    left = "" if coverage is None else f"; the board can use {coverage.used} of them"
+    click.echo(aligned(("title", "id", "rating"), rows))
+    left = "" if used is None else f"; the board can use {used} of them"
     click.echo(f"\n{len(found)} ratings{left}")
 
 
@@ -205,16 +197,12 @@ def _board(device: Path, place: Path | None) -> "Board | None":
 
     if place is None:
         from fedboard.client.participation.config import load_device
+        from fedboard.common.board import Board
 
         cache = load_device(device).board.cache
-        place = cache if any(cache.glob("board-*.board")) and _learnt(board_file(cache)) else None
+        held = any(cache.glob("board-*.board"))
+        place = cache if held and "learnt" in Board.load(board_file(cache)).arrays else None
     return None if place is None else open_board(place)
-
-
-def _learnt(path: Path) -> bool:
-    from fedboard.common.board import Board
-
-    return "learnt" in Board.load(path).arrays
 
 
 def _item(text: str, board: "Board | None") -> str:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fedboard.cli.declaring import Commands, argument, command, option
 from fedboard.cli.fleet.members import invite, invited, members, remove, status
-from fedboard.cli.fleet.server import CONFIG, PATH, made_ready
-from fedboard.cli.groups import Commands
+from fedboard.cli.fleet.server import made_ready
+from fedboard.cli.options import CONFIG
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,23 +23,27 @@ This quick fleet is run by this machine alone. For more than a trial, elsewhere:
   witnesses of boards:  keys new witness, then witnesses in fleet.toml and in every device.toml
   a roster authority:   keys new roster-authority, then keys sign; for protocols that mask contributions"""
 
+_NEXT = """\
+Next:
+  fedboard server --config {config}
+  fedboard client --config {device}    once it has ratings: fedboard ratings import
+  fedboard client join --invitation FILE --ratings FILE.csv --run    on each other device
+  fedboard recommend {device}"""
 
-@click.command(epilog="Example: fedboard fleet init films --data-catalogue films.csv --devices 3")
-@click.argument("folder", type=PATH, default=Path())
-@click.option(
-    "--data-catalogue",
-    "catalogue",
-    type=PATH,
-    required=True,
-    help="Public list of items: columns item and title, or a titles file of MovieLens.",
-)
-@click.option("--devices", type=click.IntRange(min=1), required=True, help="How many take part in a round.")
-@click.option("--name", help="Of the training.  [default: that of FOLDER]")
-@click.option(
-    "--address", default="127.0.0.1:8443", show_default=True, help="HOST:PORT where devices reach the server."
-)
-@click.option("--epsilon", type=float, default=5.0, show_default=True, help="Budget of every user.")
-def init(folder: Path, catalogue: Path, devices: int, name: str | None, address: str, epsilon: float) -> None:
+
+@command("fedboard fleet init films --data-catalogue films.csv --devices 3")
+def init(
+    folder: Path = argument(default=Path()),
+    catalogue: Path = option(
+        "Public list of items: columns item and title, or a titles file of MovieLens.",
+        "--data-catalogue",
+        required=True,
+    ),
+    devices: int = option("How many take part in a round.", type=click.IntRange(min=1), required=True),
+    name: str | None = option("Of the training.  [default: that of FOLDER]"),
+    address: str = option("HOST:PORT where devices reach the server.", default="127.0.0.1:8443"),
+    epsilon: float = option("Budget of every user.", default=5.0),
+) -> None:
     """Make a fleet in FOLDER: keys, fleet.toml with all settings, one ready device, invitations for the others.
 
     After it come three commands: `server`, `client join` on every device, `recommend`. Nothing that is there is
@@ -80,15 +85,11 @@ def init(folder: Path, catalogue: Path, devices: int, name: str | None, address:
         shutil.rmtree(folder / "state", ignore_errors=True)
         raise
     device, invitations = _invite_all(settings, folder)
-    click.echo(f"{device}: a device that is a member; it has no ratings yet")
+    lines = [f"{device}: a device that is a member; it has no ratings yet"]
     if invitations:
-        click.echo(f"{', '.join(map(str, invitations))}: for the others, once each, within a week")
-    click.echo(_LACKS.format(keys=settings.keys.relative_to(folder.absolute())))
-    click.echo("Next:")
-    click.echo(f"  fedboard server --config {config}")
-    click.echo(f"  fedboard client --config {device}    once it has ratings: fedboard ratings import")
-    click.echo("  fedboard client join --invitation FILE --ratings FILE.csv --run    on each other device")
-    click.echo(f"  fedboard recommend {device}")
+        lines.append(f"{', '.join(map(str, invitations))}: for the others, once each, within a week")
+    lines.append(_LACKS.format(keys=settings.keys.relative_to(folder.absolute())))
+    click.echo("\n".join([*lines, _NEXT.format(config=config, device=device)]))
 
 
 def _beside(catalogue: Path, folder: Path) -> str:
@@ -133,10 +134,10 @@ def _invite_all(settings: "FleetSettings", folder: Path) -> tuple[Path, list[Pat
     return joined.device, files
 
 
-@click.command(epilog="Example: fedboard fleet backup --to /var/backups/fedboard")
-@CONFIG
-@click.option("--to", "place", type=PATH, required=True, help="A folder, or a new file .fedboard.")
-def backup(config: Path, place: Path) -> None:
+@command("fedboard fleet backup --to /var/backups/fedboard")
+def backup(
+    config: Path = CONFIG, place: Path = option("A folder, or a new file .fedboard.", "--to", required=True)
+) -> None:
     """Back up a server: settings, keys, register, boards, and the ledger that paid for them. It may run meanwhile.
 
     The file is for its owner alone to read: it holds the server's keys. Keep it on another machine, and make one
@@ -152,20 +153,16 @@ def backup(config: Path, place: Path) -> None:
         click.echo(f"not in it, since it is elsewhere than {config.name}: {path}")
 
 
-@click.command(epilog="Example: fedboard fleet restore films.fedboard --to new --newest-board mirror")
-@click.argument("file", type=PATH)
-@click.option("--to", "folder", type=PATH, required=True, help="A new folder, for settings, keys and state.")
-@click.option(
-    "--newest-board",
-    "newest",
-    type=PATH,
-    help="The newest board that anybody has: a file, a mirror's folder, a reader's boards.",
-)
-@click.option(
-    "--stopped", is_flag=True, help="The server was stopped before the backup, and has not run since."
-)
-@click.option("--closed", is_flag=True, help="Nobody can show that: publish the boards, train no more.")
-def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed: bool) -> None:
+@command("fedboard fleet restore films.fedboard --to new --newest-board mirror")
+def restore(
+    file: Path,
+    folder: Path = option("A new folder, for settings, keys and state.", "--to", required=True),
+    newest: Path | None = option(
+        "The newest board that anybody has: a file, a mirror's folder, a reader's boards.", "--newest-board"
+    ),
+    stopped: bool = option("The server was stopped before the backup, and has not run since."),
+    closed: bool = option("Nobody can show that: publish the boards, train no more."),
+) -> None:
     """Write a fleet from the backup in FILE into a new folder, so that its server can be started there.
 
     A backup is older than what was lost. What the server has released since is in no ledger that is left, so you
@@ -196,11 +193,12 @@ def restore(file: Path, folder: Path, newest: Path | None, stopped: bool, closed
         click.echo(f"was not in the backup: {path}")
 
 
-@click.command(epilog="Example: fedboard fleet kit --to deployment --user fedboard")
-@CONFIG
-@click.option("--to", "folder", type=PATH, required=True, help="Folder to write to.")
-@click.option("--user", help="Account that runs the unit.  [default: yours]")
-def kit(config: Path, folder: Path, user: str | None) -> None:
+@command("fedboard fleet kit --to deployment --user fedboard")
+def kit(
+    config: Path = CONFIG,
+    folder: Path = option("Folder to write to.", "--to", required=True),
+    user: str | None = option("Account that runs the unit.  [default: yours]"),
+) -> None:
     """Write what goes beside a server: a systemd unit, compose.yaml, a firewall's limit, alerts, a dashboard.
 
     Each begins with what it is for and is yours to change: none that is there is written over. The unit gets no

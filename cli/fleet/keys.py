@@ -6,60 +6,65 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.declaring import Commands, argument, command, option
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.fleet.server import PATH
-from fedboard.cli.groups import Commands
-from fedboard.cli.signing_options import DAYS, KEYS_FOLDER, ROOTS
+from fedboard.cli.options import DAYS, ROOTS
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.server.publishing.expiring import Expiry
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  fedboard keys rotate keys/roots --board-key new.pub --sign alice.key --sign bob.key
-  fedboard keys rotate keys/roots --holder a.pub --holder b.pub --threshold 2 --sign keys/holder.key
-"""
+PATH = click.Path(path_type=Path)
+_AT_LEAST_ONE = click.IntRange(min=1)
+
+
+def _public_keys(text: str, flag: str) -> Any:
+    return option(text, flag, type=PATH, multiple=True)
+
+
+_TERMS = {
+    "holders": _public_keys("Public key of a root holder.", "--holder"),
+    "threshold": option("How many holders must sign a root.", type=_AT_LEAST_ONE),
+    "boards": _public_keys("Public key that signs boards.", "--board-key"),
+    "board_threshold": option("How many must sign a board.", type=_AT_LEAST_ONE),
+    "questions": _public_keys("Public key that signs what devices are asked.", "--question-key"),
+    "witnesses": _public_keys("Public key of a witness of boards.", "--witness"),
+    "cosignatures": option("How many of them must cosign.", type=_AT_LEAST_ONE),
+}
+"""What a root says of who signs what."""
+
+
+@click.group(cls=Commands)
+def keys() -> None:
+    """Make keys, replace them, sign for others, and see what expires.
+
+    `fedboard fleet init` makes all that the machine of a fleet's operator needs. Private keys are readable by their
+    owner only, and none is overwritten.
+    """
+
+
+@command(
+    "fedboard keys rotate keys/roots --board-key new.pub --sign alice.key --sign bob.key",
+    "fedboard keys rotate keys/roots --holder a.pub --holder b.pub --threshold 2 --sign keys/holder.key",
+    group=keys,
+    also=_TERMS,
 )
-@click.argument("folder", metavar="ROOTS", type=PATH)
-@click.option("--holder", "holders", type=PATH, multiple=True, help="Public key of a root holder.")
-@click.option("--threshold", type=click.IntRange(min=1), help="How many holders must sign a root.")
-@click.option("--board-key", "boards", type=PATH, multiple=True, help="Public key that signs boards.")
-@click.option("--board-threshold", type=click.IntRange(min=1), help="How many must sign a board.")
-@click.option(
-    "--question-key",
-    "questions",
-    type=PATH,
-    multiple=True,
-    help="Public key that signs what devices are asked.",
-)
-@click.option("--witness", "witnesses", type=PATH, multiple=True, help="Public key of a witness of boards.")
-@click.option("--cosignatures", type=click.IntRange(min=1), help="How many of them must cosign.")
-@click.option(
-    "--days",
-    type=click.FloatRange(min=0.01, max=3660),
-    default=365.0,
-    show_default=True,
-    help="How long the root is good.",
-)
-@click.option(
-    "--sign",
-    "signers",
-    type=PATH,
-    multiple=True,
-    help="A holder's private key to sign with here; others sign with keys sign.",
-)
-@click.option(
-    "--instead-of",
-    "former",
-    metavar="KEY",
-    type=PATH,
-    help="Of a first root: the private key that readers have pinned so far, who follow from it.",
-)
-def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: float, **terms: Any) -> None:
+def rotate(
+    folder: Path = argument("ROOTS"),
+    days: float = option("How long the root is good.", type=DAYS.settings["type"], default=365.0),
+    signers: tuple[Path, ...] = option(
+        "A holder's private key to sign with here; others sign with keys sign.", "--sign"
+    ),
+    former: Path | None = option(
+        "Of a first root: the private key that readers have pinned so far, who follow from it.",
+        "--instead-of",
+        metavar="KEY",
+        rare=True,
+    ),
+    **terms: Any,
+) -> None:
     """Make the next root, or the first: with other keys, or with the same ones and a later expiry.
 
     What is not given stays; a key that is left out is revoked: it signs nothing any more that readers take. The
@@ -71,28 +76,20 @@ def rotate(folder: Path, former: Path | None, signers: tuple[Path, ...], days: f
     rotate_roots(folder, signers, former=former, days=days, terms=terms)
 
 
-@click.command(
-    epilog="""\b
-Examples:
-  fedboard keys renew keys                             another certificate for the server's key
-  fedboard keys renew keys --name fleet.example.org    for another name
-  fedboard keys renew mirror --key keys/boards.key     a later expiry of the newest board
-"""
+@command(
+    "fedboard keys renew keys                             another certificate for the server's key",
+    "fedboard keys renew keys --name fleet.example.org    for another name",
+    "fedboard keys renew mirror --key keys/boards.key     a later expiry of the newest board",
+    group=keys,
 )
-@click.argument("place", type=PATH)
-@click.option(
-    "--name",
-    "names",
-    multiple=True,
-    help="Of the server: names or addresses that devices use.  [default: as now]",
-)
-@click.option(
-    "--key", "keys", type=PATH, multiple=True, help="Of a mirror: the private keys that sign boards."
-)
-@ROOTS
-@DAYS
 def renew(
-    place: Path, names: tuple[str, ...], keys: tuple[Path, ...], roots: Path | None, days: float
+    place: Path,
+    names: tuple[str, ...] = option(
+        "Of the server: names or addresses that devices use.  [default: as now]", "--name"
+    ),
+    keys: tuple[Path, ...] = option("Of a mirror: the private keys that sign boards.", "--key"),
+    roots: Path | None = ROOTS,
+    days: float = DAYS,
 ) -> None:
     """Renew what expires by itself: the server's certificate, or the signature on a mirror's newest board.
 
@@ -131,34 +128,25 @@ def renew(
         click.echo(f"not shown yet: {waiting}")
 
 
-@click.command(epilog="Example: fedboard keys show keys mirror")
-@click.argument("places", metavar="PLACE...", nargs=-1, required=True, type=PATH)
-@JSON
-def show(places: tuple[Path, ...], as_json: bool) -> int:
+@command("fedboard keys show keys mirror", group=keys)
+def show(places: tuple[Path, ...] = argument("PLACE...", required=True), as_json: bool = JSON) -> int:
     """Show who may sign, and what expires when: of keys folders, roots, mirrors, and TLS certificates (PEM).
 
     The exit code is 1 where something has expired, so that a timer can watch it.
     """
-    now, every = time.time(), [part for place in places for part in _parts(place)]
-    found = [(place, *_looked_at(place)) for place in every]
-    if as_json:
-        shown = [
-            {
-                "place": str(place),
-                "says": lines,
-                "expiries": [
-                    {"what": one.what, "at": one.at, "days": one.days(now), "soon": one.is_soon(now)}
-                    for one in expiries
-                ],
-            }
-            for place, lines, expiries in found
+    now = time.time()
+    records: list[dict[str, Any]] = []
+    lines: list[str] = []
+    for place in [part for named in places for part in _parts(named)]:
+        says, expiries = _looked_at(place)
+        told = [
+            {"what": one.what, "at": one.at, "days": one.days(now), "soon": one.is_soon(now)}
+            for one in expiries
         ]
-        document({"places": shown})
-    else:
-        for _, lines, expiries in found:
-            for line in (*lines, *(one.sentence(now) for one in expiries)):
-                click.echo(line)
-    expired = any(one.days(now) < 0 for _, _, expiries in found for one in expiries)
+        records.append({"place": str(place), "says": says, "expiries": told})
+        lines += [*says, *(one.sentence(now) for one in expiries)]
+    answer({"places": records}, "\n".join(lines), as_json=as_json)
+    expired = any(one["days"] < 0 for record in records for one in record["expiries"])
     return ExitCode.FAILED if expired else ExitCode.DONE
 
 
@@ -171,67 +159,65 @@ def _parts(place: Path) -> list[Path]:
 
 def _looked_at(place: Path) -> "tuple[list[str], list[Expiry]]":
     from fedboard.common.boards.layout import LATEST, ROOTS
-    from fedboard.server.publishing.expiring import (
-        certificate_expiry,
-        mirror_expiries,
-        root_expiry,
-    )
+    from fedboard.server.publishing.expiring import certificate_expiry, mirror_expiries, root_expiry
 
     if place.is_file():
         found = certificate_expiry(place, remedy="make a new one: fedboard keys renew")
         if found is None:
             raise InputError(f"{place}: no certificate in PEM form can be read there")
         return [], [found]
+    from fedboard.cli.fleet.root_keys import roots_said
+
     if (place / LATEST).is_file():
-        return _of_roots(place / ROOTS), mirror_expiries(place)
-    lines, root = _of_roots(place), root_expiry(place)
+        return roots_said(place / ROOTS), mirror_expiries(place)
+    lines, root = roots_said(place), root_expiry(place)
     if not lines:
         raise InputError(f"{place}: neither a folder of roots, nor a mirror, nor a certificate")
     return lines, [] if root is None else [root]
 
 
-def _of_roots(place: Path) -> list[str]:
-    from fedboard.cli.fleet.root_keys import said_of
-    from fedboard.common.boards.roots import RootError, RootFolder
-    from fedboard.server.operating.drafting import standing
+_KINDS = {
+    "holder": ("keep it offline", "for fedboard keys rotate --holder"),
+    "witness": (
+        "for fedboard witness --key; it stays here",
+        "for witnesses of fleet.toml, and of every device.toml: {}",
+    ),
+    "identity": (
+        "for [server] in device.toml; it stays on this device",
+        "for whoever keeps the list of devices, fedboard keys sign",
+    ),
+    "roster-authority": (
+        "keep it off the server; it signs lists with: fedboard keys sign",
+        'vouched_by = "{}", for [policy] of every device.toml and [protocol] settings',
+    ),
+    "boards": (
+        "for the server's keys folder, where boards-*.key sign beside boards.key",
+        "for fedboard keys rotate --board-key",
+    ),
+    "questions": (
+        "for the server's keys folder, as questions.key",
+        "for fedboard keys rotate --question-key",
+    ),
+    "authority": (
+        "keep it off the server; it signs the server's certificate with: fedboard keys renew",
+        "for the server's keys folder, from where every device gets it",
+    ),
+}
+"""Where the private half of a key pair stays, and where the public half goes."""
+_KIND = click.Choice(list(_KINDS))
 
-    folder = RootFolder(place)
-    chain, draft = folder.chain(), folder.draft
-    lines = said_of(chain[-1].content or b"") if chain else []
-    if draft is not None:
-        try:
-            content = folder.content(draft)
-            missing = standing(content, before=folder.before(draft))
-            lines += ["draft, which does not count yet:", *said_of(content), f"  {'; '.join(missing)}"]
-        except RootError as error:
-            raise InputError(f"{folder.path(draft)}: {error}") from error
-    return lines
 
-
-_KINDS = ("holder", "witness", "identity", "roster-authority", "boards", "questions", "authority")
-
-
-@click.group(cls=Commands)
-def keys() -> None:
-    """Make keys, replace them, sign for others, and see what expires.
-
-    `fedboard fleet init` makes all that the machine of a fleet's operator needs. Private keys are readable by their
-    owner only, and none is overwritten.
-    """
-
-
-@keys.command(
-    epilog="""\b
-Examples:
-  fedboard keys new holder --name alice      who signs the root, offline
-  fedboard keys new witness                  who cosigns boards, elsewhere
-  fedboard keys new boards --name boards-2   a further or the next signing key
-"""
+@command(
+    "fedboard keys new holder --name alice      who signs the root, offline",
+    "fedboard keys new witness                  who cosigns boards, elsewhere",
+    "fedboard keys new boards --name boards-2   a further or the next signing key",
+    group=keys,
 )
-@click.argument("kind", type=click.Choice(_KINDS))
-@KEYS_FOLDER
-@click.option("--name", help="Name of the files, or of the fleet for an authority.  [default: KIND]")
-def new(kind: str, folder: Path, name: str | None) -> None:
+def new(
+    kind: str = argument(type=_KIND),
+    folder: Path = option("Folder of the files.", "--out", default=Path("keys")),
+    name: str | None = option("Name of the files, or of the fleet for an authority.  [default: KIND]"),
+) -> None:
     """Make the key pair of a KIND of party, where that party is: NAME.key stays there, NAME.pub is for others.
 
     A holder signs roots, a witness cosigns boards, a roster authority signs lists of devices; identity is a
@@ -242,66 +228,38 @@ def new(kind: str, folder: Path, name: str | None) -> None:
     name = kind if name is None else name
     if not is_name(name):
         raise InputError(f"--name must be {NAME_RULE}, got {name!r}; files elsewhere: --out FOLDER")
+    stays, goes = _KINDS[kind]
     if kind == "authority":
         from fedboard.server.tls import make_authority
 
-        certificate, secret = folder / "authority.pem", folder / "authority.key"
-        make_authority(certificate, secret, name=name)
-        click.echo(f"{certificate}: for the server's keys folder, from where every device gets it")
-        click.echo(
-            f"{secret}: keep it off the server; it signs the server's certificate with: fedboard keys renew"
-        )
-        return
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+        public, private = folder / "authority.pem", folder / "authority.key"
+        make_authority(public, private, name=name)
+    else:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from fedboard.common.boards.ed25519_keys import write_pair
+        from fedboard.common.boards.ed25519_keys import write_pair
 
-    key = Ed25519PrivateKey.generate()
-    private, public = folder / f"{name}.key", folder / f"{name}.pub"
-    write_pair(key, private=private, public=public)
-    digits = key.public_key().public_bytes_raw().hex()
-    click.echo(f"{private}: {_STAYS[kind]}")
-    click.echo(f"{public}: {_GOES[kind].format(digits)}")
+        key = Ed25519PrivateKey.generate()
+        private, public = folder / f"{name}.key", folder / f"{name}.pub"
+        write_pair(key, private=private, public=public)
+        goes = goes.format(key.public_key().public_bytes_raw().hex())
+    click.echo(f"{private}: {stays}")
+    click.echo(f"{public}: {goes}")
 
 
-_STAYS = {
-    "holder": "keep it offline",
-    "witness": "for fedboard witness --key; it stays here",
-    "identity": "for [server] in device.toml; it stays on this device",
-    "roster-authority": "keep it off the server; it signs lists with: fedboard keys sign",
-    "boards": "for the server's keys folder, where boards-*.key sign beside boards.key",
-    "questions": "for the server's keys folder, as questions.key",
-}
-_GOES = {
-    "holder": "for fedboard keys rotate --holder",
-    "witness": "for witnesses of fleet.toml, and of every device.toml: {}",
-    "identity": "for whoever keeps the list of devices, fedboard keys sign",
-    "roster-authority": 'vouched_by = "{}", for [policy] of every device.toml and [protocol] settings',
-    "boards": "for fedboard keys rotate --board-key",
-    "questions": "for fedboard keys rotate --question-key",
-}
-
-
-@keys.command(
-    epilog="""\b
-Examples:
-  fedboard keys sign roots/2.root.json --key alice.key
-  fedboard keys sign keys/roster.json phones/*.pub --fleet films --key roster-authority.key
-"""
-)
-@click.argument("path", metavar="FILE", type=PATH)
-@click.argument("devices", metavar="[DEVICE]...", nargs=-1, type=PATH)
-@click.option("--key", "signers", type=PATH, multiple=True, required=True, help="Private key to sign with.")
-@click.option("--fleet", help="Of a list: name of the fleet whose devices these are.")
-@click.option(
-    "--days",
-    type=click.FloatRange(0, 3650, min_open=True),
-    default=90.0,
-    show_default=True,
-    help="Of a list: until it is over.",
+@command(
+    "fedboard keys sign roots/2.root.json --key alice.key",
+    "fedboard keys sign keys/roster.json phones/*.pub --fleet films --key roster-authority.key",
+    group=keys,
 )
 def sign(
-    path: Path, devices: tuple[Path, ...], signers: tuple[Path, ...], fleet: str | None, days: float
+    path: Path = argument("FILE"),
+    devices: tuple[Path, ...] = argument("[DEVICE]..."),
+    signers: tuple[Path, ...] = option("Private key to sign with.", "--key", required=True),
+    fleet: str | None = option("Of a list: name of the fleet whose devices these are."),
+    days: float = option(
+        "Of a list: until it is over.", type=click.FloatRange(0, 3650, min_open=True), default=90.0
+    ),
 ) -> None:
     """Sign a root as one of its holders, or a list of devices as their authority.
 
@@ -334,7 +292,3 @@ def _sign_list(path: Path, devices: tuple[Path, ...], signer: Path, *, fleet: st
     write_atomically(path, signed.content)
     click.echo(f"{path}: list {number} of {fleet}, {len(listed)} devices, for {days:g} days")
     click.echo(f'vouched_by = "{signing.public.hex()}"')
-
-
-for _command in (rotate, renew, show):
-    keys.add_command(_command)

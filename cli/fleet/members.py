@@ -2,13 +2,13 @@
 
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.counts import PEOPLE
-from fedboard.cli.documents import JSON, document
-from fedboard.cli.fleet.server import CONFIG, PATH, stays, told_to_stop
+from fedboard.cli.declaring import command, option
+from fedboard.cli.documents import JSON, answer
+from fedboard.cli.options import CONFIG, PEOPLE
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
@@ -16,25 +16,21 @@ if TYPE_CHECKING:
     from fedboard.common.messages.enrolment import Invitation
     from fedboard.server.fleet.register import Register
     from fedboard.server.fleet.settings import FleetSettings
-    from fedboard.server.fleet.status import FleetStatus
 
 _MOST_HOURS = 8760.0
 
 
-@click.command(epilog="Example: fedboard fleet invite ann --out ann.invite")
-@click.argument("name")
-@CONFIG
-@click.option("--users", type=PEOPLE, default=1, show_default=True, help="How many users it may host.")
-@click.option(
-    "--hours",
-    type=click.FloatRange(0, _MOST_HOURS, min_open=True),
-    default=24.0,
-    show_default=True,
-    help="How long it may be used.",
-)
-@click.option("--out", type=PATH, help="Write it to a new file, for its owner alone to read.")
-@JSON
-def invite(name: str, config: Path, users: int, hours: float, out: Path | None, as_json: bool) -> None:
+@command("fedboard fleet invite ann --out ann.invite")
+def invite(
+    name: str,
+    config: Path = CONFIG,
+    users: int = option("How many users it may host.", type=PEOPLE, default=1),
+    hours: float = option(
+        "How long it may be used.", type=click.FloatRange(0, _MOST_HOURS, min_open=True), default=24.0
+    ),
+    out: Path | None = option("Write it to a new file, for its owner alone to read."),
+    as_json: bool = JSON,
+) -> None:
     """Make an invitation for the device NAME, which joins with it, once.
 
     Give the line to the device's owner, over a way that others do not read: whoever has the token joins in the
@@ -58,17 +54,13 @@ def invite(name: str, config: Path, users: int, hours: float, out: Path | None, 
         invitation, ends = invited(
             settings, register, introduction_of(settings), name=name, users=users, hours=hours, out=out
         )
-    until = f"{datetime.fromtimestamp(ends):%Y-%m-%d %H:%M}"
-    if as_json:
-        shown = {"file": str(out)} if out is not None else {"url": invitation.url, "token": invitation.token}
-        document({"name": name, "users": users, "expires": ends, **shown})
-    elif out is not None:
-        click.echo(
-            f"{out}: for {name}, once, until {until}; there: fedboard client join --invitation {out.name}"
-        )
-    else:
-        click.echo(f"for {name}, once, until {until}; on the device:")
-        click.echo(f"fedboard client join {invitation.url} {invitation.token}")
+    until = _day(ends)
+    shown = {"file": str(out)} if out is not None else {"url": invitation.url, "token": invitation.token}
+    joining = f"fedboard client join {invitation.url} {invitation.token}"
+    text = f"for {name}, once, until {until}; on the device:\n{joining}"
+    if out is not None:
+        text = f"{out}: for {name}, once, until {until}; there: fedboard client join --invitation {out.name}"
+    answer({"name": name, "users": users, "expires": ends, **shown}, text, as_json=as_json)
 
 
 def invited(
@@ -109,23 +101,25 @@ def invited(
         raise
 
 
-@click.command(epilog="Example: fedboard fleet members --json")
-@CONFIG
-@click.option(
-    "--identities",
-    type=PATH,
-    help="Write the identity keys of those who joined to this folder, for `fedboard keys sign`.",
-)
-@JSON
-def members(config: Path, identities: Path | None, as_json: bool) -> None:
+@command("fedboard fleet members --json")
+def members(
+    config: Path = CONFIG,
+    identities: Path | None = option(
+        "Write the identity keys of those who joined to this folder, for `fedboard keys sign`."
+    ),
+    as_json: bool = JSON,
+) -> None:
     """List the devices of the fleet, those that were removed, and the invitations that are open."""
+    from fedboard.common.boards.ed25519_keys import public_pem
+    from fedboard.common.files import write_atomically
+
     with _opened(config)[1] as register:
-        listed, waiting = register.members(), register.invitations()
-        again = register.presented_again()
+        listed, waiting, again = register.members(), register.invitations(), register.presented_again()
     if identities is not None:
-        _write_identities(
-            {one.name: one.identity for one in listed if one.admitted and one.identity}, identities
-        )
+        identities.mkdir(parents=True, exist_ok=True)
+        for one in listed:
+            if one.admitted and one.identity:
+                write_atomically(identities / f"{one.name}.pub", public_pem(bytes.fromhex(one.identity)))
     shown = [
         {
             "name": one.name,
@@ -138,48 +132,37 @@ def members(config: Path, identities: Path | None, as_json: bool) -> None:
         for one in listed
     ]
     open_ = [{"name": one.name, "users": one.max_users, "expires": one.expires} for one in waiting]
-    if as_json:
-        document({"members": shown, "invitations": open_, "presented_again": again})
-        return
     rows = [
-        (str(one["name"]), str(one["users"]), _how(one), _day(float(one["joined"] or 0))) for one in shown
-    ]
-    rows += [(one.name, str(one.max_users), f"invited until {_day(one.expires)}", "") for one in waiting]
-    click.echo(aligned(("device", "users", "state", "since"), rows, right=(1,)) if rows else "no devices yet")
-    for name in again:
-        click.echo(
-            f"the invitation of {name} was presented again, by another key: somebody else has seen "
-            f"it; remove {name} "
-            "if it is not the device that you meant"
+        (
+            one.name,
+            one.max_users,
+            "joined" if one.removed is None else f"removed {_day(one.removed)}",
+            _day(one.joined),
         )
+        for one in listed
+    ]
+    rows += [(one.name, one.max_users, f"invited until {_day(one.expires)}", "") for one in waiting]
+    lines = [aligned(("device", "users", "state", "since"), rows) if rows else "no devices yet"]
+    lines += [
+        f"the invitation of {name} was presented again, by another key: somebody else has seen it; remove {name} "
+        "if it is not the device that you meant"
+        for name in again
+    ]
+    record = {"members": shown, "invitations": open_, "presented_again": again}
+    answer(record, "\n".join(lines), as_json=as_json)
 
 
-@click.command(epilog="Example: fedboard fleet remove ann")
-@click.argument("name")
-@CONFIG
-def remove(name: str, config: Path) -> None:
+@command("fedboard fleet remove ann")
+def remove(name: str, config: Path = CONFIG) -> None:
     """Shut the device NAME out for good, at once, or withdraw its invitation.
 
-    The door lets its next request through no more, and an answer that has come and is not yet in a sum is refused.
+    Its next request is refused, and an answer that has come and is not yet in a sum is refused.
     What is in a sum stays there: sums cannot be taken apart, and the device has booked it. Its key never comes
-    back; its owner's record of what it gave stays hers.
+    back; its owner's record of what it gave stays theirs.
     """
     with _opened(config)[1] as register:
         what = register.remove(name)
     click.echo(f"{name} is removed" if what == "device" else f"the invitation of {name} is withdrawn")
-
-
-def _write_identities(keys: dict[str, str], folder: Path) -> None:
-    from fedboard.common.boards.ed25519_keys import public_pem
-    from fedboard.common.files import write_atomically
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, key in keys.items():
-        write_atomically(folder / f"{name}.pub", public_pem(bytes.fromhex(key)))
-
-
-def _how(one: dict[str, Any]) -> str:
-    return "joined" if one["removed"] is None else f"removed {_day(one['removed'])}"
 
 
 def _day(seconds: float) -> str:
@@ -205,16 +188,8 @@ def _opened(config: Path) -> "tuple[FleetSettings, Register]":
     return settings, Register(place)
 
 
-_WATCH_SECONDS = 2.0
-_IN_PLACE = "\x1b[H\x1b[J"
-"""To the first line of the terminal, and nothing below it."""
-
-
-@click.command(epilog="Example: fedboard fleet status --watch")
-@CONFIG
-@click.option("--watch", is_flag=True, help="Show it in place, anew every 2 seconds, until Ctrl-C.")
-@JSON
-def status(config: Path, watch: bool, as_json: bool) -> None:
+@command("fedboard fleet status", "watch -n 2 fedboard fleet status")
+def status(config: Path = CONFIG, as_json: bool = JSON) -> None:
     """Say how a fleet stands: devices, answers of this round, budget, lost rounds, what expires, the disk.
 
     It reads the files of the state folder and the keys, whether the server runs or not. It is for the operator: how
@@ -224,23 +199,8 @@ def status(config: Path, watch: bool, as_json: bool) -> None:
     from fedboard.server.fleet.status import status_of
     from fedboard.server.operating.run_files import require_few_lost
 
-    if watch and as_json:
-        raise InputError("--watch is for people: leave it out, or --json")
     settings = read_settings(config)
     found = status_of(settings)
-    if as_json:
-        document(found.to_dict())
-    elif watch:
-        told = told_to_stop()
-        click.echo(_IN_PLACE + _text(found))
-        while stays(told, _WATCH_SECONDS):
-            found = status_of(settings)
-            click.echo(_IN_PLACE + _text(found))
-    else:
-        click.echo(_text(found))
-    require_few_lost(found.fares, most_lost=settings.rounds.most_lost)
-
-
-def _text(found: "FleetStatus") -> str:
     looks = [f"LOOK: {problem}" for problem in found.problems()]
-    return "\n".join([aligned((found.name, ""), found.rows()), *looks])
+    answer(found.to_dict(), "\n".join([aligned((found.name, ""), found.rows()), *looks]), as_json=as_json)
+    require_few_lost(found.fares, most_lost=settings.rounds.most_lost)

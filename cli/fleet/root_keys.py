@@ -139,10 +139,29 @@ def said_of(content: bytes) -> list[str]:
     root = SignedRoot.from_bytes(content).root
     words = {ROOT: "roots", BOARDS: "boards", QUESTIONS: "questions", WITNESSES: "witnesses"}
     lines = [f"version {root.version} of the root, good until {root.expires}"]
-    lines += [f"  {word}: {_who(root.roles[role])}" for role, word in words.items() if role in root.roles]
+    for role, word in words.items():
+        if role in root.roles:
+            keys = root.roles[role].keys
+            names = ", ".join(key_id(Ed25519PublicKey.from_public_bytes(key)) for key in keys)
+            least = f"{root.roles[role].threshold} of " if len(keys) > 1 else ""
+            lines.append(f"  {word}: {least}{names}")
     return lines
 
 
-def _who(role: Role) -> str:
-    names = ", ".join(key_id(Ed25519PublicKey.from_public_bytes(key)) for key in role.keys)
-    return f"{role.threshold} of {names}" if len(role.keys) > 1 else names
+def roots_said(place: Path) -> list[str]:
+    """What the newest root of a folder says, and its draft; nothing where there is none.
+
+    Raises:
+        InputError: the draft cannot be read.
+    """
+    folder = RootFolder(place)
+    chain, draft = folder.chain(), folder.draft
+    lines = said_of(chain[-1].content or b"") if chain else []
+    if draft is not None:
+        try:
+            content = folder.content(draft)
+            missing = standing(content, before=folder.before(draft))
+            lines += ["draft, which does not count yet:", *said_of(content), f"  {'; '.join(missing)}"]
+        except RootError as error:
+            raise InputError(f"{folder.path(draft)}: {error}") from error
+    return lines

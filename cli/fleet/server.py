@@ -10,23 +10,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fedboard.cli.counts import PEOPLE
+from fedboard.cli.declaring import command, option
+from fedboard.cli.options import CONFIG, PEOPLE
 from fedboard.client.starting import lives_on
 from fedboard.common.errors import InputError
 from fedboard.common.files import is_locked
 
 if TYPE_CHECKING:
     from fedboard.server.fleet.settings import FleetSettings
-
-PATH = click.Path(path_type=Path)
-CONFIG = click.option(
-    "--config",
-    type=PATH,
-    default=Path("fleet.toml"),
-    envvar="FEDBOARD_FLEET",
-    show_default=True,
-    help="Configuration of the fleet.",
-)
 
 
 def told_to_stop() -> Callable[[], bool]:
@@ -51,47 +42,30 @@ def stays(told: Callable[[], bool], seconds: float) -> bool:
 
 
 _LOOK_SECONDS = 0.1
-_SERVER_EXAMPLES = """\b
-Examples:
-  fedboard server --config fleet.toml --check
-  fedboard server --config fleet.toml
-  fedboard server --config fleet.toml --until-trained
-  fedboard server --boards mirror --certificate server.pem --private-key server.key
-"""
+_FOLDER = click.Path(path_type=Path, exists=True, file_okay=False)
 
 
-@click.command(epilog=_SERVER_EXAMPLES)
-@CONFIG
-@click.option(
-    "--check",
-    is_flag=True,
-    help="Read everything, make board 0, say what it promises, try the ports, and end.",
+@command(
+    "fedboard server --config fleet.toml --check",
+    "fedboard server --config fleet.toml",
+    "fedboard server --config fleet.toml --until-trained",
+    "fedboard server --boards mirror --certificate server.pem --private-key server.key",
 )
-@click.option(
-    "--until-trained",
-    is_flag=True,
-    help="End when the training is complete and its last board published, or cannot be.",
-)
-@click.option(
-    "--boards",
-    "mirror",
-    metavar="MIRROR",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="Serve this mirror alone, without a fleet.",
-)
-@click.option("--address", help="With --boards: HOST:PORT to listen on.  [default: 127.0.0.1:8445]")
-@click.option("--certificate", type=PATH, help="With --boards: TLS certificate; without: no TLS.")
-@click.option("--private-key", type=PATH, help="With --boards: the certificate's key.")
-@click.option("--simulation", is_flag=True, help="With --boards: hand out boards of seeded noise too.")
 def server(
-    config: Path,
-    check: bool,
-    until_trained: bool,
-    mirror: Path | None,
-    address: str | None,
-    certificate: Path | None,
-    private_key: Path | None,
-    simulation: bool,
+    config: Path = CONFIG,
+    check: bool = option("Make board 0, try the ports, and end.", more="It says what the board promises."),
+    until_trained: bool = option(
+        "End when the training is complete.", more="With its last board published, or where it cannot be."
+    ),
+    mirror: Path | None = option(
+        "Serve this mirror alone, without a fleet.", "--boards", metavar="MIRROR", type=_FOLDER
+    ),
+    address: str | None = option(
+        "With --boards: HOST:PORT to listen on.  [default: 127.0.0.1:8445]", rare=True
+    ),
+    certificate: Path | None = option("With --boards: TLS certificate; without: no TLS.", rare=True),
+    private_key: Path | None = option("With --boards: the certificate's key.", rare=True),
+    simulation: bool = option("With --boards: hand out boards of seeded noise too.", rare=True),
 ) -> None:
     """Run the server of a fleet: one port for devices and readers of boards, one for you, and the training.
 
@@ -187,55 +161,25 @@ def _say(sentence: str) -> None:
     click.echo(f"{datetime.now():%H:%M:%S} {sentence}")
 
 
-_HELPER_EXAMPLE = """\b
-Example (fedboard keys renew makes the certificate):
-  openssl rand -hex 32 > leader.token; chmod 600 leader.token
-  fedboard helper --listen 0.0.0.0 --certificate helper.crt --private-key helper.key --token leader.token
-"""
-
-
-@click.command(epilog=_HELPER_EXAMPLE)
-@click.option("--listen", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8446,
-    show_default=True,
-    help="Port; 0 takes a free one.",
-)
-@click.option("--certificate", type=PATH, required=True, help="TLS certificate of this machine, PEM.")
-@click.option("--private-key", type=PATH, required=True, help="Its key, PEM.")
-@click.option(
-    "--identity",
-    type=PATH,
-    default=Path("helper-identity.key"),
-    show_default=True,
-    help="Ed25519 key that devices know this helper by; made where there is none.",
-)
-@click.option(
-    "--state",
-    type=PATH,
-    default=Path("helper-state"),
-    show_default=True,
-    help="Folder of the record of answered rounds. Never go back to an older copy of it.",
-)
-@click.option("--token", type=PATH, help="File with the secret that the first server must know.")
-@click.option(
-    "--least-clients",
-    type=PEOPLE,
-    default=2,
-    show_default=True,
-    help="Refuse to help with sums of fewer clients.",
+@command(
+    "fedboard helper --address 0.0.0.0:8446 --certificate helper.crt --private-key helper.key --token leader.token"
 )
 def helper(
-    listen: str,
-    port: int,
-    certificate: Path,
-    private_key: Path,
-    identity: Path,
-    state: Path,
-    token: Path | None,
-    least_clients: int,
+    address: str = option("HOST:PORT to listen on; 0 is a free one.", default="127.0.0.1:8446"),
+    certificate: Path = option("TLS certificate of this machine, PEM.", required=True),
+    private_key: Path = option("Its key, PEM.", required=True),
+    identity: Path = option(
+        "Its Ed25519 key; made where there is none.",
+        more="Devices know this helper by it.",
+        default=Path("helper-identity.key"),
+    ),
+    state: Path = option(
+        "Folder of the record of answered rounds.",
+        more="Never go back to an older copy of it.",
+        default=Path("helper-state"),
+    ),
+    token: Path | None = option("File with the secret that the first server must know."),
+    least_clients: int = option("Refuse to help with sums of fewer clients.", type=PEOPLE, default=2),
 ) -> None:
     """Run the second server of protocol two-server.
 
@@ -244,7 +188,6 @@ def helper(
     each round of a run once, for ever. Its identity, which it prints, goes into the first server's configuration
     and into every device's policy.
     """
-    from fedboard.common.messages.addresses import Address
     from fedboard.server.helper.service import RunningHelper
 
     with RunningHelper(
@@ -252,13 +195,13 @@ def helper(
         identity=identity,
         certificate=certificate,
         private_key=private_key,
-        address=Address(listen, port).text,
+        address=address,
         token=token,
         least_clients=least_clients,
     ) as running:
         told = told_to_stop()
         click.echo(f"helper {running.identity}")
-        click.echo(f"listening on {listen}, port {running.port}; stop with Ctrl-C")
+        click.echo(f"listening on {address.rpartition(':')[0]}, port {running.port}; stop with Ctrl-C")
         if token is None:
             click.echo("without --token whoever reaches this port can use up rounds", err=True)
         lives_on()
@@ -269,32 +212,23 @@ def helper(
 _ROUND_SECONDS = 60.0
 """A call lasts so long; between two of them it is looked whether to stop."""
 _PAUSE_SECONDS = 5.0
-_WITNESS_EXAMPLE = """\b
-Example (fedboard keys new witness makes the key; authority.pem comes from whoever runs the fleet):
-  fedboard witness --server fleet.example.org:8443 --authority authority.pem --key witness.key --begin films
-"""
 
 
-@click.command(epilog=_WITNESS_EXAMPLE)
-@click.option("--server", "address", metavar="HOST:PORT", required=True, help="The fleet's server.")
-@click.option("--authority", type=PATH, help="Authority of its certificate, PEM.  [default: the system's]")
-@click.option("--no-tls", is_flag=True, help="The server has no certificate: behind a proxy, or for a trial.")
-@click.option("--key", type=PATH, required=True, help="This witness's private key (witness.key).")
-@click.option(
-    "--memory",
-    type=PATH,
-    default=Path("witness.memory"),
-    show_default=True,
-    help="File of what it has cosigned. Never go back to an older copy of it.",
-)
-@click.option(
-    "--begin",
-    metavar="RUN",
-    multiple=True,
-    help="A run that is new here: without it nothing is cosigned of a run that the memory does not hold.",
+@command(
+    "fedboard witness --server fleet.example.org:8443 --authority authority.pem --key witness.key --begin films"
 )
 def witness(
-    address: str, authority: Path | None, no_tls: bool, key: Path, memory: Path, begin: tuple[str, ...]
+    address: str = option("The fleet's server.", "--server", metavar="HOST:PORT", required=True),
+    authority: Path | None = option("Authority of its certificate, PEM.  [default: the system's]"),
+    no_tls: bool = option("The server has no certificate: behind a proxy, or for a trial."),
+    key: Path = option("This witness's private key (witness.key).", required=True),
+    memory: Path = option(
+        "File of what it has cosigned. Never go back to an older copy of it.", default=Path("witness.memory")
+    ),
+    begin: tuple[str, ...] = option(
+        "A run that is new here: without it nothing is cosigned of a run that the memory does not hold.",
+        metavar="RUN",
+    ),
 ) -> None:
     """Witness the boards of a fleet: cosign each manifest that continues the one before.
 

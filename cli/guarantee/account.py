@@ -1,78 +1,80 @@
 """``fedboard account``: what noise for this epsilon, what epsilon for this plan."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-from fedboard.cli.counts import PEOPLE, RELEASES
+from fedboard.cli.declaring import argument, command, option
 from fedboard.cli.documents import JSON, document
+from fedboard.cli.options import PEOPLE, RELEASES
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 _DEFAULT_DELTA = 1e-5
 
 
-@click.command(
-    epilog="\b\nExamples:\n  fedboard account --epsilon 1 --delta 1e-5 --releases 9\n"
-    "  fedboard account --epsilon 5 --shares counts=0.1,items=0.9\n"
-    "  fedboard account --epsilon 1 --releases 100 --poisson 0.01\n"
-    "  fedboard account --noise-multiplier 12 --releases 9\n"
-    "  fedboard account runs/demo --group 4"
+def _shares(text: str) -> dict[str, float]:
+    divided: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, value = (piece.strip() for piece in part.rpartition("="))
+        try:
+            divided[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise InputError(f"--shares must be NAME=PART,... such as counts=0.1,items=0.9, got {part!r}")
+    return divided
+
+
+@command(
+    "fedboard account --epsilon 1 --delta 1e-5 --releases 9",
+    "fedboard account --epsilon 5 --shares counts=0.1,items=0.9",
+    "fedboard account --epsilon 1 --releases 100 --poisson 0.01",
+    "fedboard account --noise-multiplier 12 --releases 9",
+    "fedboard account runs/demo --group 4",
 )
-@click.argument("source", required=False, type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, help="Print the noise with which all releases together cost this.")
-@click.option(
-    "--noise-multiplier", type=float, metavar="Z", help="Print what releases with this noise cost together."
-)
-@click.option("--releases", type=RELEASES, help="Number of equal releases.")
-@click.option("--shares", metavar="NAME=PART,...", help="With --epsilon: parts of mu^2, together at most 1.")
-@click.option(
-    "--poisson",
-    type=float,
-    metavar="Q",
-    help="Each user takes part in a round by a secret coin with probability Q. The releases of round-1/..., "
-    "round-2/... share their round's coin (all others that of the preparation); without such names each release "
-    "has its own.",
-)
-@click.option(
-    "--delta",
-    type=float,
-    help="Probability that the bound fails; below 1 / users.  [default: SOURCE's, or 1e-5]",
-)
-@click.option(
-    "--adjacency",
-    type=click.Choice(["add-remove", "replace"]),
-    help="Of a plan; what is booked states its own.  [default: add-remove]",
-)
-@click.option("--group", type=PEOPLE, metavar="K", help="Say what holds for K users together, too.")
-@JSON
 def account(
-    source: Path | None,
-    epsilon: float | None,
-    noise_multiplier: float | None,
-    releases: int | None,
-    shares: str | None,
-    poisson: float | None,
-    delta: float | None,
-    adjacency: str | None,
-    group: int | None,
-    as_json: bool,
+    source: Path | None = argument(),
+    epsilon: float | None = option("Print the noise with which all releases together cost this."),
+    noise_multiplier: float | None = option(
+        "Print what releases with this noise cost together.", metavar="Z"
+    ),
+    releases: int | None = option("Number of equal releases.", type=RELEASES),
+    shares: dict[str, float] | None = option(
+        "With --epsilon: parts of mu^2, together at most 1.", metavar="NAME=PART,...", type=_shares
+    ),
+    poisson: float | None = option(
+        "Probability of taking part in a round.",
+        more="By a coin of each user that stays secret.",
+        metavar="Q",
+    ),
+    delta: float | None = option(
+        "Probability that the bound fails.", more="Below 1 / users.  [default: SOURCE's, or 1e-5]"
+    ),
+    adjacency: Literal["add-remove", "replace"] | None = option(
+        "Of a plan; what is booked states its own.  [default: add-remove]"
+    ),
+    group: int | None = option("Say what holds for K users together, too.", type=PEOPLE, metavar="K"),
+    as_json: bool = JSON,
 ) -> None:
-    """Print what releases cost together, or with --epsilon, how much noise each of them needs.
+    """Print what releases cost together, or which noise they need.
 
     SOURCE is a run directory, a ledger, a board, a certificate, or a plan: a TOML file that maps release
     names to noise multipliers, or to tables with noise_multiplier and, if needed, mechanism ("gaussian" or
     "laplace") and participation. The cost is told exactly, by loss distributions, by Renyi orders and by zCDP.
 
     A noise multiplier is the deviation of the noise over the sensitivity under the run's own adjacency, so the
-    answer to --epsilon is the same for each. Poisson participation is accounted under add-remove only.
+    answer to --epsilon is the same for each. Poisson participation is accounted under add-remove only: releases of
+    round-1/..., round-2/... share their round's coin (all others that of the preparation), and without such names
+    each release has its own.
     """
     from fedboard.client.verification.accounts import (
         epsilon_answer,
         equal_account,
         noise_answer,
         read_account,
+        release_names,
     )
     from fedboard.common.privacy.adjacency import Adjacency
 
@@ -83,8 +85,13 @@ def account(
             raise InputError(
                 "--adjacency and --group go with SOURCE or --noise-multiplier, not with --epsilon"
             )
-        divided = _shares(releases, shares)
-        answer = noise_answer(epsilon, _DEFAULT_DELTA if delta is None else delta, divided, poisson=poisson)
+        if (releases is None) == (shares is None):
+            raise InputError("give either --releases N or --shares NAME=PART,...")
+        if releases is not None:
+            shares = dict.fromkeys(release_names(releases), 1.0 / releases)
+        answer = noise_answer(
+            epsilon, _DEFAULT_DELTA if delta is None else delta, shares or {}, poisson=poisson
+        )
         document(answer) if as_json else click.echo(_noise_text(answer))
         return
     if shares is not None:
@@ -105,25 +112,6 @@ def account(
     document(answer) if as_json else click.echo(_epsilon_text(answer))
 
 
-def _shares(releases: int | None, shares: str | None) -> dict[str, float]:
-    from fedboard.client.verification.accounts import release_names
-
-    if (releases is None) == (shares is None):
-        raise InputError("give either --releases N or --shares NAME=PART,...")
-    if releases is not None:
-        return dict.fromkeys(release_names(releases), 1.0 / releases)
-    divided: dict[str, float] = {}
-    for part in str(shares).split(","):
-        name, _, value = (text.strip() for text in part.rpartition("="))
-        try:
-            divided[name] = float(value)
-        except ValueError:
-            name = ""
-        if not name:
-            raise InputError(f"--shares must be NAME=PART,... such as counts=0.1,items=0.9, got {part!r}")
-    return divided
-
-
 def _noise_text(answer: dict[str, Any]) -> str:
     multipliers, full = answer["noise_multipliers"], answer["full_participation"]
     if len(multipliers) > 1 and len(set(multipliers.values())) == 1:
@@ -141,7 +129,7 @@ def _noise_text(answer: dict[str, Any]) -> str:
             "otherwise the guarantee is that of full participation with this noise."
         )
     head = f"Epsilon {answer['epsilon']:g} at delta {answer['delta']:g}"
-    return f"{head}\n\n{aligned(('release', 'noise multiplier'), shown, right=(1,))}\n\n{compared}"
+    return f"{head}\n\n{aligned(('release', 'noise multiplier'), shown)}\n\n{compared}"
 
 
 def _epsilon_text(answer: dict[str, Any]) -> str:
@@ -165,7 +153,7 @@ def _epsilon_text(answer: dict[str, Any]) -> str:
         f"delta {answer['delta']:g}",
         *_why(answer),
         "",
-        aligned(("accounted by", "epsilon"), rows, right=(1,)),
+        aligned(("accounted by", "epsilon"), rows),
         "",
         together,
         f"One rating of a user who takes part, changed, added or removed: epsilon {answer['rating_epsilon']:.6g}.",

@@ -2,56 +2,47 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from fedboard.cli.colours import bad
-from fedboard.cli.device.board_options import witness_options
-from fedboard.cli.documents import JSON, document
+from fedboard.cli.declaring import Commands, argument, command, option
+from fedboard.cli.documents import JSON, answer, document
 from fedboard.cli.exit_codes import ExitCode
-from fedboard.cli.groups import Commands
-from fedboard.cli.text import aligned
+from fedboard.cli.options import AUTHORITY, COSIGNATURES, WITNESS, witnesses_of
+from fedboard.cli.text import aligned, bad
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.client.verification.evidence import Evidence, Verification
-    from fedboard.common.boards.witnesses import Witnesses
-    from fedboard.common.certificate import Finding
+    from fedboard.common.certificate import Certificate, Finding
 
-_PATH = click.Path(path_type=Path)
 _LARGEST = 1 << 30
 """Bytes of a mirror's board: more than ten million items of rank 64 take."""
-_SIMULATION = click.option(
-    "--simulation", is_flag=True, help="Accept noise that its seed reproduces: 0 where everything else holds."
-)
 
 
 @click.group(cls=Commands)
 def certificate() -> None:
-    """Show or recompute the privacy guarantee of a run, a board, a mirror or a ledger."""
+    """Show or recompute the guarantee of a run, board, mirror or ledger."""
 
 
-@certificate.command(
-    epilog="\b\nExamples:\n  fedboard certificate show runs/demo\n"
-    "  fedboard certificate show runs/films --as label --out label.html"
+@command(
+    "fedboard certificate show runs/demo",
+    "fedboard certificate show runs/films --as label --out label.html",
+    group=certificate,
 )
-@click.argument("target", type=_PATH)
-@click.option(
-    "--as",
-    "form",
-    type=click.Choice(["text", "label", "registry"]),
-    default="text",
-    show_default=True,
-    help="label: a page in plain words. registry: a record for the registry of OpenDP and NIST, as YAML.",
-)
-@click.option(
-    "--out",
-    type=_PATH,
-    help="Of a label or a record: the file, replaced where it is there.  [default: stdout]",
-)
-@JSON
-def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
+def show(
+    target: Path,
+    form: Literal["text", "label", "registry"] = option(
+        "label: a page in plain words. registry: a record for the registry of OpenDP and NIST, as YAML.",
+        "--as",
+        default="text",
+    ),
+    out: Path | None = option(
+        "Of a label or a record: the file, replaced where it is there.  [default: stdout]"
+    ),
+    as_json: bool = JSON,
+) -> ExitCode:
     """Print the certificate in TARGET: a run directory, a board file or a certificate.json.
 
     The first line says whether it is private at all, the next what is promised, mu before epsilon. Numbers are
@@ -76,11 +67,28 @@ def show(target: Path, form: str, out: Path | None, as_json: bool) -> ExitCode:
         raise InputError("--out is for --as label and --as registry; the certificate is printed")
     held = evidence.certificate
     failed = [found for found in held.verify() if not found.passed] if held.verdict == DOES_NOT_HOLD else []
-    if as_json:
-        document(held.to_dict())
-    else:
-        _print(evidence, failed)
+    document(held.to_dict()) if as_json else click.echo(_text(held, failed))
     return ExitCode.FAILED if failed else ExitCode.DONE
+
+
+def _text(held: "Certificate", failed: "Sequence[Finding]") -> str:
+    from fedboard.common.privacy.shown import shown_sentence
+
+    rows = [
+        (event.get("name"), event.get("covers"), f"{event.get('noise_multiplier', float('nan')):.4g}")
+        for event in held.releases
+    ]
+    lines = [
+        held.verdict,
+        *(f"{bad('FAILED')}  {finding.check}: {finding.detail}" for finding in failed),
+        f"\n{'It claims: ' if failed else ''}{held.promise[:1].upper()}{held.promise[1:]}.",
+        *map(shown_sentence, held.statements),
+        "\n" + aligned(("release", "what it covers", "noise multiplier"), rows),
+        *("\nWho could see what:", *(f"- {sentence}" for sentence in held.trust)),
+        *("\nTaken for granted:", *(f"- {sentence}" for sentence in held.assumptions)),
+        f"\nData: {held.dataset}\nSoftware: {held.software}\nBoard digest: {held.board_digest}",
+    ]
+    return "\n".join(lines)
 
 
 def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
@@ -100,38 +108,26 @@ def _write(evidence: "Evidence", form: str, out: Path | None) -> None:
         click.echo(told)
 
 
-@certificate.command(
-    epilog="\b\nExamples:\n  fedboard certificate verify runs/demo\n"
-    "  fedboard certificate verify members.ledger --head HASH\n"
-    "  fedboard certificate verify https://boards.example.org --key boards.pub"
+@command(
+    "fedboard certificate verify runs/demo",
+    "fedboard certificate verify members.ledger --head HASH",
+    "fedboard certificate verify https://boards.example.org --key boards.pub",
+    group=certificate,
 )
-@click.argument("target", metavar="RUN|FILE|MIRROR")
-@click.option(
-    "--head",
-    "heads",
-    multiple=True,
-    metavar="HASH",
-    help="A published head; must be in the ledger's chain.",
-)
-@click.option(
-    "--key", type=_PATH, help="Of a mirror: the public key that signs its boards, or the root that names it."
-)
-@witness_options
-@click.option(
-    "--authority", type=_PATH, help="Certificate authority to trust for TLS, PEM.  [default: the system's]"
-)
-@_SIMULATION
-@click.option("--all", "with_passed", is_flag=True, help="Also list what passed.")
-@JSON
 def verify(
-    target: str,
-    heads: tuple[str, ...],
-    key: Path | None,
-    witnesses: "Witnesses | None",
-    authority: Path | None,
-    simulation: bool,
-    with_passed: bool,
-    as_json: bool,
+    target: str = argument("RUN|FILE|MIRROR"),
+    heads: tuple[str, ...] = option(
+        "A published head; must be in the ledger's chain.", "--head", metavar="HASH"
+    ),
+    key: Path | None = option(
+        "Of a mirror: the public key that signs its boards, or the root that names it."
+    ),
+    witness: tuple[str, ...] = WITNESS,
+    cosignatures: int | None = COSIGNATURES,
+    authority: Path | None = AUTHORITY,
+    simulation: bool = option("Accept noise that its seed reproduces: 0 where everything else holds."),
+    with_passed: bool = option("Also list what passed.", "--all"),
+    as_json: bool = JSON,
 ) -> ExitCode:
     """Recompute what was promised, wherever it stands.
 
@@ -152,6 +148,7 @@ def verify(
     from fedboard.client.verification.verification import verify_mirror, verify_place
     from fedboard.common.boards.board_signature import PinnedKey
 
+    witnesses = witnesses_of(witness, cosignatures)
     if is_mirror(target):
         if key is None:
             raise InputError(
@@ -165,34 +162,33 @@ def verify(
         raise InputError(f"{target}: --key and --witness are about a mirror; there is none")
     else:
         verdict = verify_place(Path(target), heads)
-    document(_record(verdict, with_passed=with_passed)) if as_json else click.echo(
-        _verdict(verdict, with_passed=with_passed)
-    )
+    answer(_record(verdict, with_passed), _verdict(verdict, with_passed), as_json=as_json)
     if verdict.failed:
         return ExitCode.FAILED
     return ExitCode.NOT_PRIVATE if verdict.revealed and not simulation else ExitCode.DONE
 
 
-def _record(verdict: "Verification", *, with_passed: bool) -> dict[str, Any]:
+def _record(verdict: "Verification", with_passed: bool) -> dict[str, Any]:
     from fedboard.client.verification.verification import LIMITS
 
-    def told(findings: "Sequence[Finding]") -> list[dict[str, str]]:
-        return [{"check": finding.check, "detail": finding.detail} for finding in findings]
+    def told(passed: bool) -> list[dict[str, str]]:
+        return [{"check": f.check, "detail": f.detail} for f in verdict.findings if f.passed is passed]
 
-    about = {} if verdict.ledger is None else {"ledger": verdict.ledger, "limits": list(LIMITS)}
-    passed = {"passed": told([found for found in verdict.findings if found.passed])} if with_passed else {}
-    return {
+    record: dict[str, Any] = {
         "holds": verdict.holds,
         "private": verdict.private,
         "noise": verdict.protection.value,
         "checks": len(verdict.findings),
-        "failed": told(verdict.failed),
-        **passed,
-        **about,
+        "failed": told(False),
     }
+    if with_passed:
+        record["passed"] = told(True)
+    if verdict.ledger is not None:
+        record |= {"ledger": verdict.ledger, "limits": list(LIMITS)}
+    return record
 
 
-def _verdict(verdict: "Verification", *, with_passed: bool) -> str:
+def _verdict(verdict: "Verification", with_passed: bool) -> str:
     from fedboard.client.verification.verification import LIMITS
 
     words = {True: "ok", False: bad("FAILED")}
@@ -204,38 +200,8 @@ def _verdict(verdict: "Verification", *, with_passed: bool) -> str:
     else:
         if verdict.ledger is not None and not with_passed:
             lines += [found.detail for found in verdict.findings if found.check in ("ledger", "budget")]
-        lines += [
-            f"All {n_checks} checks passed: {verdict.what}.",
-            *verdict.notes,
-            f"{verdict.protection.verdict}.",
-        ]
-    limits = (
-        [] if verdict.ledger is None else ["", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)]
-    )
-    return "\n".join([*lines, *limits])
-
-
-def _print(evidence: "Evidence", failed: "Sequence[Finding]") -> None:
-    from fedboard.common.privacy.shown import shown_sentence
-
-    held = evidence.certificate
-    click.echo(held.verdict)
-    for finding in failed:
-        click.echo(f"{bad('FAILED')}  {finding.check}: {finding.detail}")
-    click.echo(f"\n{'It claims: ' if failed else ''}{held.promise[:1].upper()}{held.promise[1:]}.")
-    for sentence in held.statements:
-        click.echo(shown_sentence(sentence))
-    rows = [
-        (
-            str(event.get("name")),
-            str(event.get("covers")),
-            f"{event.get('noise_multiplier', float('nan')):.4g}",
-        )
-        for event in held.releases
-    ]
-    click.echo("\n" + aligned(("release", "what it covers", "noise multiplier"), rows, right=(2,)))
-    for heading, sentences in (("Who could see what", held.trust), ("Taken for granted", held.assumptions)):
-        click.echo(f"\n{heading}:")
-        for sentence in sentences:
-            click.echo(f"- {sentence}")
-    click.echo(f"\nData: {held.dataset}\nSoftware: {held.software}\nBoard digest: {held.board_digest}")
+        lines += [f"All {n_checks} checks passed: {verdict.what}.", *verdict.notes]
+        lines.append(f"{verdict.protection.verdict}.")
+    if verdict.ledger is not None:
+        lines += ["", "What this cannot show:", *(f"- {limit}" for limit in LIMITS)]
+    return "\n".join(lines)

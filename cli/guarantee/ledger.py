@@ -1,12 +1,12 @@
 """``fedboard ledger``: what was released from whose data, and what is left; accounts over many runs."""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
-from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
+from fedboard.cli.declaring import Commands, argument, command, option
+from fedboard.cli.documents import JSON, answer
 from fedboard.cli.text import aligned
 
 _SHORT = 8
@@ -14,16 +14,15 @@ _SHORT = 8
 
 @click.group(cls=Commands)
 def ledger() -> None:
-    """Look at and check the records of releases, and keep accounts over many runs."""
+    """Look at records of releases, keep accounts over many runs."""
 
 
-@ledger.command(
-    epilog="\b\nExamples:\n  fedboard ledger show runs/demo\n  fedboard ledger show members.ledger --for 20"
-)
-@click.argument("target", metavar="RUN|FILE", type=click.Path(path_type=Path))
-@click.option("--for", "noise_multiplier", type=float, metavar="Z", help="How many releases of Z still fit.")
-@JSON
-def show(target: Path, noise_multiplier: float | None, as_json: bool) -> None:
+@command("fedboard ledger show runs/demo", "fedboard ledger show members.ledger --for 20", group=ledger)
+def show(
+    target: Path = argument("RUN|FILE"),
+    noise_multiplier: float | None = option("How many releases of Z still fit.", "--for", metavar="Z"),
+    as_json: bool = JSON,
+) -> None:
     """Print what is booked in RUN (a run directory) or FILE (the ledger of a run, a device or a population).
 
     Then what it promises, has spent and has room for. What is promised is the cost of the whole plan, or the budget
@@ -41,35 +40,24 @@ def show(target: Path, noise_multiplier: float | None, as_json: bool) -> None:
     kind = kind_of(peek(path))
     record, table = (_of_population if kind == POPULATION else _of_run)(path)
     left = left_answer(ledger_account(path), noise_multiplier=noise_multiplier)
-    if as_json:
-        document({"kind": kind, **left, **record})
-    else:
-        click.echo(f"{table}\n\n{_left_text(left)}\nHead {record['head']}")
+    text = f"{table}\n\n{_left_text(left)}\nHead {record['head']}"
+    answer({"kind": kind, **left, **record}, text, as_json=as_json)
 
 
-@ledger.command(
-    epilog="\b\nExamples:\n  fedboard ledger create members.ledger --epsilon 10 --delta 1e-6\n"
-    "  fedboard ledger create members.ledger --give-back runs/abandoned"
-)
-@click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("--epsilon", type=float, help="What all runs together may cost.")
-@click.option("--delta", type=float, help="At which delta; well below 1 / number of users.")
-@click.option(
-    "--adjacency", type=click.Choice(["add-remove", "replace"]), default="add-remove", show_default=True
-)
-@click.option(
-    "--lineage-epsilon", type=float, help="What each chain of boards may cost.  [default: no limit]"
-)
-@click.option(
-    "--give-back", "run", metavar="RUN", help="End a run of an account that is there, and free its rest."
+@command(
+    "fedboard ledger create members.ledger --epsilon 10 --delta 1e-6",
+    "fedboard ledger create members.ledger --give-back runs/abandoned",
+    group=ledger,
 )
 def create(
-    path: Path,
-    epsilon: float | None,
-    delta: float | None,
-    adjacency: str,
-    lineage_epsilon: float | None,
-    run: str | None,
+    path: Path = argument("FILE"),
+    epsilon: float | None = option("What all runs together may cost."),
+    delta: float | None = option("At which delta; well below 1 / number of users."),
+    adjacency: Literal["add-remove", "replace"] = option("", default="add-remove"),
+    lineage_epsilon: float | None = option("What each chain of boards may cost.  [default: no limit]"),
+    run: str | None = option(
+        "End a run of an account that is there, and free its rest.", "--give-back", metavar="RUN"
+    ),
 ) -> None:
     """Start the account of a data population in FILE: all runs on the same users that name it add up.
 
@@ -131,16 +119,9 @@ def _of_run(path: Path) -> tuple[dict[str, Any], str]:
     table = aligned(
         ("", "time", "release", "what it covers", "noise multiplier"),
         [
-            (
-                str(row.seq),
-                row.time,
-                row.name,
-                str(row.record["covers"]),
-                f"{row.record['noise_multiplier']:.4g}",
-            )
+            (row.seq, row.time, row.name, row.record["covers"], f"{row.record['noise_multiplier']:.4g}")
             for row in rows
         ],
-        right=(0, 4),
     )
     return {"releases": events, "planned": planned, "head": head}, table if rows else "Nothing is booked."
 
@@ -177,33 +158,33 @@ def _of_population(path: Path) -> tuple[dict[str, Any], str]:
         )
         for member in members
     ]
-    table = aligned(("run", "name", "lineage", "releases", "state"), rows, right=(3,))
+    table = aligned(("run", "name", "lineage", "releases", "state"), rows)
     of_one = "" if limit is None else f" of {limit:.6g}"
     lines = [f"Lineage {lineage[:_SHORT]}: epsilon {cost:.6g}{of_one}" for lineage, cost in costs.items()]
     record = {"runs": runs, "lineage_epsilon": limit, "account": identity, "head": head}
     return record, "\n".join([table, "", *lines] if members else ["No run has joined."])
 
 
-def _left_text(answer: dict[str, Any]) -> str:
-    room = answer["left"]
-    why = "the whole plan, made or not" if answer["claimed_by"] == "plan" else "the budget: there is no plan"
+def _left_text(found: dict[str, Any]) -> str:
+    room = found["left"]
+    why = "the whole plan, made or not" if found["claimed_by"] == "plan" else "the budget: there is no plan"
     rows = [
-        ("budget", _number(answer["budget"]), ""),
-        ("promised", _number(answer["claimed"]), why),
-        ("spent", _number(answer["spent"]), f"{answer['releases']} releases"),
+        ("budget", _number(found["budget"]), ""),
+        ("promised", _number(found["claimed"]), why),
+        ("spent", _number(found["spent"]), f"{found['releases']} releases"),
     ]
-    if answer["reserved_releases"]:
+    if found["reserved_releases"]:
         rows.append(
             (
                 "with what is reserved",
-                _number(answer["committed"]),
-                f"{answer['reserved_releases']} more planned",
+                _number(found["committed"]),
+                f"{found['reserved_releases']} more planned",
             )
         )
     lines = [
-        f"{answer['what'][:1].upper()}{answer['what'][1:]}: {answer['adjacency']}, delta {answer['delta']:g}",
+        f"{found['what'][:1].upper()}{found['what'][1:]}: {found['adjacency']}, delta {found['delta']:g}",
         "",
-        aligned(("", "epsilon", ""), rows, right=(1,)),
+        aligned(("", "epsilon", ""), rows),
         "",
     ]
     if room["smallest_noise_multiplier"] is None:

@@ -10,17 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.counts import REPETITIONS, WORKERS
-from fedboard.cli.documents import STDOUT, file_document, json_or_file
-from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research.configuration import NOISE, configure, data_options, model_options
+from fedboard.cli.declaring import command, option
+from fedboard.cli.documents import JSON, answer
+from fedboard.cli.options import REPETITIONS, WORKERS
+from fedboard.cli.research.configuration import configure, flags
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError, PrivacyError
-from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
     from fedboard.simulations.audit.audit import AuditResult
-    from fedboard.simulations.audit.board_games import BoardGame
     from fedboard.simulations.audit.subject import AuditFinding, Plan
     from fedboard.simulations.config import SimulationConfig
 
@@ -75,40 +73,36 @@ def _left(seconds: float, phase: str, done: int, total: int, games: int) -> str:
 
 def audit_text(result: "AuditResult") -> str:
     """Releases, board-only games, checks and the verdict."""
-    return "\n\n".join(
-        (_releases(result), _games(result.board), checks_text(result.findings), _verdict(result))
-    )
-
-
-def _releases(result: "AuditResult") -> str:
     noise = {line.name: f"{line.ratio:.4f}" for line in result.noise.lines}
-    rows = [
-        (
-            line.name,
-            noise.get(line.name, "-"),
-            f"{line.mu:.4f}",
-            f"{line.sharp:.4f}",
-            f"{line.split:.4f}",
-        )
-        for line in (*result.releases, *result.game.parties, result.game.whole)
-    ]
-    headers = ("release", "noise / booked", "mu claimed", "mu shown", "mu by counting")
-    return aligned(headers, rows, right=(1, 2, 3, 4))
+    releases = aligned(
+        ("release", "noise / booked", "mu claimed", "mu shown", "mu by counting"),
+        [
+            (
+                line.name,
+                noise.get(line.name, "-"),
+                *map(_fixed, (line.mu, line.sharp, line.split)),
+            )
+            for line in (*result.releases, *result.game.parties, result.game.whole)
+        ],
+    )
+    games = aligned(
+        ("game", "AUC", "at most", "true positives at 1 % false", "at most"),
+        [
+            (
+                f"{game.name} (final board only)",
+                f"{game.auc:.3f}",
+                f"{game.auc_at_most:.3f}",
+                f"{game.true_positives:.3f}",
+                f"{game.true_positives_at_most:.3f}",
+            )
+            for game in result.board
+        ],
+    )
+    return "\n\n".join((releases, games, checks_text(result.findings), _verdict(result)))
 
 
-def _games(games: Sequence["BoardGame"]) -> str:
-    rows = [
-        (
-            f"{game.name} (final board only)",
-            f"{game.auc:.3f}",
-            f"{game.auc_at_most:.3f}",
-            f"{game.true_positives:.3f}",
-            f"{game.true_positives_at_most:.3f}",
-        )
-        for game in games
-    ]
-    headers = ("game", "AUC", "at most", "true positives at 1 % false", "at most")
-    return aligned(headers, rows, right=(1, 2, 3, 4))
+def _fixed(number: float) -> str:
+    return f"{number:.4f}"
 
 
 def checks_text(findings: Sequence["AuditFinding"]) -> str:
@@ -136,39 +130,27 @@ def _verdict(result: "AuditResult") -> str:
 _SYNTHETIC = {"n_users": 4_000, "n_items": 3_000, "mean_ratings_per_user": 40}
 """Made for the purpose: few users, so that it is quick, many items, so that canaries do not meet."""
 
-_EXAMPLES = """\b
-Examples:
-  fedboard audit --epsilon 1
-  fedboard audit --data ml-1m/ --epsilon 5 --workers 2 --json audit.json
-  fedboard audit --epsilon 20 --repeat 60
-  fedboard audit --protocol distributed-dp --algorithm residual
-"""
 
-
-@click.command(epilog=_EXAMPLES)
-@data_options
-@click.option("--algorithm", cls=NamedOption, metavar="NAME", names=private_algorithms)
-@click.option("--epsilon", type=float, help="Privacy budget of the run.  [default: 5]")
-@model_options
-@NOISE
-@click.option(
-    "--protocol",
-    metavar="NAME",
-    help=f"How contributions become sums: {', '.join(PROTOCOL_NAMES)}.  [default: {USUAL}]",
+@command(
+    "fedboard audit --epsilon 1",
+    "fedboard audit --data ml-1m/ --epsilon 5 --workers 2 --out runs/audit",
+    "fedboard audit --epsilon 20 --repeat 60",
+    "fedboard audit --protocol distributed-dp --algorithm residual",
+    also=flags(
+        *("data", "columns", "rating_range", "algorithm", "epsilon", "feedback", "rounds", "assignments"),
+        *("noise", "protocol", "seed"),
+    ),
 )
-@click.option("--seed", type=int, help="Run, canaries and their coins, seeded noise.")
-@click.option("--canaries", type=click.IntRange(10, 1_000_000), help="Planted users.  [default: by epsilon]")
-@click.option("--repeat", type=REPETITIONS, help="Games with a seed each.  [default: 1]")
-@click.option("--workers", type=WORKERS, help="Worker processes.  [default: 2]")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory for audit.json.")
-@json_or_file
 def audit(
-    canaries: int | None,
-    repeat: int | None,
-    out: Path | None,
-    json_file: Path | None,
-    assignments: tuple[str, ...],
-    noise: str | None,
+    canaries: int | None = option(
+        "Planted users.  [default: by epsilon]", type=click.IntRange(10, 1_000_000)
+    ),
+    repeat: int = option("Games with a seed each.", type=REPETITIONS, default=1),
+    workers: int = option("Worker processes.", type=WORKERS, default=2),
+    out: Path | None = option("Directory for audit.json."),
+    as_json: bool = JSON,
+    assignments: tuple[str, ...] = (),
+    noise: str | None = None,
     **flags: Any,
 ) -> int:
     """Attack the privacy guarantee of real runs.
@@ -181,25 +163,21 @@ def audit(
     """
     from fedboard.simulations.audit.subject import Plan
 
-    workers = flags.pop("workers") or 2
     base = {} if flags.get("data") is not None else {"data": {"source": "synthetic", "synthetic": _SYNTHETIC}}
-    config = configure(base, {**flags, "workers": workers}, assignments, source="the flags")
-    plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat or 1)
+    config = configure(base, {**flags, "workers": workers}, assignments)
+    plan = Plan(seed=config.seed, canaries=canaries, repeat=repeat)
+    about = {
+        "algorithm": config.algorithm,
+        "protocol": config.run.protocol,
+        "feedback": str(config.feedback),
+        "data": config.data.source,
+        "adjacency": str(config.privacy.adjacency),
+        "seed": config.seed,
+        "noise_source": noise or "seeded",
+    }
     with stepping(plan.repeat) as on_step:
-        about = {
-            "algorithm": config.algorithm,
-            "protocol": config.run.protocol,
-            "feedback": str(config.feedback),
-            "data": config.data.source,
-            "adjacency": str(config.privacy.adjacency),
-            "seed": config.seed,
-            "noise_source": noise or "seeded",
-        }
         record, text = _audit(config, plan, about, on_step, out)
-    if json_file is not None:
-        file_document(record, json_file)
-    if json_file != STDOUT:
-        click.echo(text)
+    answer(record, text, as_json=as_json)
     return 1 if record["violated"] else 0
 
 

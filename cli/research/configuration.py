@@ -1,21 +1,20 @@
 """From a TOML file, flags and ``--set`` to one checked configuration."""
 
-import math
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.columns import COLUMNS, parse_columns
-from fedboard.cli.names import NamedOption
+from fedboard.cli.declaring import option
+from fedboard.cli.options import COLUMNS, RATING_RANGE, private_algorithms, rarely
 from fedboard.common.errors import InputError
+from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
-
-Command = TypeVar("Command", bound=Callable[..., object])
 
 _BARE_WORD = re.compile(r"[\w./~][\w./:-]*")
 
@@ -26,77 +25,73 @@ def _formats() -> str:
     return f"{', '.join(FORMATS)}."
 
 
-format_option = click.option(
-    "--format",
-    "data_format",
-    cls=NamedOption,
-    metavar="NAME",
-    help="Format, where it is not recognised:",
-    names=_formats,
-)
-"""Which reader reads the ratings."""
-
-
-NOISE = click.option("--noise", type=click.Choice(["seeded", "secure"]), help="Repeatable, or private.")
-"""Where the noise comes from."""
-
-SET = click.option(
-    "--set",
-    "assignments",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Any key of the configuration, e.g. settings.clip_norm=0.5; repeatable.",
-)
-"""What no other option says."""
-
-
-def table_options(command: Command) -> Command:
-    """Options that say how a table is to be read."""
-    scale = click.option(
-        "--rating-range", metavar="LOW,HIGH", help="Public range of ratings, for generic tables."
-    )
-    return COLUMNS(scale(command))
-
-
-def file_options(command: Command) -> Command:
-    """The same, where no configuration says the rest."""
-    titles = click.option("--titles", metavar="FILE", help="Item titles.")
-    return format_option(table_options(titles(command)))
-
-
-def data_options(command: Command) -> Command:
-    """Options that say which ratings; the rest is said by keys of the section ``data``."""
-    named = click.option(
-        "--data",
+_FLAGS = {
+    "data": option(
+        "Ratings: file, folder, zip or `synthetic`.",
+        more="`synthetic:users=1e7` is as many made-up people as you like.",
         metavar="PATH|NAME",
-        help="Ratings: a file, folder or zip archive, `synthetic`, or "
-        "`synthetic:users=1e7`: as many made-up people as you like.",
-    )
-    return named(table_options(command))
+    ),
+    "data_format": option(
+        "Format, where it is not recognised:", "--format", more=_formats, metavar="NAME", rare=True
+    ),
+    "columns": rarely(COLUMNS),
+    "rating_range": RATING_RANGE,
+    "titles": option("Item titles.", metavar="FILE"),
+    "algorithm": option("How it learns; --help-all has the names.", more=private_algorithms, metavar="NAME"),
+    "epsilon": option("Privacy budget of the run.  [default: 5]", type=float),
+    "delta": option("Of the guarantee.  [default: 1e-5]", type=float, rare=True),
+    "feedback": option("What a rating says.", type=click.Choice(["explicit", "implicit"])),
+    "rounds": option(
+        "Rounds, without those that prepare.",
+        more="Of algorithms that go in steps: --set settings.steps=N.",
+        type=int,
+    ),
+    "assignments": option(
+        "Any key: settings.rank=8; repeatable.", "--set", multiple=True, metavar="KEY=VALUE"
+    ),
+    "noise": option(
+        "`seeded` (no privacy) or `secure` (private).",
+        more="Only seeded noise is reproducible.",
+        type=click.Choice(["seeded", "secure"]),
+    ),
+    "participation": option(
+        "Who takes part in a round: full, poisson:PROBABILITY; where neighbours replace each other also "
+        "fixed-size:USERS or shuffled-cohorts:NUMBER.",
+        metavar="KIND[:NUMBER]",
+        rare=True,
+    ),
+    "population": option(
+        "Account of these users over all runs; see fedboard ledger.", metavar="FILE", rare=True
+    ),
+    "seed": option("First factors, sampling and seeded noise.", type=int, rare=True),
+    "workers": option("Processes; never changes the result.", type=int),
+    "runtime": option(
+        "Where clients run: the engine's processes, workers of a Ray cluster, a Flower grid in this process, or "
+        "Flower's simulation on Ray; never changes the result.  [default: engine]",
+        type=click.Choice(["engine", "ray", "in-process", "flower"]),
+        rare=True,
+    ),
+    "protocol": option(
+        f"How contributions become sums: {', '.join(PROTOCOL_NAMES)}, or your own as package.module:Class or "
+        f"path/to/file.py:Class.  [default: {USUAL}]",
+        metavar="NAME",
+        rare=True,
+    ),
+}
+"""Flags that are laid over a configuration; ``fedboard.simulations.config.KEYS`` has the key of each."""
 
 
-def model_options(command: Command) -> Command:
-    """Options that say what is learnt and under which promise."""
-    for option in reversed(
-        (
-            click.option(
-                "--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says."
-            ),
-            click.option("--rank", type=int, hidden=True, help="Length of the vectors."),
-            click.option(
-                "--rounds",
-                type=int,
-                help="Rounds, without those that prepare; of algorithms that go in steps: --set settings.steps=N.",
-            ),
-            SET,
-        )
-    ):
-        command = option(command)
-    return command
+def flags(*names: str, **others: Any) -> dict[str, Any]:
+    """Some of the flags that are laid over a configuration, in this order; ``others`` say it differently."""
+    return {name: others.get(name, _FLAGS[name]) for name in names}
 
 
 def configure(
-    base: Mapping[str, Any], flags: Mapping[str, Any], assignments: Iterable[str], *, source: str
+    base: Mapping[str, Any],
+    flags: Mapping[str, Any],
+    assignments: Iterable[str],
+    *,
+    source: str = "the flags",
 ) -> "SimulationConfig":
     """Lay flags and assignments over a configuration, and check the whole.
 
@@ -109,55 +104,22 @@ def configure(
     Raises:
         InputError: a key or value that is not one.
     """
-    from fedboard.simulations.config import configured
-
-    settings = [*_given(flags), *(assigned(text) for text in assignments)]
-    return configured(base, settings, source=source)
-
-
-def listed(text: str, kind: Callable[[str], Any], what: str) -> tuple[Any, ...]:
-    """A comma-separated list.
-
-    Raises:
-        InputError: empty, an entry of another kind, or an entry twice.
-    """
-    try:
-        values = tuple(kind(part.strip()) for part in text.split(","))
-    except ValueError:
-        values = ()
-    if not values or "" in values or len(set(values)) < len(values):
-        raise InputError(f"{what} must be a comma-separated list without repetitions, got {text!r}")
-    return values
-
-
-def parse_range(text: str) -> tuple[float, float]:
-    """``LOW,HIGH`` as two numbers.
-
-    Raises:
-        InputError: not two numbers, the lower one first.
-    """
-    try:
-        low, high = map(float, text.split(","))
-    except ValueError:
-        low = high = math.nan
-    if not low < high:
-        raise InputError(f"--rating-range must be LOW,HIGH with LOW below HIGH, such as 1,5, got {text!r}")
-    return low, high
-
-
-def _given(flags: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    from fedboard.simulations.config import KEYS
+    from fedboard.simulations.config import KEYS, configured
 
     given = {name: value for name, value in flags.items() if value is not None}
-    if "rating_range" in given:
-        given["rating_range"] = list(parse_range(given["rating_range"]))
-    if "columns" in given:
-        given["columns"] = parse_columns(given["columns"])
     if "participation" in given:
         from fedboard.simulations.runs.trainer import parse_participation
 
         given["participation"] = parse_participation(given["participation"])
-    return [(KEYS[name], value) for name, value in given.items()]
+    laid = [(KEYS[name], list(value) if isinstance(value, tuple) else value) for name, value in given.items()]
+    return configured(base, [*laid, *(assigned(text) for text in assignments)], source=source)
+
+
+def base_of(config_file: Path | None) -> dict[str, Any]:
+    """What a file says; nothing where there is none."""
+    from fedboard.simulations.config import read_config
+
+    return {} if config_file is None else read_config(config_file)
 
 
 def assigned(text: str, *, option: str = "--set") -> tuple[str, Any]:

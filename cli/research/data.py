@@ -1,79 +1,72 @@
 """``fedboard data``: what is in a data set, for its owner; its users in cohorts, in shards, or split."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from fedboard.cli.columns import column_mapping
-from fedboard.cli.documents import JSON, document
-from fedboard.cli.groups import Commands
-from fedboard.cli.research.configuration import SET, configure, file_options, parse_range, table_options
+from fedboard.cli.declaring import Commands, argument, command, option
+from fedboard.cli.documents import JSON, answer, document
+from fedboard.cli.options import column_mapping
+from fedboard.cli.research.configuration import configure, flags
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.simulations.data import Ratings
 
+_COUNT = click.IntRange(min=1)
 _EVERY = 10.0
 """Seconds between two lines."""
+_FILE = flags("data_format", "columns", "rating_range", "titles")
+"""How a file is to be read."""
+_OUT = option("A new folder, for its owner alone.", "--out", required=True)
 
 
 @contextmanager
 def telling() -> Iterator[Callable[[str, int, int | None], None]]:
-    """What to call with what is being done, how many rows of it are done, and of how many."""
+    """What to call with what is being done, how many rows of it are done, and of how many.
+
+    On a terminal it moves a bar; elsewhere it prints a line for each thing that is begun, and one now and then.
+    """
     from fedboard.simulations.runs.progress import is_live, live_bars
 
+    said, last = "", 0.0
+
+    def say(what: str, done: int, total: int | None) -> None:
+        nonlocal said, last
+        now = time.monotonic()
+        if what != said or now - last >= _EVERY:
+            said, last = what, now
+            of = "" if total is None else f" of {total:,}"
+            click.echo(f"{what}: {done:,}{of} ratings", err=True)
+
     if not is_live():
-        yield _Lines().tell
+        yield say
         return
     with live_bars() as bars:
         task = bars.add_task("reading", total=None)
 
-        def tell(what: str, done: int, total: int | None) -> None:
+        def show(what: str, done: int, total: int | None) -> None:
             bars.update(task, description=f"{what}: {done:,} ratings", completed=done, total=total)
 
-        yield tell
-
-
-class _Lines:
-    """A line for each thing that is begun, and then one now and then."""
-
-    def __init__(self) -> None:
-        """Nothing was said yet."""
-        self._what, self._last = "", 0.0
-
-    def tell(self, what: str, done: int, total: int | None) -> None:
-        """Say it, unless something was said a moment ago."""
-        now = time.monotonic()
-        if what == self._what and now - self._last < _EVERY:
-            return
-        self._what, self._last = what, now
-        of = "" if total is None else f" of {total:,}"
-        click.echo(f"{what}: {done:,}{of} ratings", err=True)
+        yield show
 
 
 @click.group(cls=Commands)
 def data() -> None:
-    """Look at data sets, cut them for gateways, shard what does not fit into memory."""
+    """Look at data sets, shard them, split them, cut them for gateways."""
 
 
-@data.command(epilog="Example: fedboard data info ml-1m.zip")
-@click.argument("path", metavar="[PATH]", required=False)
-@file_options
-@click.option("--times", is_flag=True, help="Tell also when they were given.")
-@JSON
+@command("fedboard data info ml-1m.zip", group=data, also=_FILE)
 def info(
-    path: str | None,
-    data_format: str | None,
-    columns: str | None,
-    rating_range: str | None,
-    titles: str | None,
-    times: bool,
-    as_json: bool,
+    path: str | None = argument("[PATH]"),
+    times: bool = option("Tell also when they were given."),
+    as_json: bool = JSON,
+    **how: Any,
 ) -> None:
     """Print size, density and skew of the ratings at PATH (or `synthetic`); without PATH, the formats there are.
 
@@ -81,88 +74,52 @@ def info(
     """
     from fedboard.simulations.data import describe, find_data
     from fedboard.simulations.data.named import is_sharded
+    from fedboard.simulations.data.shards import open_shards
+    from fedboard.simulations.data.summary import describe_shards
 
     if path is None:
         _tell_formats(as_json=as_json)
         return
-    found, how = find_data(path), (data_format, columns, rating_range, titles)
-    if is_sharded(found):
-        facts = _facts_of_shards(found, how, times=times)
-    else:
+    found = find_data(path)
+    if not is_sharded(found):
         facts = describe(_loaded(found, how, times=times))
+    elif any(one is not None for one in how.values()):
+        raise InputError(
+            f"{found} is sharded and says itself how it is read; leave out --format, --columns, --rating-range "
+            "and --titles"
+        )
+    else:
+        facts = describe_shards(open_shards(found), times=times)
     document(facts) if as_json else click.echo(_text(facts))
 
 
-def _facts_of_shards(path: str, given: tuple[str | None, ...], *, times: bool) -> dict[str, Any]:
-    """What ``describe`` would tell, read a block of users at a time."""
-    from fedboard.simulations.data.shards import open_shards
-    from fedboard.simulations.data.summary import describe_shards
-
-    if any(one is not None for one in given):
-        raise InputError(
-            f"{path} is sharded and says itself how it is read; leave out --format, --columns, --rating-range "
-            "and --titles"
-        )
-    return describe_shards(open_shards(path), times=times)
-
-
-@data.command(epilog="Example: fedboard data shard ratings.csv --out shards --rating-range 1,5")
-@click.argument("source")
-@click.option(
-    "--out",
-    "folder",
-    required=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="A new folder; it appears whole or not at all, for its owner alone.",
-)
-@file_options
-@click.option(
-    "--as",
-    "kind",
-    type=click.Choice(["shards", "cohort"]),
-    default="shards",
-    help="Or what the gateway reads that hosts these users: a device's `[ratings] cohort`.  [default: shards]",
-)
-@click.option(
-    "--users", metavar="FIRST:LAST", help="Of a cohort: which users, counted from 0; LAST is not one."
-)
-@click.option(
-    "--catalogue",
-    type=click.Choice(["rated", "listed"]),
-    default="rated",
-    help="Items that somebody rated, or all of the titles file.  [default: rated]",
-)
-@click.option("--no-times", is_flag=True, help="Leave out when ratings were given.")
-@click.option(
-    "--shard-ratings",
-    metavar="N",
-    type=click.IntRange(min=1),
-    default=1 << 24,
-    help="Most ratings in a file; users are whole in each.  [default: 16777216]",
-)
-@click.option(
-    "--memory",
-    metavar="GB",
-    type=click.FloatRange(min=0.27),
-    default=1.0,
-    help="What sorting may take, beside the program and the catalogue.  [default: 1]",
-)
-@JSON
+@command("fedboard data shard ratings.csv --out shards --rating-range 1,5", group=data, also=_FILE)
 def shard(
     source: str,
-    folder: Path,
-    data_format: str | None,
-    columns: str | None,
-    rating_range: str | None,
-    titles: str | None,
-    kind: str,
-    users: str | None,
-    catalogue: Literal["rated", "listed"],
-    no_times: bool,
-    shard_ratings: int,
-    memory: float,
-    as_json: bool,
+    folder: Path = _OUT,
+    kind: Literal["shards", "cohort"] = option(
+        "What to write.",
+        "--as",
+        more="A cohort is what a gateway reads that hosts these users: a device's `[ratings] cohort`.",
+        default="shards",
+    ),
+    users: str | None = option("Of a cohort: from 0; LAST is not one.", metavar="FIRST:LAST"),
+    catalogue: Literal["rated", "listed"] = option(
+        "Rated items, or all of the titles file.", default="rated"
+    ),
+    no_times: bool = option("Leave out when ratings were given."),
+    shard_ratings: int = option(
+        "Most ratings in a file; users are whole in each.",
+        metavar="N",
+        type=_COUNT,
+        default=1 << 24,
+        rare=True,
+    ),
+    memory: float = option(
+        "For sorting, beside the program.", metavar="GB", type=click.FloatRange(min=0.27), default=1.0
+    ),
+    as_json: bool = JSON,
+    **how: Any,
 ) -> None:
     """Write the ratings of SOURCE to DIR as shards, for data that do not fit into memory, or as a cohort.
 
@@ -170,9 +127,9 @@ def shard(
     synthetic are read whole, if --memory allows it. What DIR holds is raw ratings.
     """
     if kind == "cohort":
-        told = _write_cohort(source, folder, users or ":", (data_format, columns, rating_range, titles))
+        told = _write_cohort(source, folder, users or ":", how)
         text = "{users:,} users with {ratings:,} ratings in {folder}".format(**told)
-        document(told) if as_json else click.echo(text)
+        answer(told, text, as_json=as_json)
         return
     if users is not None:
         raise InputError("--users goes with --as cohort")
@@ -181,10 +138,7 @@ def shard(
     from fedboard.simulations.data.sharding import shard_ratings as make_shards
 
     options = ShardOptions(
-        format=data_format,
-        columns=column_mapping(columns),
-        rating_range=None if rating_range is None else parse_range(rating_range),
-        titles=titles,
+        **_reading(how),
         catalogue=catalogue,
         times=not no_times,
         shard_ratings=shard_ratings,
@@ -202,36 +156,22 @@ def shard(
         "bytes": sum(one.bytes for one in made.shards),
         "folder": str(folder),
     }
-    if as_json:
-        document(told)
-        return
-    size = f"{made.users:,} users, {made.items.count:,} items, {made.ratings:,} ratings"
-    click.echo(f"{made.name}: {size} in {len(made.shards):,} files of {folder} ({told['bytes']:,} bytes)")
+    sizes = "{name}: {users:,} users, {items:,} items, {ratings:,} ratings"
+    text = f"{sizes} in {{shards:,}} files of {{folder}} ({{bytes:,}} bytes)"
+    answer(told, text.format(**told), as_json=as_json)
 
 
-@data.command(epilog="Example: fedboard data split ml-1m.zip --out split/ --feedback implicit")
-@click.argument("source")
-@click.option(
-    "--out",
-    "folder",
-    required=True,
-    metavar="DIR",
-    type=click.Path(path_type=Path),
-    help="A new folder, for its owner alone.",
+@command(
+    "fedboard data split ml-1m.zip --out split/ --set feedback=implicit",
+    group=data,
+    also=flags("columns", "rating_range", "assignments"),
 )
-@click.option(
-    "--config", "config_file", metavar="FILE.toml", type=click.Path(path_type=Path), help="Of the run."
-)
-@table_options
-@click.option("--feedback", type=click.Choice(["explicit", "implicit"]), help="What a rating says.")
-@SET
-@JSON
 def split(
     source: str,
-    folder: Path,
-    config_file: Path | None,
-    assignments: tuple[str, ...],
-    as_json: bool,
+    folder: Path = _OUT,
+    config_file: Path | None = option("Of the run.", "--config", metavar="FILE.toml"),
+    as_json: bool = JSON,
+    assignments: tuple[str, ...] = (),
     **flags: Any,
 ) -> None:
     """Write what a run on SOURCE learns from and is judged on to DIR, as Parquet and as CSV.
@@ -239,43 +179,38 @@ def split(
     Rows fall by the same coins as in `fedboard simulate` with the same configuration, so that models of other
     packages learn from the very same rows. What DIR holds is raw ratings, by the ids of the file.
     """
-    from fedboard.simulations.config import read_config
+    from fedboard.simulations.config import base_of
     from fedboard.simulations.data.splits.tables import write_split
     from fedboard.simulations.problem import load_problem
 
-    base = {} if config_file is None else read_config(config_file)
+    base = base_of(config_file, None, resume=False)
     config = configure(base, {"data": source, **flags}, assignments, source=str(config_file or "the flags"))
     tables = load_problem(config).tables
     told = {"data": config.data, "split": config.split, "feedback": config.feedback}
     written = write_split(tables, folder, told)
-    if as_json:
-        document({"rows": {name: table.num_rows for name, table in tables}, "files": list(map(str, written))})
-        return
     rows = [(name, f"{table.num_rows:,}") for name, table in tables]
-    click.echo(f"{aligned(('part', 'rows'), rows, right=(1,))}\n\nWritten to {folder}/")
+    record = {"rows": {name: table.num_rows for name, table in tables}, "files": list(map(str, written))}
+    answer(record, f"{aligned(('part', 'rows'), rows)}\n\nWritten to {folder}/", as_json=as_json)
 
 
 def _tell_formats(*, as_json: bool) -> None:
     from fedboard.simulations.data.readers import READERS
 
-    if as_json:
-        known = [
-            {"name": reader.name, "what": reader.what, "rating_range": reader.rating_range}
-            for reader in READERS
-        ]
-        document({"formats": known})
-        return
-    rows = [(reader.name, reader.what.replace("`", ""), _scale(reader.rating_range)) for reader in READERS]
-    click.echo(aligned(("format", "what", "ratings"), rows))
+    known = [
+        {"name": reader.name, "what": reader.what, "rating_range": reader.rating_range} for reader in READERS
+    ]
+    rows = [
+        (
+            reader.name,
+            reader.what.replace("`", ""),
+            "{:g} to {:g}".format(*reader.rating_range) if reader.rating_range else "--rating-range",
+        )
+        for reader in READERS
+    ]
+    answer({"formats": known}, aligned(("format", "what", "ratings"), rows), as_json=as_json)
 
 
-def _scale(rating_range: tuple[float, float] | None) -> str:
-    return "--rating-range" if rating_range is None else "{:g} to {:g}".format(*rating_range)
-
-
-def _write_cohort(
-    source: str, folder: Path, users: str, how: tuple[str | None, str | None, str | None, str | None]
-) -> dict[str, Any]:
+def _write_cohort(source: str, folder: Path, users: str, how: Mapping[str, Any]) -> dict[str, Any]:
     """Write the ratings of some users, readable by their owner alone; how many there are."""
     from fedboard.client.ratings.cohort_file import write_cohort
     from fedboard.simulations.data import find_data
@@ -298,20 +233,20 @@ def _write_cohort(
     return {"users": last - first, "ratings": rows.n_ratings, "folder": str(folder)}
 
 
-def _loaded(
-    source: str, how: tuple[str | None, str | None, str | None, str | None], *, times: bool = False
-) -> "Ratings":
+def _loaded(source: str, how: Mapping[str, Any], *, times: bool = False) -> "Ratings":
     from fedboard.simulations.data import load_ratings
 
-    data_format, columns, rating_range, titles = how
-    return load_ratings(
-        source,
-        format=data_format,
-        columns=column_mapping(columns),
-        rating_range=None if rating_range is None else parse_range(rating_range),
-        titles=titles,
-        times=times,
-    )
+    return load_ratings(source, **_reading(how), times=times)
+
+
+def _reading(how: Mapping[str, Any]) -> dict[str, Any]:
+    """What the flags of a file say, in the words of its readers."""
+    return {
+        "format": how["data_format"],
+        "columns": column_mapping(how["columns"]),
+        "rating_range": how["rating_range"],
+        "titles": how["titles"],
+    }
 
 
 def _slice(text: str, n_users: int) -> tuple[int, int]:
@@ -337,17 +272,13 @@ def _text(facts: dict[str, Any]) -> str:
         ("ratings per item", _spread(per_item)),
         ("most rated 10 % of items", f"{facts['share_of_top_items']:.1%} of the ratings"),
     ]
-    rows += [("given by", _dates(facts["times"]))] if "times" in facts else []
-    bars = aligned(
-        ("rating", "count"), [(f"{value:g}", f"{count:,}") for value, count in facts["values"]], right=(0, 1)
-    )
+    if "times" in facts:
+        from fedboard.simulations.data.splits.times import date_of
+
+        when = ", ".join(f"{date_of(time)} ({share})" for share, time in facts["times"].items())
+        rows.append(("given by", when))
+    bars = aligned(("rating", "count"), [(f"{value:g}", f"{count:,}") for value, count in facts["values"]])
     return f"{facts['name']}\n{aligned(('', ''), rows)}\n\n{bars}\n\nNote: {facts['note']}."
-
-
-def _dates(times: dict[str, int]) -> str:
-    from fedboard.simulations.data.splits.times import date_of
-
-    return ", ".join(f"{date_of(when)} ({share})" for share, when in times.items())
 
 
 def _spread(spread: dict[str, float]) -> str:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.declaring import command, option
 from fedboard.cli.documents import JSON, document
-from fedboard.cli.text import aligned, folded
+from fedboard.cli.text import aligned
 
 if TYPE_CHECKING:
     from fedboard.common.board import Board, Catalogue
@@ -24,13 +25,14 @@ _SMALL = {"n_users": 6_000, "n_items": 300, "mean_ratings_per_user": 50}
 """Fewer people and fewer films, so that there is still something to learn from each."""
 
 
-@click.command(epilog="Examples: fedboard demo --epsilon 2; fedboard demo --small")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.  [default: runs/demo]")
-@click.option("--epsilon", type=float, default=5.0, show_default=True, help="Privacy budget.")
-@click.option("--small", is_flag=True, help="6,000 people and 300 films: done in some seconds.")
-@JSON
-def demo(out: Path | None, epsilon: float, small: bool, as_json: bool) -> None:
-    """Learn a board from 20,000 made-up people under a privacy budget, and use it.
+@command("fedboard demo --epsilon 2", "fedboard demo --small")
+def demo(
+    out: Path | None = option("Directory of the run.  [default: runs/demo]"),
+    epsilon: float = option("Privacy budget.", default=5.0),
+    small: bool = option("6,000 people and 300 films: done in some seconds."),
+    as_json: bool = JSON,
+) -> None:
+    """Learn a board from 20,000 made-up people, and use it.
 
     Takes half a minute, and once longer because its kernels are compiled. A second demo goes to a directory of its
     own. Ends with a verdict: how much better than item means, how much worse than without privacy.
@@ -58,7 +60,7 @@ def demo(out: Path | None, epsilon: float, small: bool, as_json: bool) -> None:
         document({**told.record, "example_ratings": str(place / _EXAMPLE_FILE)})
     else:
         shown = "\n\n".join((told.text, _example(own, board), _next_steps(place)))
-        click.echo(f"{folded(shown)}\n\n{told.verdict}".rstrip())
+        click.echo(f"{shown}\n\n{told.verdict}".rstrip())
 
 
 def _workers(*, small: bool) -> int:
@@ -93,9 +95,9 @@ def _example(own: "Cohort", board: "Board") -> str:
     found = [(r.title or r.item_id, f"{r.score:.1f}") for r in recommend(own, board, k=_EXAMPLE_ITEMS)]
     return "\n\n".join(
         (
-            f"One of them rated {own.n_ratings} films, these highest:\n{aligned(('', ''), liked, right=(1,))}",
+            f"One of them rated {own.n_ratings} films, these highest:\n{aligned(('', ''), liked)}",
             "Her own device, from the public board and her own ratings, recommends (predicted rating):\n"
-            + aligned(("", ""), found, right=(1,)),
+            + aligned(("", ""), found),
         )
     )
 

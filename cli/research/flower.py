@@ -4,13 +4,7 @@ from pathlib import Path
 
 import click
 
-from fedboard.cli.groups import Commands
-
-_EXAMPLE = """\b
-Example:
-  fedboard flower new recommender --data ml-1m/
-  flwr run recommender local --stream
-"""
+from fedboard.cli.declaring import Commands, argument, command, option
 
 
 @click.group(cls=Commands)
@@ -18,18 +12,18 @@ def flower() -> None:
     """Use fedboard inside Flower apps of your own."""
 
 
-@flower.command("new", epilog=_EXAMPLE)
-@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--name", help="Of the app: lower-case letters, digits, hyphens.  [default: the folder's]")
-@click.option(
-    "--data", default="synthetic", show_default=True, help="Set that nodes share, a path or a name."
+@command(
+    "fedboard flower new recommender --data ml-1m/",
+    "flwr run recommender local --stream",
+    name="new",
+    group=flower,
 )
-@click.option("--algorithm", default="", help="As of fedboard simulate.  [default: the usual one]")
-@click.option("--epsilon", type=float, default=5.0, show_default=True, help="Privacy loss bound, > 0.")
-@click.option("--delta", type=float, default=1e-5, show_default=True, help="In (0, 1).")
-@click.option("--nodes", type=int, default=4, show_default=True, help="Nodes of the federation; >= 1.")
 def new(
-    folder: Path, name: str | None, data: str, algorithm: str, epsilon: float, delta: float, nodes: int
+    folder: Path = argument("DIR"),
+    data: str = option("Set that nodes share, a path or a name.", default="synthetic"),
+    algorithm: str = option("As of fedboard simulate.  [default: the usual one]", default=""),
+    epsilon: float = option("Privacy loss bound, > 0.", default=5.0),
+    nodes: int = option("Nodes of the federation; >= 1.", default=4),
 ) -> None:
     """Write an app that `flwr run DIR` runs, in Flower's own shape.
 
@@ -42,11 +36,11 @@ def new(
     found = find_data(data)
     stated = found if is_made_up(found) else str(Path(found).resolve())
     app = NewApp(
-        name=name or folder.resolve().name,
+        name=folder.resolve().name,
         data=stated,
         algorithm=algorithm,
         epsilon=epsilon,
-        delta=delta,
+        delta=1e-5,
         nodes=nodes,
     )
     for path in app.write(folder):

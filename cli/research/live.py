@@ -5,35 +5,41 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fedboard.cli.live_page import serving
+from fedboard.cli.declaring import command, option
 from fedboard.common.errors import InputError
 
 if TYPE_CHECKING:
     from fedboard.server.operating.run_files import RunFiles
-    from fedboard.server.operating.run_report import RunReport
+    from fedboard.server.operating.serving import Place
     from fedboard.simulations.config import SimulationConfig
 
-_EXAMPLES = """\b
-Examples:
-  fedboard live runs/residual-eps5
-  fedboard live fleet/state
-  fedboard live runs/residual-eps5 --address 127.0.0.1:9000
-"""
-
-
-@click.command(epilog=_EXAMPLES)
-@click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
-@click.option(
-    "--address",
-    metavar="HOST:PORT",
-    default="usual",  # common.reports.place.USUAL
-    help="Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
+LIVE = option(
+    "Serve the report meanwhile, on this machine.",
+    more="Another HOST lets everybody there read it.",
+    metavar="[HOST:PORT]",
+    is_flag=False,
+    flag_value="usual",  # server.operating.serving.USUAL
 )
-def live(run: Path, address: str) -> None:
+
+
+@command(
+    "fedboard live runs/residual-eps5",
+    "fedboard live fleet/state",
+    "fedboard live runs/residual-eps5 --address 127.0.0.1:9000",
+)
+def live(
+    run: Path,
+    address: str = option(
+        "Where to serve it; port 0 takes a free one.  [default: 127.0.0.1, port 8717 or the next free one]",
+        metavar="HOST:PORT",
+        default="usual",  # server.operating.serving.USUAL
+        show_default=False,
+    ),
+) -> None:
     """Show the report of a run, refreshed while it goes on: budget, rounds, releases, the last board and its seal.
 
     RUN is the folder of a simulation or of a fleet's training, or a fleet's state folder; the run may be finished,
@@ -41,22 +47,12 @@ def live(run: Path, address: str) -> None:
     on this machine and stays until Ctrl-C; one that is open finds it again after a restart. Another HOST lets
     everybody there read it.
     """
-    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import run_files
+    from fedboard.server.operating.serving import RUN_PORT, place_of
 
-    place = place_of(address, port=RUN_PORT)
-    files = run_files(run)
-    report = report_of(files, simulated=files.is_simulation)
-    with suppress(KeyboardInterrupt), serving(place, report):
+    place, files = place_of(address, port=RUN_PORT), run_files(run)
+    with suppress(KeyboardInterrupt), _serving(place, files, simulated=files.is_simulation):
         Event().wait()
-
-
-def report_of(files: "RunFiles", *, simulated: bool) -> "RunReport":
-    """The report of a run."""
-    from fedboard.server.operating.run_report import RunReport
-    from fedboard.simulations.reports import simulation_sections
-
-    return RunReport(files=files, sections=simulation_sections if simulated else None)
 
 
 @contextmanager
@@ -74,8 +70,8 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
     if address is None:
         yield
         return
-    from fedboard.common.reports.serving import RUN_PORT, place_of
     from fedboard.server.operating.run_files import RunFiles
+    from fedboard.server.operating.serving import RUN_PORT, place_of
     from fedboard.simulations.evaluation.references import is_reference
 
     if is_reference(config.algorithm):
@@ -83,8 +79,29 @@ def watched(config: "SimulationConfig", run: Path, address: str | None) -> Itera
             f"--live tells of budget and rounds, and {config.algorithm} has neither: it is fitted to the raw "
             "ratings; leave it out"
         )
-    place, files = place_of(address, port=RUN_PORT), RunFiles(folder=run)
-    with serving(place, report_of(files, simulated=True)):
+    with _serving(place_of(address, port=RUN_PORT), RunFiles(folder=run), simulated=True):
         yield
     again = f"fedboard live {shlex.quote(str(run))}"
     click.echo(f"the live page ended with the run; to look at it again: {again}", err=True)
+
+
+@contextmanager
+def _serving(place: "Place", files: "RunFiles", *, simulated: bool) -> Iterator[None]:
+    """Serve a live page until the block ends, and say where, on stderr.
+
+    Raises:
+        InputError: the address cannot be used.
+    """
+    from fedboard.server.operating.run_report import RunReport
+    from fedboard.server.operating.serving import PageServer, warning_of
+
+    sections: Any = None
+    if simulated:
+        from fedboard.simulations.reports import simulation_sections
+
+        sections = simulation_sections
+    if (warning := warning_of(place)) is not None:
+        click.echo(f"WARNING: {warning}", err=True)
+    with PageServer(place, RunReport(files=files, sections=sections)) as server:
+        click.echo(f"live page: {server.address}", err=True)
+        yield

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fedboard.cli.declaring import argument, command, option
 from fedboard.cli.documents import JSON, document
 from fedboard.cli.failures import InterruptedRunError
-from fedboard.cli.live_page import LIVE
-from fedboard.cli.names import NamedOption, private_algorithms
-from fedboard.cli.research.configuration import NOISE, configure, data_options, model_options
-from fedboard.cli.text import folded
+from fedboard.cli.options import private_algorithms
+from fedboard.cli.research.configuration import configure, flags
+from fedboard.cli.research.live import LIVE
 from fedboard.common.errors import InputError, StorageError
-from fedboard.common.protocols.registry import PROTOCOL_NAMES, USUAL
 
 if TYPE_CHECKING:
     from fedboard.cli.research.summary import Told
@@ -24,16 +23,6 @@ if TYPE_CHECKING:
     from fedboard.simulations.problem import Problem
     from fedboard.simulations.runs.trainer import Listener
     from fedboard.simulations.simulate import RunResult
-
-
-_EXAMPLES = """\b
-Examples:
-  fedboard simulate --data ml-1m/ --epsilon 5 --workers 2
-  fedboard simulate examples/simulate.toml --set settings.clip_norm=0.5
-  fedboard simulate --data synthetic --algorithm adadpals
-  fedboard simulate --data people.csv --algorithm representation
-  fedboard simulate --out runs/residual-eps5 --resume
-"""
 
 _COPIES = (
     "Resume one copy of this folder at most: each draws new noise for the same users; see privacy.population"
@@ -48,71 +37,43 @@ def _algorithms() -> str:
     return private_algorithms(f"; without privacy: {', '.join(every_reference())}{on_examples}")
 
 
-@click.command(epilog=_EXAMPLES)
-@click.argument("config_file", metavar="[CONFIG.toml]", required=False, type=click.Path(path_type=Path))
-@data_options
-@click.option("--algorithm", cls=NamedOption, metavar="NAME", names=_algorithms)
-@click.option("--epsilon", type=float, help="Privacy budget of the whole run.  [default: 5]")
-@model_options
-@NOISE
-@click.option("--delta", type=float, hidden=True, help="Of the guarantee.  [default: 1e-5]")
-@click.option(
-    "--participation",
-    metavar="KIND[:NUMBER]",
-    hidden=True,
-    help="Who takes part in a round: full, poisson:PROBABILITY; where neighbours replace each other also "
-    "fixed-size:USERS or shuffled-cohorts:NUMBER.",
+_FLAGS = flags(
+    *(
+        "data",
+        "columns",
+        "rating_range",
+        "algorithm",
+        "epsilon",
+        "feedback",
+        "rounds",
+        "assignments",
+        "noise",
+    ),
+    *("delta", "participation", "population", "seed", "workers", "runtime", "protocol"),
+    algorithm=option("How it learns; --help-all has the names.", more=_algorithms, metavar="NAME"),
 )
-@click.option(
-    "--population",
-    metavar="FILE",
-    hidden=True,
-    help="Account of these users over all runs; see fedboard ledger.",
+
+
+@command(
+    "fedboard simulate --data ml-1m/ --epsilon 5 --workers 2",
+    "fedboard simulate examples/simulate.toml --set settings.clip_norm=0.5",
+    "fedboard simulate --data synthetic --algorithm adadpals",
+    "fedboard simulate --data people.csv --algorithm representation",
+    "fedboard simulate --out runs/residual-eps5 --resume",
+    also=_FLAGS,
 )
-@click.option("--seed", type=int, help="First factors, sampling and seeded noise.")
-@click.option("--workers", type=int, help="Worker processes; never changes the result.")
-@click.option(
-    "--runtime",
-    type=click.Choice(["engine", "ray", "in-process", "flower"]),
-    hidden=True,
-    help="Where clients run: the engine's processes, workers of a Ray cluster, a Flower grid in this process, or "
-    "Flower's simulation on Ray; never changes the result.  [default: engine]",
-)
-@click.option(
-    "--protocol",
-    metavar="NAME",
-    help=f"How contributions become sums: {', '.join(PROTOCOL_NAMES)}, or your own as package.module:Class or "
-    f"path/to/file.py:Class.  [default: {USUAL}]",
-)
-@click.option(
-    "--clients",
-    type=int,
-    hidden=True,
-    help="Clients of such a protocol; if not given every user is one, or on Flower every node.",
-)
-@click.option(
-    "--dropout", type=float, hidden=True, help="Share of the clients that is lost in each round.  [engine]"
-)
-@click.option("--out", type=click.Path(path_type=Path), help="Directory of the run.")
-@click.option("--resume", is_flag=True, help="Go on with the run there; of its copies, with one at most.")
-@click.option(
-    "--no-baselines", is_flag=True, hidden=True, help="Skip the comparison with models without privacy."
-)
-@click.option("--no-report", is_flag=True, hidden=True, help="Draw no report.html.")
-@JSON
-@LIVE
 def simulate(
-    config_file: Path | None,
-    out: Path | None,
-    resume: bool,
-    no_baselines: bool,
-    no_report: bool,
-    as_json: bool,
-    live: str | None,
-    assignments: tuple[str, ...],
+    config_file: Path | None = argument("[CONFIG.toml]"),
+    out: Path | None = option("Directory of the run."),
+    resume: bool = option("Go on with the run in --out.", more="Of its copies, with one at most."),
+    no_baselines: bool = option("Skip the comparison with models without privacy.", rare=True),
+    no_report: bool = option("Draw no report.html.", rare=True),
+    as_json: bool = JSON,
+    live: str | None = LIVE,
+    assignments: tuple[str, ...] = (),
     **flags: Any,
 ) -> None:
-    """Run one simulation of federated learning under a privacy budget.
+    """Simulate federated learning under a privacy budget.
 
     CONFIG.toml says what to run; flags and --set are laid over it. Without either, made-up data are learnt with
     the default algorithm at epsilon 5. A run that was interrupted or killed goes on with --out DIR --resume.
@@ -125,9 +86,8 @@ def simulate(
     flags["baselines"] = False if no_baselines else None
     if resume and out is None:
         raise InputError("--resume needs the run: give --out DIR")
-    config = configure(
-        base_of(config_file, out, resume=resume), flags, assignments, source=str(config_file or "the flags")
-    )
+    base = base_of(config_file, out, resume=resume)
+    config = configure(base, flags, assignments, source=str(config_file or "the flags"))
     place = out or fresh(RUNS / name_of(config))
     if resume and config.privacy.noise == "secure" and config.privacy.population is None:
         click.echo(_COPIES, err=True)
@@ -136,7 +96,7 @@ def simulate(
     if as_json:
         document(told.record)
     else:
-        click.echo("\n\n".join(part for part in (folded(told.text), told.verdict) if part))
+        click.echo("\n\n".join(part for part in (told.text, told.verdict) if part))
 
 
 def run(
@@ -169,6 +129,7 @@ def run(
     from fedboard.simulations.evaluation.references import is_reference
     from fedboard.simulations.runs.progress import listening
     from fedboard.simulations.runs.without_privacy import require_runnable, run_reference
+    from fedboard.simulations.simulate import simulate as run_private
 
     require_runnable(config)
     try:
@@ -176,14 +137,18 @@ def run(
             if is_reference(config.algorithm):
                 final = run_reference(config, place, resume=resume, problem=problem)
                 return reference_summary(config, place, final)
-            if beside or page is not None:
-                result, others = _run_beside(
-                    config, place, listener, problem=problem, beside=beside, page=page
-                )
+            others: Mapping[str, Mapping[str, float]] = {}
+            if beside:
+                result, others = _run_beside(config, place, listener, problem=problem, beside=beside)
             else:
-                result, others = _run_alone(
-                    config, place, listener, resume=resume, report=report, problem=problem
+                result = run_private(
+                    config, place, resume=resume, listener=listener, problem=problem, report=report
                 )
+        if page is not None:
+            from fedboard.client.page.boards import held_board
+            from fedboard.client.page.writing import write_page
+
+            write_page(page, held_board(str(place), key=None))
         return private_summary(config, result, others, page=page)
     except KeyboardInterrupt:
         raise InterruptedRunError(_how_to_go_on(place)) from None
@@ -194,21 +159,6 @@ def run(
         raise StorageError(f"{full}; free some space. The run was {_how_to_go_on(place)}") from error
 
 
-def _run_alone(
-    config: "SimulationConfig",
-    place: Path,
-    listener: "Listener",
-    *,
-    resume: bool,
-    report: bool,
-    problem: "Problem | None",
-) -> "tuple[RunResult, Mapping[str, Mapping[str, float]]]":
-    from fedboard.simulations.simulate import simulate as run_private
-
-    result = run_private(config, place, resume=resume, listener=listener, problem=problem, report=report)
-    return result, {}
-
-
 def _run_beside(
     config: "SimulationConfig",
     place: Path,
@@ -216,11 +166,8 @@ def _run_beside(
     *,
     problem: "Problem | None",
     beside: Sequence[str],
-    page: Path | None,
 ) -> "tuple[RunResult, Mapping[str, Mapping[str, float]]]":
     """A run, then others on the same processes, then what is drawn of them all."""
-    from fedboard.client.page.boards import held_board
-    from fedboard.client.page.writing import write_page
     from fedboard.simulations.engine import WorkerPool
     from fedboard.simulations.simulate import require_installed, write_report
     from fedboard.simulations.simulate import simulate as run_private
@@ -230,8 +177,6 @@ def _run_beside(
     with WorkerPool(config.run.workers, compiled=config.run.kernels != "numpy") as pool:
         result = run_private(config, place, listener=listener, problem=problem, report=False, pool=pool)
         others = run_beside(beside, config, place, problem=problem, pool=pool, on_progress=listener.progress)
-    if page is not None:
-        write_page(page, held_board(str(place), key=None))
     return replace(result, report=write_report(place)), others
 
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from fedboard.client.boards.cache import BoardCache, board_file, open_board
 from fedboard.client.boards.feed import BoardFeed
-from fedboard.client.boards.seen import Trust
 from fedboard.client.boards.sources import BoardSource, open_source
 from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.board import Board
@@ -161,9 +160,9 @@ def held_board(
 
 def _of_source(source: BoardSource, key: PinnedKey) -> HeldBoard:
     with tempfile.TemporaryDirectory(prefix="fedboard-page-") as folder:
-        keys = Trust(key).follow(source)
         cache = BoardCache(Path(folder))
-        fetched = BoardFeed(source, key, cache, simulation=True).fetch()
+        feed = BoardFeed(source, key, cache, simulation=True)
+        fetched = feed.fetch()
         newest = Link.of(SignedManifest.from_bytes((cache.folder / SEEN).read_bytes()))
         earlier = [*islice(back_from(newest, source.manifest), MOST_EARLIER)]
         open_board(fetched.path)  # refuses one that has learnt nothing yet
@@ -176,7 +175,7 @@ def _of_source(source: BoardSource, key: PinnedKey) -> HeldBoard:
         file=content,
         signed=newest.signed,
         earlier=tuple(link.signed for link in earlier),
-        signers=keys,
+        signers=feed.trust.keys,
         published=manifest.published,
     )
 

@@ -16,13 +16,13 @@ import numpy as np
 
 from fedboard.client.boards.cache import BoardCache
 from fedboard.client.boards.seen import CosignedBoards, run_stem
-from fedboard.client.boards.soundness import has_sound_arrays
 from fedboard.client.participation.contributing import Scale
 from fedboard.client.participation.ledger import AnsweredBoard, DeviceLedger, require_run_name
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import (
     MOST_RELEASES,
     catalogue_digest,
+    has_sound_arrays,
     is_question,
     limits_of,
     relied_on,

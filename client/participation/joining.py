@@ -10,6 +10,7 @@ import ssl
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -203,10 +204,7 @@ def join(
     """
     _require_alone(folder / "device.toml")
     introduction = introduced(invitation)
-
-    def ask(request: JoinRequest) -> JoinReply:
-        return ask_to_join(invitation, introduction, request)
-
+    ask = partial(ask_to_join, invitation, introduction)
     return become_member(invitation, introduction, folder, ask=ask, epsilon=epsilon, delta=delta)
 
 
@@ -263,9 +261,8 @@ def _kept(kind: type[_Key], folder: Path) -> _Key:
 def _require_alone(device: Path) -> None:
     if device.exists() and load_device(device).server is not None:
         raise InputError(
-            f"{device}: this device has a server already, and a device answers one; make another in a "
-            "folder of its "
-            "own: --out FOLDER"
+            f"{device}: this device has a server already, and a device answers one; make another in a folder of "
+            "its own: --out FOLDER"
         )
 
 
@@ -278,9 +275,8 @@ def _require_unchanged(device: Path, *, epsilon: float | None, delta: float | No
 def _limit(introduction: Introduction, *, epsilon: float | None, delta: float | None) -> tuple[float, float]:
     if epsilon is None and introduction.epsilon > MOST_UNASKED:
         raise InputError(
-            f"this training asks epsilon {introduction.epsilon:g} of everybody, which protects "
-            "little; say yourself how "
-            "much this device may give: --epsilon NUMBER"
+            f"this training asks epsilon {introduction.epsilon:g} of everybody, which protects little; say "
+            "yourself how much this device may give: --epsilon NUMBER"
         )
     return (
         introduction.epsilon if epsilon is None else epsilon,

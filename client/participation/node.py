@@ -35,48 +35,6 @@ _LOOK_SECONDS: Final = 0.5
 _JITTER: Final = (0.8, 1.2)
 
 
-class Waits:
-    """The waits of one node, and its trouble with the server, which is logged when it becomes another."""
-
-    def __init__(self, server: str, idle: Callable[[], object]) -> None:
-        """Nothing is wrong yet.
-
-        Args:
-            server: for the log.
-            idle: is called about once a minute by ``tidy``; what it raises is logged.
-        """
-        self.trouble: Trouble | None = None
-        """Why the last request failed; None where it did not."""
-        self._server, self._wait = server, _FIRST_WAIT
-        self._idle, self._next_idle = idle, 0.0
-
-    def tidy(self) -> None:
-        """Do what is done between two messages, if it is time."""
-        if time.monotonic() < self._next_idle:
-            return
-        self._next_idle = time.monotonic() + _IDLE_SECONDS
-        try:
-            self._idle()
-        except Exception:
-            _log.exception("what is done between two messages failed")
-
-    def failed(self, trouble: Trouble) -> float:
-        """A request came to nothing.
-
-        Returns:
-            Seconds until the next one; twice as many each time.
-        """
-        if trouble is not self.trouble:
-            _log.warning("no work from %s: %s", self._server, trouble)
-        self.trouble = trouble
-        wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_WAIT)
-        return jittered(wait)
-
-    def went_well(self) -> None:
-        """The last request did not fail."""
-        self._wait, self.trouble = _FIRST_WAIT, None
-
-
 def pause_after(usual: float, *, took: float) -> float:
     """Until the next request for work: a server that is slow is asked less, or the requests of all devices would
     leave it no time for anything else.
@@ -138,8 +96,10 @@ class Node:
             InputError: a file cannot be read as what it should be.
         """
         self.server, self.tally = server, tally or Tally()
-        self._open, self._backend = open_device, backend
-        self._waits = Waits(server.address, idle)
+        self.trouble: Trouble | None = None
+        """Why the last request failed; None where it did not."""
+        self._open, self._backend, self._idle = open_device, backend, idle
+        self._wait, self._next_idle = _FIRST_WAIT, 0.0
         self._connection = ServerConnection(
             address=server.address,
             authority=read_authority(server.authority),
@@ -163,7 +123,7 @@ class Node:
         """
         try:
             while not stop.is_set() and (messages is None or self.tally.answered < messages):
-                self._waits.tidy()
+                self._tidy()
                 rest(stop, self.turn())
         finally:
             self._connection.close()
@@ -179,20 +139,39 @@ class Node:
             self._work()
         except Exception as error:
             return self._failed(error)
-        if self._waits.trouble is not None:
+        if self.trouble is not None:
             _log.info("connected to %s", self.server.address)
-        self._waits.went_well()
+        self._wait, self.trouble = _FIRST_WAIT, None
         pause = jittered(pause_after(self._connection.pause, took=self._took))
         if pause > _KEPT_SECONDS:
             self._connection.close()
         return pause
 
+    def _tidy(self) -> None:
+        """Do what is done between two messages, if it is time."""
+        if time.monotonic() < self._next_idle:
+            return
+        self._next_idle = time.monotonic() + _IDLE_SECONDS
+        try:
+            self._idle()
+        except Exception:
+            _log.exception("what is done between two messages failed")
+
     def _failed(self, error: Exception) -> float:
+        """Take note of a request that came to nothing; each trouble is logged when it becomes another.
+
+        Returns:
+            Seconds until the next one; twice as many each time.
+        """
         found = error.trouble if isinstance(error, CallError) else Trouble.REFUSED
         if self._unsent is not None and found not in (Trouble.UNREACHABLE, Trouble.EXPIRED):
             self._unsent = None
             self.tally.undelivered += 1
-        return self._waits.failed(found)
+        if found is not self.trouble:
+            _log.warning("no work from %s: %s", self.server.address, found)
+        self.trouble = found
+        wait, self._wait = self._wait, min(2 * self._wait, _LONGEST_WAIT)
+        return jittered(wait)
 
     def _work(self) -> None:
         """Send the answer that waits, or make the next one, if there is anything to do."""

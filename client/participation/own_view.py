@@ -112,13 +112,13 @@ def _of_device(path: Path) -> "tuple[DeviceConfig, Path]":
 
 def _from_store(path: Path, board: Board) -> OwnView:
     with RatingStore.open(path) as store:
-        own, coverage = store.cohort(board), store.coverage(board)
+        own, n_ratings = store.cohort(board), len(store)
     if own.n_ratings == 0:
         raise InputError(
-            f"{path}: none of its {coverage.left_out} ratings can be used with this board; add some with "
+            f"{path}: none of its {n_ratings} ratings can be used with this board; add some with "
             "`fedboard ratings add`"
         )
-    return OwnView(board=board, own=own, left_out=coverage.left_out)
+    return OwnView(board=board, own=own, left_out=n_ratings - own.n_ratings)
 
 
 def explained(item: str, view: OwnView) -> Explained:

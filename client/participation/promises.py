@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from fedboard.client.participation.policy import Policy
+from fedboard.common.algorithms.registry import BoardTask, algorithm_of, example_algorithm_of
+from fedboard.common.algorithms.shared.array_rules import ArrayRule
+from fedboard.common.algorithms.supervised.examples import CohortTask
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.certificate import Certificate
 from fedboard.common.contribution import Request
@@ -21,7 +24,7 @@ from fedboard.common.privacy.events import RELATIVE_TOLERANCE, is_amplified
 from fedboard.common.protocol import AggregationProtocol
 from fedboard.common.protocols.properties import can_be_vouched
 from fedboard.common.protocols.registry import protocol_from
-from fedboard.common.queries.statement import QuestionStatement, StatedQuestion, rebuilt_question
+from fedboard.common.queries.statement import BRACKET, QuestionStatement, StatedQuestion, rebuilt_question
 
 if TYPE_CHECKING:
     from fedboard.common.protocols.sessions import Voucher
@@ -253,3 +256,27 @@ def require_task_allowed(board: Board, policy: Policy) -> None:
         allowed = policy.tasks is None or board.task in policy.tasks
     if not allowed:
         raise RefusedError(Refusal.NOT_ALLOWED)
+
+
+def array_rules(board: Board, task: BoardTask) -> tuple[ArrayRule, ...]:
+    """The rules of all arrays that a device reads of a board of this version.
+
+    Args:
+        board: its version and its catalogue alone are looked at. Public.
+        task: rebuilt from it.
+
+    Raises:
+        InputError: an algorithm that is not installed here.
+    """
+    if isinstance(task, StatedQuestion):
+        last = len(task.statement.candidates) - 1
+        left = ArrayRule(name=BRACKET, dtype=np.dtype(np.int64), shape=(2,), low=0, high=last)
+        return (left,) if task.statement.bisected else ()
+    if isinstance(task, CohortTask):
+        return example_algorithm_of(task.name).array_rules(board, task.task.settings)
+    return algorithm_of(task.name).array_rules(board, task.settings)
+
+
+def has_sound_arrays(board: Board, task: BoardTask) -> bool:
+    """Whether a board holds all that a device reads of it, each array as its rule says."""
+    return all(rule.holds(board.arrays.get(rule.name)) for rule in array_rules(board, task))

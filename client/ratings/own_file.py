@@ -3,10 +3,10 @@
 import csv
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from io import TextIOWrapper
 from pathlib import Path
-from typing import IO
+from typing import IO, TypeVar
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.common.files import open_file
 
+_Item = TypeVar("_Item", bound=Hashable)
 _SHIELDED = re.compile("'+[=+\\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 """A cell that spreadsheets would run as a formula, with the quote before it that ``importing`` writes."""
 _AS_CALLED: Mapping[str, str] = {}
@@ -87,11 +88,27 @@ def own_ratings(
     Raises:
         InputError: as for ``read_own_ratings``.
     """
-    index = ItemIndex(catalogue)
-    rated: dict[int, float] = {}
+    rated = _checked(rows, ItemIndex(catalogue).find, rating_range, skipped)
+    items = sorted(rated)
+    return Cohort(
+        indptr=np.array([0, len(items)], dtype=np.int64),
+        items=np.array(items, dtype=np.int32),
+        ratings=np.array([rated[item] for item in items], dtype=np.float32),
+        n_items=catalogue.n_items,
+    )
+
+
+def _checked(
+    rows: Iterable[tuple[str, str, object]],
+    find: Callable[[str], _Item],
+    rating_range: tuple[float, float] | None,
+    skipped: list[str] | None = None,
+) -> dict[_Item, float]:
+    """Rating by item, in the order of the rows: each item once, each rating on the range."""
+    rated: dict[_Item, float] = {}
     for place, name, rating in rows:
         try:
-            item = index.find(name)
+            item = find(name)
         except InputError as error:
             if skipped is None:
                 raise InputError(f"{place}: {error}") from None
@@ -99,8 +116,8 @@ def own_ratings(
             continue
         if item in rated:
             raise InputError(f"{place}: item {name!r} is listed twice; keep one line per item")
-        rated[item] = 1.0 if rating_range is None else parse_rating(rating, rating_range, place)
-    return _cohort_of_one(rated, catalogue.n_items)
+        rated[item] = 1.0 if rating_range is None else _parsed(rating, rating_range, place)
+    return rated
 
 
 def rating_rows(
@@ -178,12 +195,8 @@ def _columns(
     return {role: names.index(name) for role, name in called.items() if name in names}
 
 
-def parse_rating(text: object, rating_range: tuple[float, float], place: str) -> float:
-    """A rating on a public range.
-
-    Raises:
-        InputError: not a number, or outside; names the place.
-    """
+def _parsed(text: object, rating_range: tuple[float, float], place: str) -> float:
+    """A rating on a public range."""
     try:
         rating = float(text)  # type: ignore[arg-type]  # whatever is no number is refused here
     except (TypeError, ValueError):
@@ -192,16 +205,6 @@ def parse_rating(text: object, rating_range: tuple[float, float], place: str) ->
     if not low <= rating <= high:
         raise InputError(f"{place}: a rating must be a number from {low:g} to {high:g}, got {text!r}")
     return rating
-
-
-def _cohort_of_one(rated: Mapping[int, float], n_items: int) -> Cohort:
-    items = sorted(rated)
-    return Cohort(
-        indptr=np.array([0, len(items)], dtype=np.int64),
-        items=np.array(items, dtype=np.int32),
-        ratings=np.array([rated[item] for item in items], dtype=np.float32),
-        n_items=n_items,
-    )
 
 
 _ANY = (-math.inf, math.inf)
@@ -225,21 +228,18 @@ def read_ratings(
     Raises:
         InputError: a line that cannot be used as it is; names file, line and remedy.
     """
-    index = None if board is None else ItemIndex(board.catalogue)
     rating_range = _ANY if board is None else rating_range_of(board)
-    found: dict[str, OwnRating] = {}
     needed = ("item",) if rating_range is None else ("item", "rating")
     known = () if board is None else board.catalogue.item_ids
-    rows = rating_rows(path, needed=needed, optional=("timestamp",), columns=columns or {}, known=known)
-    for place, row in rows:
-        item = _item_id(row["item"], board, index, place)
-        if item in found:
-            raise InputError(f"{place}: item {row['item']!r} is listed twice; keep one line per item")
-        rating = 1.0 if rating_range is None else parse_rating(row["rating"], rating_range, place)
-        found[item] = _own(item, rating, row["timestamp"], place)
+    rows = list(rating_rows(path, needed=needed, optional=("timestamp",), columns=columns or {}, known=known))
+    listed = ((place, row["item"], row.get("rating", "")) for place, row in rows)
+    found = _checked(listed, str if board is None else _id_in(board), rating_range)
     if not found:
         raise InputError(f"{path}: no ratings in it; one line per item is needed, below the header")
-    return tuple(found.values())
+    return tuple(
+        _own(item, rating, row["timestamp"], place)
+        for (item, rating), (place, row) in zip(found.items(), rows, strict=True)
+    )
 
 
 def write_ratings(stream: IO[str], ratings: Iterable[OwnRating], *, board: Board | None = None) -> None:
@@ -259,13 +259,9 @@ def write_ratings(stream: IO[str], ratings: Iterable[OwnRating], *, board: Board
         writer.writerow(cells)
 
 
-def _item_id(text: str, board: Board | None, index: ItemIndex | None, place: str) -> str:
-    if board is None or index is None:
-        return text
-    try:
-        return board.catalogue.item_ids[index.find(text)]
-    except InputError as error:
-        raise InputError(f"{place}: {error}") from None
+def _id_in(board: Board) -> Callable[[str], str]:
+    index = ItemIndex(board.catalogue)
+    return lambda name: board.catalogue.item_ids[index.find(name)]
 
 
 def _own(item: str, rating: float, timestamp: str, place: str) -> OwnRating:

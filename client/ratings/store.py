@@ -89,21 +89,6 @@ class OwnRating:
             raise InputError(f"a rating must be a finite number, got {self.rating}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Coverage:
-    """How much of the store a board can use. Private."""
-
-    used: int
-    """Ratings of items in the board's catalogue, on its range."""
-    not_in_catalogue: int
-    out_of_range: int
-
-    @property
-    def left_out(self) -> int:
-        """Ratings that the board cannot use."""
-        return self.not_in_catalogue + self.out_of_range
-
-
 class RatingStore:
     """The ratings of one person. Every change is on disk, whole, when the call returns, or was not made.
 
@@ -221,7 +206,12 @@ class RatingStore:
         Returns:
             A cohort of one, perhaps without ratings. Private: it stays on the device.
         """
-        placed, _ = self._placed(board)
+        low, high = rating_range_of(board) or (-math.inf, math.inf)
+        implicit = math.isinf(high)
+        own = self.ratings()
+        numbers = placed_items((rated.item for rated in own), board.catalogue)
+        known = [(numbers[rated.item], rated.rating) for rated in own if rated.item in numbers]
+        placed = sorted((number, 1.0 if implicit else r) for number, r in known if low <= r <= high)
         return Cohort(
             indptr=np.array([0, len(placed)], dtype=np.int64),
             items=np.array([number for number, _ in placed], dtype=np.int32),
@@ -229,10 +219,6 @@ class RatingStore:
             n_items=board.catalogue.n_items,
             first_row=self._first_row,
         )
-
-    def coverage(self, board: Board) -> Coverage:
-        """How many of her ratings a board can use, and why not the others."""
-        return self._placed(board)[1]
 
     def close(self) -> None:
         """Close the file. Closing twice is allowed."""
@@ -245,18 +231,6 @@ class RatingStore:
     def __exit__(self, *exception: object) -> None:
         """Close."""
         self.close()
-
-    def _placed(self, board: Board) -> tuple[list[tuple[int, float]], Coverage]:
-        """(Item number, rating) ascending, and what did not make it there."""
-        low, high = rating_range_of(board) or (-math.inf, math.inf)
-        implicit = math.isinf(high)
-        own = self.ratings()
-        numbers = placed_items((rated.item for rated in own), board.catalogue)
-        known = [(numbers[rated.item], rated.rating) for rated in own if rated.item in numbers]
-        placed = sorted((number, 1.0 if implicit else r) for number, r in known if low <= r <= high)
-        return placed, Coverage(
-            used=len(placed), not_in_catalogue=len(own) - len(known), out_of_range=len(known) - len(placed)
-        )
 
     def _count(self) -> int:
         (number,) = self._connection.execute("SELECT count(*) FROM ratings").fetchone()

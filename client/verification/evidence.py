@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.client.boards.cache import board_file
+from fedboard.client.private_files import is_json
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate, Finding
 from fedboard.common.errors import InputError
-from fedboard.common.files import open_file, read_file
+from fedboard.common.files import read_file
 from fedboard.common.protection import Protection
 
 
@@ -97,12 +98,7 @@ def read_evidence(target: Path) -> Evidence:
     """
     if target.is_dir():
         return _of_run(target)
-    try:
-        with open_file(target, largest=None) as stream:
-            is_json = stream.read(64).lstrip()[:1] == b"{"
-    except OSError as error:
-        raise InputError(f"{target}: no certificate can be read there ({error.strerror})") from error
-    if is_json:
+    if is_json(target):
         return Evidence(certificate=_from_file(target))
     board = Board.load(target)
     return Evidence(certificate=_of_board(board, target), board=board)

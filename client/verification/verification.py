@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from fedboard.client.boards.mirror_check import check_source, protection_of_source
+from fedboard.client.boards.seen import continues_ledger
 from fedboard.client.boards.sources import open_source
 from fedboard.client.private_files import is_database
 from fedboard.client.verification.evidence import Evidence, Verification, read_evidence
@@ -165,7 +166,7 @@ def _chain_finding(paths: Sequence[Path], boards: Sequence[Board]) -> Finding:
     broken = [
         path.name
         for path, (older, newer) in zip(paths[1:], pairwise(boards), strict=True)
-        if newer.previous_digest != older.digest or not _continues(_releases(older), _releases(newer))
+        if newer.previous_digest != older.digest or not continues_ledger(newer, older)
     ]
     detail = (
         f"does not follow from the board before it: {', '.join(broken)}"
@@ -173,15 +174,6 @@ def _chain_finding(paths: Sequence[Path], boards: Sequence[Board]) -> Finding:
         else "each follows the last"
     )
     return _finding("chain of boards", detail, passed=not broken)
-
-
-def _releases(board: Board) -> list[Any]:
-    return list((board.certificate or {}).get("releases", ()))
-
-
-def _continues(older: list[Any], newer: list[Any]) -> bool:
-    """Whether a later board's certificate still lists everything that was paid before."""
-    return newer[: len(older)] == older
 
 
 def _all_booked(booked: int, certificate: Certificate) -> Finding:

@@ -3,7 +3,6 @@
 The authority that vouches for the certificate of a server.
 """
 
-import ssl
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -68,8 +67,8 @@ def read_authority(path: Path) -> str:
     """
     try:
         content = path.read_text(encoding="ascii")
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content)
-    except (ssl.SSLError, ValueError) as error:
+        x509.load_pem_x509_certificates(content.encode("ascii"))
+    except ValueError as error:
         raise InputError(f"{path}: {_WANTED}; this file is none") from error
     except OSError as error:
         raise InputError(f"{path}: {_WANTED}; this file cannot be read ({error.strerror})") from error

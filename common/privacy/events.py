@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -23,7 +23,6 @@ LIBRARY_TOLERANCE = 1e-7
 """The same where epsilon comes from loss distributions: their convolutions round differently elsewhere, by up
 to 5e-8 at delta 1e-9.
 """
-_ADJACENCIES = tuple(Adjacency)
 _PRODUCT_TOLERANCE = 1e-12
 _KEPT_BITS = 20
 _LARGEST_COUNT = (1 << 63) - 1
@@ -38,6 +37,14 @@ class Rule(NamedTuple):
     message: str
     schema: dict[str, Any]
     """The same as JSON Schema says it (draft 2020-12), for ``docs/certificate.schema.json``."""
+
+
+def _one_of(names: Sequence[str]) -> Rule:
+    return Rule(
+        lambda value: value in names,
+        f"must be one of {', '.join(names)}",
+        {"enum": [str(name) for name in names]},
+    )
 
 
 def _is_text(value: Any) -> bool:
@@ -59,11 +66,7 @@ _POSITIVE = Rule(_is_positive, "must be a finite number > 0", {"type": "number",
 _COMMON: dict[str, Rule] = {
     "name": _TEXT,
     "covers": _TEXT,
-    "adjacency": Rule(
-        lambda value: value in _ADJACENCIES,
-        f"must be one of {', '.join(Adjacency)}",
-        {"enum": [str(adjacency) for adjacency in Adjacency]},
-    ),
+    "adjacency": _one_of(tuple(Adjacency)),
     "noise_multiplier": _POSITIVE,
 }
 _OF_ANY = ("noise", "private", "seed", "participation", "shares")
@@ -72,9 +75,7 @@ STATED: Mapping[str, Mapping[str, Rule]] = {
         **_COMMON,
         "rows": _COUNT,
         "width": _COUNT,
-        "layout": Rule(
-            lambda value: value in LAYOUTS, f"must be one of {', '.join(LAYOUTS)}", {"enum": list(LAYOUTS)}
-        ),
+        "layout": _one_of(LAYOUTS),
         "grid_step": _POSITIVE,
         "l2_bound": _COUNT,
         "same_sign": Rule(
@@ -183,7 +184,7 @@ def participation_problems(event: Event) -> list[str]:
       place of another, so that two users' contributions change and not one's.
     * ``{"kind": "disjoint", "cohort": number, "cohorts": c, "round": name}``: users are divided into c cohorts once
       and for all by what is public and does not depend on data; only this one takes part. Of the cohorts of one
-      ``round``, the costliest is accounted (``parallel.most_exposed``). Gaussian noise only.
+      ``round``, the costliest is accounted (``grouping.most_exposed``). Gaussian noise only.
     """
     if "participation" not in event:
         return []

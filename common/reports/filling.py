@@ -44,10 +44,8 @@ def base_style() -> str:
 
 
 _SHARED = "shared/"
-_IMPORT = re.compile(r'^import \{([^}]*)\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)
+_IMPORT = re.compile(r'^import \{[^}]*\} from "(\.{1,2}/[\w./-]+\.js)";\n', re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async )?(?:function|const|let|class) )", re.MULTILINE)
-_TOP = re.compile(r"^(export )?(?:async )?(?:function|const|let|class) (\w+)", re.MULTILINE)
-_LEFT = re.compile(r"^(?:import|export)\b|</script|<!--", re.MULTILINE)
 
 
 def shared_script() -> Traversable:
@@ -56,46 +54,30 @@ def shared_script() -> Traversable:
 
 
 def joined_script(folder: Traversable, start: str = "main.js") -> str:
-    """All modules that ``start`` needs, each after those that it needs itself.
+    """All modules that ``start`` needs, as the text of one; a test holds the modules to the form.
 
     Args:
         folder: where the page's own modules are.
         start: the module that the page begins with.
-
-    Raises:
-        ValueError: a module that does not keep to the form, a name that two of them have, or one that is imported
-            and not exported; the sentence says which.
     """
+    texts = script_modules(folder, start).values()
+    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
+
+
+def script_modules(folder: Traversable, start: str = "main.js") -> dict[str, str]:
+    """Name and text of all modules that ``start`` needs, each after those that it needs itself."""
     found: dict[str, str] = {}
-    _visit(start, folder, found, [])
-    owners: dict[str, str] = {}
-    for name, text in found.items():
-        for _, own in _TOP.findall(text):
-            if own in owners:
-                raise ValueError(
-                    f"{own} is a name in {owners[own]} and in {name}; names at the top must differ"
-                )
-            owners[own] = name
-    return "\n".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in found.values())
 
+    def visit(name: str) -> None:
+        text = _text(name, folder)
+        for path in _IMPORT.findall(text):
+            other = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+            if other not in found:
+                visit(other)
+        found[name] = text
 
-def _visit(name: str, folder: Traversable, found: dict[str, str], above: list[str]) -> None:
-    if name in found:
-        return
-    if name in above:
-        raise ValueError(f"modules import each other in a circle: {' -> '.join([*above, name])}")
-    text = _text(name, folder)
-    for names, path in _IMPORT.findall(text):
-        other = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
-        _visit(other, folder, found, [*above, name])
-        exported = {own for export, own in _TOP.findall(found[other]) if export}
-        missing = {each.strip() for each in names.split(",") if each.strip()} - exported
-        if missing:
-            raise ValueError(f"{name} imports {', '.join(sorted(missing))}, which {other} does not export")
-    left = _LEFT.search(_EXPORT.sub("", _IMPORT.sub("", text)))
-    if left is not None:
-        raise ValueError(f"{name} has {left.group()!r} in a form that cannot be joined")
-    found[name] = text
+    visit(start)
+    return found
 
 
 def _text(name: str, folder: Traversable) -> str:

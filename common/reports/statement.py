@@ -34,27 +34,28 @@ class ReleaseLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """The guarantee of a run."""
+    """A certificate with what follows from it, for a report."""
 
-    epsilon: float
-    delta: float
-    adjacency: str
-    adjacency_meaning: str
-    unit: str
-    private: bool
-    """Whether the noise was secure; false for seeded noise and for a certificate that does not say."""
-    noise_label: str
+    certificate: Certificate
     mu: float | None
     """Of all releases together; None where it is not exact, or not stated."""
     releases: tuple[ReleaseLine, ...]
-    trust: tuple[str, ...]
-    assumptions: tuple[str, ...]
     checks: int | None
     """Number of checks that the certificate passed when it was verified for this report; None: it was not."""
     failures: tuple[str, ...]
     """What did not pass, one sentence each; empty for a certificate that holds."""
-    facts: tuple[tuple[str, str], ...]
-    """Further public statements of the certificate: software, data set, board digest."""
+
+    @property
+    def adjacency_meaning(self) -> str:
+        """When two data sets are neighbours."""
+        return parse_adjacency(self.certificate.claim.adjacency).sentence
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """Further public statements of the certificate."""
+        held = self.certificate
+        found = {"Data": held.dataset, "Software": held.software, "Digest of the board": held.board_digest}
+        return [(label, fact) for label, fact in found.items() if fact is not None]
 
     @property
     def recomputed_epsilon(self) -> float | None:
@@ -67,8 +68,11 @@ class Statement:
 
         mu-GDP: Phi(mu / 2), exact. From (epsilon, delta) alone: (e^epsilon + delta) / (e^epsilon + 1).
         """
+        claim = self.certificate.claim
         return (
-            right_bets_of_epsilon(self.epsilon, self.delta) if self.mu is None else right_bets_of_mu(self.mu)
+            right_bets_of_epsilon(claim.epsilon, claim.delta)
+            if self.mu is None
+            else right_bets_of_mu(self.mu)
         )
 
     def detection_rate(self, false_alarms: float) -> float | None:
@@ -89,25 +93,15 @@ def read_statement(certificate: JsonObject, *, verified: bool = True) -> Stateme
         InputError: it is none.
     """
     held = Certificate.from_dict(dict(certificate))
-    claim, findings = held.claim, held.verify() if verified else []
+    findings = held.verify() if verified else []
     failures = tuple(f"{finding.check}: {finding.detail}" for finding in findings if not finding.passed)
-    facts = {"Data": held.dataset, "Software": held.software, "Digest of the board": held.board_digest}
     return Statement(
-        epsilon=claim.epsilon,
-        delta=claim.delta,
-        adjacency=claim.adjacency,
-        adjacency_meaning=parse_adjacency(claim.adjacency).sentence,
-        unit=claim.unit,
-        private=held.private,
-        noise_label=held.noise,
+        certificate=held,
         # a mere upper bound would overstate what an attack can do where (epsilon, delta) says less
         mu=held.composition.mu if held.composition.exact else None,
-        releases=release_lines(list(held.releases), claim.delta, planned=held.planned, sampled=verified),
-        trust=held.trust,
-        assumptions=held.assumptions,
+        releases=release_lines(list(held.releases), held.claim.delta, planned=held.planned, sampled=verified),
         checks=len(findings) - len(failures) if verified else None,
         failures=failures,
-        facts=tuple((label, fact) for label, fact in facts.items() if fact is not None),
     )
 
 
@@ -124,12 +118,14 @@ def release_lines(
     """
     lines = []
     total: float | None = 0.0
+    amplified = False
     for number, event in enumerate(events, start=1):
+        amplified = amplified or is_amplified(event)
         mu_squared = _mu_squared(event)
         # One release that cannot be read makes every later total unknown, not smaller.
         total = None if total is None or mu_squared is None else total + mu_squared
         unknown = total is None or delta <= 0 or _within_round(events, number)
-        unknown = unknown or (not sampled and any(map(is_amplified, events[:number])))
+        unknown = unknown or (amplified and not sampled)
         cumulative = None if total is None or unknown else _cumulative(events[:number], delta, total, planned)
         lines.append(_line(event, mu_squared, cumulative))
     return tuple(lines)

@@ -115,6 +115,7 @@ def said(case: Case) -> str | None:
         try:
             board = Board.load(feed.fetch().path)
         except FeedRefusedError as error:
+            assert not cache.boards(), f"{case.name}: refused, and kept"
             return error.code.value
         return None if Certificate.from_dict(dict(board.certificate or {})).holds else _CERTIFICATE
 

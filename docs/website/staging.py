@@ -10,9 +10,8 @@ import shutil
 import tomllib
 from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
-from typing import Any
 
-from click import Context
+from website.reference import commands_page, configuration_page
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -57,25 +56,10 @@ def stage(pages: Path, shown: set[Path]) -> None:
         else:
             shutil.copyfile(source, there)
     (pages / "commands.md").write_text(commands_page(), encoding="utf-8")
+    (pages / "configuration.md").write_text(configuration_page(), encoding="utf-8")
     (pages / "assets").mkdir(exist_ok=True)
     for name in ("site.css", "scrolling.js", "search-from-disk.js"):
         shutil.copyfile(OWN / name, pages / "assets" / name)
-
-
-def commands_page() -> str:
-    """Return the reference of all commands, each with its help text."""
-    from fedboard.cli.main import commands
-
-    def sections(command: Any, path: str) -> Iterator[str]:
-        below = getattr(command, "commands", {})
-        if not below or command.invoke_without_command:
-            told = command.get_help(Context(command, info_name=path, terminal_width=100))
-            yield f"## {path.removeprefix('fedboard ')}\n\n```text\n{told}\n```\n"
-        for name in sorted(below):
-            yield from sections(below[name], f"{path} {name}")
-
-    first = "# Commands\n\nWritten from the commands themselves: `fedboard COMMAND --help` prints the same.\n"
-    return "\n".join([first, *sections(commands, "fedboard")])
 
 
 def on_the_site(text: str, source: Path, target: str, shown: set[Path], made: Collection[str] = ()) -> str:

@@ -35,7 +35,7 @@ def head_buckets(counts: IntArray, *, share: float = HEAD_SHARE) -> IndexArray:
     """
     head = np.argsort(counts, kind="stable")[-max(1, round(share * counts.size)) :]
     bucket_of_item = np.full(counts.size, N_BUCKETS, dtype=np.int32)
-    bucket_of_item[head] = popularity_buckets(counts[head], n_buckets=min(N_BUCKETS, head.size))
+    bucket_of_item[head] = popularity_buckets(counts[head])
     return bucket_of_item
 
 

@@ -5,7 +5,6 @@ to answer is told by the round loop, and asked again where what they sent got lo
 the same bytes again, so nothing is lost that anybody has given.
 """
 
-import json
 import secrets
 import threading
 import time
@@ -14,6 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from fedboard.common.files import write_atomically
 from fedboard.common.messages.refusals import Refusal
@@ -29,7 +30,7 @@ _TIMES_A_PAUSE = 4.0
 """Whoever was away for longer has been away."""
 
 
-class SeenDevice(NamedTuple):
+class SeenDevice(msgspec.Struct, frozen=True):
     """Of one device since this process began."""
 
     last: float
@@ -39,6 +40,27 @@ class SeenDevice(NamedTuple):
     may_be_silent_seconds: float
     """After which it is no longer there: where devices or server are too busy for the pace that was told, they come
     as late again as they did last."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """How the round that is under way stands."""
+
+    asked: int
+    """Devices that are asked just now; 0 while the server computes."""
+    waiting: list[str]
+    """Those of them that have not answered, by public key."""
+    until: float
+    """When their time is over, seconds since 1970 UTC."""
+
+
+class SeenFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What the port has seen, for ``fedboard fleet status``, which is another process; JSON."""
+
+    written: float
+    """Seconds since 1970 UTC."""
+    devices: dict[str, SeenDevice]
+    under_way: Standing | None = None
+    """None between rounds."""
 
 
 @dataclass(slots=True)
@@ -73,7 +95,7 @@ class Seen:
         """It has begun to hand in an answer; only who was asked does, and was here."""
         with self._lock:
             if (device := self._devices.get(key)) is not None:
-                self._devices[key] = device._replace(last=self.clock())
+                self._devices[key] = msgspec.structs.replace(device, last=self.clock())
 
     def here(self) -> list[str]:
         """Devices that are not overdue; where the clock was put back, those that have come since."""
@@ -107,16 +129,15 @@ class Seen:
         """Seconds between two times that it is written."""
         return max(5.0, len(self._devices) / _DEVICES_A_SECOND)
 
-    def write(self, path: Path, *, under_way: Mapping[str, object] | None = None) -> None:
-        """To a file, whole or not at all, for ``fedboard fleet status``, which is another process.
+    def write(self, path: Path, *, under_way: Standing | None = None) -> None:
+        """To a file, whole or not at all.
 
         Args:
             path: of the file.
             under_way: what ``Mailbox.under_way`` says of the round.
         """
-        devices = {key: device._asdict() for key, device in self.devices()}
-        told = {"written": self.clock(), "devices": devices, "under_way": under_way}
-        write_atomically(path, json.dumps(told).encode())
+        told = SeenFile(written=self.clock(), devices=dict(self.devices()), under_way=under_way)
+        write_atomically(path, msgspec.json.encode(told))
         path.chmod(0o600)
 
 
@@ -246,16 +267,14 @@ class Mailbox:
         """The round is over: its board is published, or it was lost or interrupted."""
         self._in_round = False
 
-    def under_way(self) -> dict[str, object] | None:
-        """How the round that is under way stands: how many are asked just now, who of them has not answered, and
-        until when, in seconds since 1970 UTC; None between rounds.
-        """
+    def under_way(self) -> Standing | None:
+        """How the round that is under way stands; None between rounds."""
         with self._changed:
             if not self._in_round:
                 return None
             last = max((work.until for work in self._work.values()), default=self.clock())
             until = self.seen.clock() + last - self.clock()
-            return {"asked": len(self._asked), "waiting": list(self._work), "until": until}
+            return Standing(asked=len(self._asked), waiting=list(self._work), until=until)
 
     @property
     def held(self) -> int:

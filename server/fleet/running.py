@@ -232,9 +232,8 @@ def rounds_of(protocol: AggregationProtocol, job: Job, stack: ExitStack) -> Prot
         local = protocol.helped_here(job.privacy.noise_source)
         return lambda _: local
     from fedboard.server.helper.link import HelperLink
-    from fedboard.server.helper.messages import read_identity
 
     link = HelperLink(helper.address, authority=helper.authority, token=helper.token)
     stack.callback(link.close)
-    pinned = protocol.pinned(read_identity(helper.identity))
+    pinned = protocol.pinned(bytes.fromhex(helper.identity))
     return lambda board: pinned.helped_by(link.about(board))

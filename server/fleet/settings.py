@@ -70,24 +70,6 @@ class PrivacySection(Section, frozen=True, kw_only=True):
     seed: int | None = None
     """Given: noise that can be repeated and protects nobody, for trials; boards are marked as simulations."""
 
-    def promise(self, epsilon: float) -> Promise:
-        """The same as a run states it.
-
-        Args:
-            epsilon: of the run.
-
-        Raises:
-            SettingError: a number is out of range.
-        """
-        seeded = self.seed is not None
-        return Promise(
-            epsilon=epsilon,
-            delta=self.delta,
-            adjacency=self.adjacency,
-            noise="seeded" if seeded else "secure",
-            seed=self.seed or 0,
-        )
-
 
 class CatalogueSection(Section, frozen=True, kw_only=True):
     """The public list of items. It must not depend on who rated what."""
@@ -325,11 +307,16 @@ class FleetSettings(Section, frozen=True, kw_only=True):
     @property
     def promise(self) -> Promise:
         """What every user is promised over the training; without one, over all queries."""
-        epsilon = self.privacy.epsilon
-        if epsilon is None:
-            assert self.queries is not None
-            epsilon = self.queries.epsilon
-        return self.privacy.promise(epsilon)
+        privacy, queries = self.privacy, self.queries
+        epsilon = queries.epsilon if privacy.epsilon is None and queries is not None else privacy.epsilon
+        assert epsilon is not None
+        return Promise(
+            epsilon=epsilon,
+            delta=privacy.delta,
+            adjacency=privacy.adjacency,
+            noise="seeded" if self.simulated else "secure",
+            seed=privacy.seed or 0,
+        )
 
     @property
     def simulated(self) -> bool:

@@ -4,7 +4,6 @@ From files alone, whether its server runs or not. For the operator: how many dev
 ways that no budget covers.
 """
 
-import json
 import shutil
 import time
 from collections import Counter
@@ -13,8 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from fedboard.common.files import is_locked
 from fedboard.common.privacy.ledger.ledger import Ledger
+from fedboard.server.fleet.mailbox import SeenFile
 from fedboard.server.fleet.register import Member, Register
 from fedboard.server.fleet.settings import FleetSettings
 from fedboard.server.fleet.state_folder import KeysFolder, RoundLog, StateFolder
@@ -234,25 +236,21 @@ def _told(door: Path, names: Mapping[str, str], now: float) -> tuple[list[str], 
     from just now, and the question that is under way; None where it says nothing.
     """
     try:
-        told = json.loads(door.read_text(encoding="utf-8"))
-        written, devices, asked = float(told["written"]), dict(told["devices"]), told.get("under_way")
-        if abs(now - written) > 2 * _LATE_SECONDS + len(devices) / 100:  # many are written less often
-            return None
-        versions = [
-            str(one["version"])
-            for key, one in devices.items()
-            if key in names and written - float(one["last"]) <= float(one["may_be_silent_seconds"])
-        ]
-        if not asked:
-            return versions, None
-        waiting = sorted(names[key] for key in asked["waiting"] if key in names)
-        answered = asked["asked"] - len(asked["waiting"])
-        of_round = UnderWay(
-            asked=asked["asked"], answered=answered, waiting_for=tuple(waiting), until=asked["until"]
-        )
-        return versions, of_round
-    except (OSError, ValueError, LookupError, TypeError):
+        told = msgspec.json.decode(door.read_bytes(), type=SeenFile)
+    except (OSError, msgspec.DecodeError):
         return None
+    if abs(now - told.written) > 2 * _LATE_SECONDS + len(told.devices) / 100:  # many are written less often
+        return None
+    versions = [
+        one.version
+        for key, one in told.devices.items()
+        if key in names and told.written - one.last <= one.may_be_silent_seconds
+    ]
+    if (asked := told.under_way) is None:
+        return versions, None
+    waiting = tuple(sorted(names[key] for key in asked.waiting if key in names))
+    answered = asked.asked - len(asked.waiting)
+    return versions, UnderWay(asked=asked.asked, answered=answered, waiting_for=waiting, until=asked.until)
 
 
 def expiries_of(settings: FleetSettings) -> list[Expiry]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
 
 import grpc
 
@@ -15,14 +14,13 @@ from fedboard.common.messages.addresses import parse_address
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.helper import HelperPart, RoundKey, TwoServerRules
 from fedboard.server.helper import messages
-from fedboard.server.helper.messages import MOST_BYTES, TOKEN_HEADER, Begin, Message, Take, Total, read_token
+from fedboard.server.helper.messages import Begin, Take, Total
 
-_Reply = TypeVar("_Reply", bound=Message)
 _SECONDS = 60.0
 _TIMES_FOR_TOTAL = 10
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MOST_BYTES),
-    ("grpc.max_send_message_length", MOST_BYTES),
+    ("grpc.max_receive_message_length", messages.MOST_BYTES),
+    ("grpc.max_send_message_length", messages.MOST_BYTES),
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.enable_http_proxy", 0),
 )
@@ -52,7 +50,7 @@ class HelperLink:
             raise InputError(
                 f"{authority}: the helper's authority cannot be read there ({error.strerror})"
             ) from error
-        self._metadata = () if token is None else ((TOKEN_HEADER, read_token(token)),)
+        self._metadata = () if token is None else ((messages.TOKEN_HEADER, messages.read_token(token)),)
         self._seconds = seconds
         self._channel = grpc.secure_channel(address, grpc.ssl_channel_credentials(roots), options=_OPTIONS)
 
@@ -60,19 +58,19 @@ class HelperLink:
         """The helper for the round that asks about this board."""
         return RemoteHelper(self, bytes(board.to_bytes()))
 
-    def ask(self, message: Message, reply: type[_Reply], *, times: int = 1) -> _Reply:
-        """One question, whose answer may take so many times as long as others.
+    def ask(self, request: messages.Request, *, times: int = 1) -> bytes:
+        """The reply to one request, which may take so many times as long as others.
 
         Raises:
-            RefusedError: with the helper's code, or no such reply comes, or nobody who is vouched for answers.
+            RefusedError: with the helper's code, or nobody who is vouched for answers.
         """
-        method = f"/{messages.SERVICE}/{type(message).__name__}"
-        call: Callable[..., bytes] = self._channel.unary_unary(method)
+        call: Callable[..., bytes] = self._channel.unary_unary(
+            f"/{messages.SERVICE}/{type(request).__name__}"
+        )
         try:
-            content = call(message.to_bytes(), timeout=times * self._seconds, metadata=self._metadata)
-        except grpc.RpcError:
-            raise RefusedError(Refusal.UNREACHABLE) from None
-        return messages.read(content, reply)
+            return call(messages.packed(request), timeout=times * self._seconds, metadata=self._metadata)
+        except grpc.RpcError as error:
+            raise RefusedError(_code(error)) from None
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -88,13 +86,21 @@ class RemoteHelper:
 
     def begin(self, about: bytes, requests: Sequence[Request], rules: TwoServerRules) -> RoundKey:
         """Send the board; the helper reads the requests off it itself."""
-        key = self.link.ask(Begin(about, dict(rules.parameters), self.board), messages.Key)
-        return RoundKey(key=key.key, identity=key.identity, signature=key.signature)
+        content = self.link.ask(Begin(about, dict(rules.parameters), self.board))
+        return messages.unpacked(content, RoundKey)
 
     def take(self, about: bytes, client: str, part: HelperPart) -> None:
         """Hand over one client's part."""
-        self.link.ask(Take.of(about, client, part), messages.Taken)
+        self.link.ask(Take.of(about, client, part))
 
     def total(self, about: bytes, clients: Sequence[str]) -> ResidueArray:
         """Ask for the total, once: if the answer is lost the round is."""
-        return self.link.ask(Total(about, tuple(clients)), messages.Share, times=_TIMES_FOR_TOTAL).residues
+        content = self.link.ask(Total(about, tuple(clients)), times=_TIMES_FOR_TOTAL)
+        return messages.total_from_bytes(content)
+
+
+def _code(error: grpc.RpcError) -> Refusal:
+    """What the helper refuses with; anything else counts as nobody there."""
+    if error.code() is not messages.REFUSED or error.details() not in set(Refusal):
+        return Refusal.UNREACHABLE
+    return Refusal(error.details())

@@ -1,4 +1,7 @@
-"""What leader and helper say to each other: three questions and their replies, as MessagePack, read strictly.
+"""What leader and helper say to each other: three calls over gRPC, read strictly.
+
+A request is MessagePack. ``Begin`` is answered with a ``RoundKey`` as MessagePack, ``Take`` with nothing, ``Total``
+with uint32, little-endian; a refusal is a status whose details are its code.
 
 Who a helper is: an Ed25519 key that it signs the key of each round with; devices pin its public half. How it knows
 its leader: by a token, a secret in a file on both sides.
@@ -8,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
+import grpc
 import msgspec
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -19,40 +23,38 @@ from fedboard.common.errors import InputError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.helper import HelperPart
 
-TOKEN_HEADER = "fedboard-leader"
-_KEY_BYTES = 32
-_LEAST_TOKEN = 32
+TOKEN_HEADER: Final = "fedboard-leader"
 SERVICE: Final = "fedboard.Helper"
 """Its methods are named as what they are asked: ``Begin``, ``Take``, ``Total``."""
 MOST_BYTES: Final = (1 << 31) - 1
 """Of one message: gRPC's own limit."""
+REFUSED: Final = grpc.StatusCode.FAILED_PRECONDITION
+"""Status of a refusal."""
+_LEAST_TOKEN: Final = 32
 _RESIDUES: Final = np.dtype("<u4")
 
-_Kind = TypeVar("_Kind", bound="Message")
+_Kind = TypeVar("_Kind")
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
-    """Of either side; its kind goes with it."""
-
-    def to_bytes(self) -> bytes:
-        """As it travels."""
-        return msgspec.msgpack.encode(self)
-
-
-class Begin(Message, frozen=True):
-    """Asks for the key of a round."""
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag=True):
+    """Of the leader; its kind goes with it."""
 
     about: bytes
+    """What the round is about."""
+
+
+class Begin(Request, frozen=True):
+    """Asks for the key of a round."""
+
     parameters: dict[str, Any]
     """Of the protocol."""
     board: bytes
 
 
-class Take(Message, frozen=True):
+class Take(Request, frozen=True):
     """Hands over one client's part."""
 
-    about: bytes
     client: str
     shape: tuple[_Count, _Count]
     """Of the keys."""
@@ -79,68 +81,44 @@ class Take(Message, frozen=True):
         return HelperPart(keys=keys, sealed=self.sealed)
 
 
-class Total(Message, frozen=True):
+class Total(Request, frozen=True):
     """Asks for the total over these clients."""
 
-    about: bytes
     clients: tuple[str, ...]
 
 
-class Key(Message, frozen=True):
-    """The key of a round: ``RoundKey``."""
-
-    key: bytes
-    identity: bytes
-    signature: bytes
+def packed(message: object) -> bytes:
+    """A request or a key as it travels."""
+    return msgspec.msgpack.encode(message)
 
 
-class Taken(Message, frozen=True):
-    """A part counts."""
-
-
-class Share(Message, frozen=True):
-    """The helper's total."""
-
-    share: bytes
-    """uint32, little-endian."""
-
-    @classmethod
-    def of(cls, share: ResidueArray) -> "Share":
-        """The message about one total."""
-        return cls(share.astype(_RESIDUES, copy=False).tobytes())
-
-    @property
-    def residues(self) -> ResidueArray:
-        """The total.
-
-        Raises:
-            RefusedError: it ends within a number.
-        """
-        try:
-            return np.frombuffer(self.share, dtype=_RESIDUES).astype(np.uint32, copy=False)
-        except ValueError:
-            raise RefusedError(Refusal.MALFORMED) from None
-
-
-class Refused(Message, frozen=True):
-    """No."""
-
-    code: Refusal
-
-
-def read(content: bytes, kind: type[_Kind]) -> _Kind:
-    """A message of this kind.
+def unpacked(content: bytes, kind: type[_Kind]) -> _Kind:
+    """A request or a key of this kind.
 
     Raises:
-        RefusedError: with the code of a refusal, or it is neither.
+        RefusedError: it is none.
     """
     try:
-        found: _Kind | Refused = msgspec.msgpack.decode(content, type=kind | Refused)
+        return msgspec.msgpack.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise RefusedError(Refusal.MALFORMED) from None
-    if isinstance(found, Refused):
-        raise RefusedError(found.code)
-    return found
+
+
+def total_to_bytes(total: ResidueArray) -> bytes:
+    """The helper's total as it travels."""
+    return total.astype(_RESIDUES, copy=False).tobytes()
+
+
+def total_from_bytes(content: bytes) -> ResidueArray:
+    """The total, uint32.
+
+    Raises:
+        RefusedError: it ends within a number.
+    """
+    try:
+        return np.frombuffer(content, dtype=_RESIDUES).astype(np.uint32, copy=False)
+    except ValueError:
+        raise RefusedError(Refusal.MALFORMED) from None
 
 
 def helper_identity(path: Path) -> Ed25519PrivateKey:
@@ -152,36 +130,19 @@ def helper_identity(path: Path) -> Ed25519PrivateKey:
     Raises:
         InputError: it cannot be read or written, others may read it, or it is another kind of key.
     """
-    if not path.exists():
-        key = Ed25519PrivateKey.generate()
-        try:
-            write_new(secret={path: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())})
-        except OSError as error:
-            raise InputError(f"{path}: no key can be written there ({error.strerror})") from error
-        return key
-    return read_private(path, signed="the keys of a helper's rounds")
+    if path.exists():
+        return read_private(path, signed="the keys of a helper's rounds")
+    key = Ed25519PrivateKey.generate()
+    try:
+        write_new(secret={path: key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())})
+    except OSError as error:
+        raise InputError(f"{path}: no key can be written there ({error.strerror})") from error
+    return key
 
 
 def identity_text(key: Ed25519PrivateKey) -> str:
     """The public half as devices and the leader name it: 64 hexadecimal digits."""
     return key.public_key().public_bytes_raw().hex()
-
-
-def read_identity(text: str) -> bytes:
-    """The public half from its text.
-
-    Raises:
-        InputError: not 64 hexadecimal digits.
-    """
-    try:
-        found = bytes.fromhex(text)
-    except ValueError:
-        found = b""
-    if len(found) != _KEY_BYTES:
-        raise InputError(
-            f"the identity of a helper is 64 hexadecimal digits, as `fedboard helper` prints it, got {text!r}"
-        )
-    return found
 
 
 def read_token(path: Path) -> str:

@@ -4,7 +4,7 @@ Which rounds it has answered and what noise it added is durable before the answe
 """
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from fedboard.common.messages.question import board_of_round
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.chain import ChainFile
 from fedboard.common.privacy.ledger.chain_rows import Row, lock_writer
-from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
+from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.two_server.helper import HelperPart, HelperSession, RoundKey, TwoServerRules
 
 FILE_NAME = "answered-rounds.db"
@@ -68,17 +68,7 @@ class AnsweredRounds:
         run, version = about
         return (run, _name(version)) in self._answered
 
-    def add(
-        self,
-        run: str,
-        version: int,
-        *,
-        board: str,
-        clients: int,
-        parameters: Mapping[str, Any],
-        requests: Sequence[Request],
-        noise: NoiseSource,
-    ) -> None:
+    def add(self, run: str, version: int, record: Mapping[str, Any]) -> None:
         """Write a round down before it is answered.
 
         Raises:
@@ -87,16 +77,8 @@ class AnsweredRounds:
         """
         if (run, version) in self:
             raise RefusedError(Refusal.ANSWERED_BEFORE)
-        record = {
-            "name": _name(version),
-            "board": board,
-            "clients": clients,
-            "parameters": dict(parameters),
-            "noise": noise.describe(),
-            "releases": [request.release.event() for request in requests],
-        }
         with self._chain.writing() as add:
-            add(run, _name(version), record)
+            add(run, _name(version), {"name": _name(version), **record})
         self._answered.add((run, _name(version)))
 
     def rows(self) -> tuple[Row, ...]:
@@ -194,29 +176,22 @@ class HelperRounds:
         found = self._found(about)
         with found.lock:
             found.session.require_total(clients)
+            record = {
+                "board": found.board.digest,
+                "clients": len(clients),
+                "parameters": dict(found.rules.parameters),
+                "noise": self._noise.describe(),
+                "releases": [request.release.event() for request in found.requests],
+            }
             with self._lock:
-                self._answered.add(
-                    found.run,
-                    found.board.version,
-                    board=found.board.digest,
-                    clients=len(clients),
-                    parameters=found.rules.parameters,
-                    requests=found.requests,
-                    noise=self._noise,
-                )
+                self._answered.add(found.run, found.board.version, record)
                 self._open.pop(about, None)
             return found.session.total(clients)
 
     def _begun(self, about: bytes, run: str, board: Board, rules: TwoServerRules) -> _Open:
         try:
             requests = rebuild_any(board).requests(board)
-            session = HelperSession(
-                about,
-                requests,
-                rules,
-                identity=self._identity,
-                noise=self._noise,
-            )
+            session = HelperSession(about, requests, rules, identity=self._identity, noise=self._noise)
         except (FedboardError, ArithmeticError, LookupError, TypeError, ValueError):
             raise RefusedError(Refusal.BAD_BOARD) from None
         if not requests:

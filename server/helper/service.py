@@ -12,21 +12,16 @@ from fedboard.common.errors import FedboardError, InputError
 from fedboard.common.messages.addresses import parse_address
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.protocols.two_server.helper import TwoServerRules
+from fedboard.server.grpc_port import require_free
 from fedboard.server.helper import messages
 from fedboard.server.helper.messages import (
-    TOKEN_HEADER,
     Begin,
-    Key,
-    Message,
-    Refused,
-    Share,
     Take,
-    Taken,
     Total,
     helper_identity,
     identity_text,
-    read,
     read_token,
+    unpacked,
 )
 from fedboard.server.helper.rounds import AnsweredRounds, HelperRounds
 from fedboard.server.tls import require_pair
@@ -72,7 +67,7 @@ class RunningHelper:
             PrivacyError: another process uses the state folder, or the record was tampered with.
             StorageError: the record cannot be read.
         """
-        parse_address(address, name="the address of the helper", listening=True)
+        require_free(parse_address(address, name="the address of the helper", listening=True))
         key = helper_identity(identity)
         self.identity = identity_text(key)
         """As devices and the leader pin it."""
@@ -84,26 +79,12 @@ class RunningHelper:
         self._server = grpc.server(ThreadPoolExecutor(_THREADS, "helper"), options=_OPTIONS)
         methods = {"Begin": self._begin, "Take": self._take, "Total": self._total}
         handlers = {
-            name: grpc.unary_unary_rpc_method_handler(self._answering(method))
-            for name, method in methods.items()
+            name: grpc.unary_unary_rpc_method_handler(self._answering(of)) for name, of in methods.items()
         }
         own = grpc.method_handlers_generic_handler(messages.SERVICE, handlers)
         self._server.add_generic_rpc_handlers((own,))
-        try:
-            self.port = int(self._server.add_secure_port(address, credentials))
-        except RuntimeError:
-            self.port = 0
-        if not self.port:
-            self._answered.close()
-            raise InputError(
-                f"the helper cannot listen on {address}; the port is in use, or the address is none of "
-                "this machine's"
-            )
+        self.port = int(self._server.add_secure_port(address, credentials))
         self._server.start()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait until it has ended; False where it still runs after so many seconds."""
-        return not self._server.wait_for_termination(seconds)
 
     def close(self) -> None:
         """Stop; rounds that are open are lost. A call that does not end is not waited for."""
@@ -116,39 +97,40 @@ class RunningHelper:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _answering(self, method: Callable[[bytes], Message]) -> Callable[[bytes, Any], bytes]:
-        def answer(message: bytes, context: Any) -> bytes:
-            if not self._is_leader(context):
-                return Refused(Refusal.NOT_ALLOWED).to_bytes()
+    def _answering(self, method: Callable[[bytes], bytes]) -> Callable[[bytes, Any], bytes]:
+        def answer(request: bytes, context: Any) -> bytes:
             try:
-                return method(message).to_bytes()
+                self._require_leader(context)
+                return method(request)
             except RefusedError as error:
-                return Refused(error.code).to_bytes()
+                code = error.code
             except FedboardError:
-                return Refused(Refusal.INTERNAL).to_bytes()
+                code = Refusal.INTERNAL
+            context.abort(messages.REFUSED, code.value)
+            raise AssertionError("gRPC has ended the call")
 
         return answer
 
-    def _is_leader(self, context: Any) -> bool:
+    def _require_leader(self, context: Any) -> None:
         if self._token is None:
-            return True
-        told = [value for name, value in context.invocation_metadata() if name == TOKEN_HEADER]
-        return len(told) == 1 and hmac.compare_digest(str(told[0]).encode(), self._token.encode())
+            return
+        told = [value for name, value in context.invocation_metadata() if name == messages.TOKEN_HEADER]
+        if len(told) != 1 or not hmac.compare_digest(str(told[0]).encode(), self._token.encode()):
+            raise RefusedError(Refusal.NOT_ALLOWED)
 
-    def _begin(self, message: bytes) -> Key:
-        asked = read(message, Begin)
+    def _begin(self, request: bytes) -> bytes:
+        asked = unpacked(request, Begin)
         try:
             rules = TwoServerRules.from_parameters(asked.parameters)
         except InputError:
             raise RefusedError(Refusal.BAD_PROTOCOL) from None
-        key = self._rounds.begin(asked.about, rules, asked.board)
-        return Key(key.key, key.identity, key.signature)
+        return messages.packed(self._rounds.begin(asked.about, rules, asked.board))
 
-    def _take(self, message: bytes) -> Taken:
-        asked = read(message, Take)
+    def _take(self, request: bytes) -> bytes:
+        asked = unpacked(request, Take)
         self._rounds.take(asked.about, asked.client, asked.part)
-        return Taken()
+        return b""
 
-    def _total(self, message: bytes) -> Share:
-        asked = read(message, Total)
-        return Share.of(self._rounds.total(asked.about, asked.clients))
+    def _total(self, request: bytes) -> bytes:
+        asked = unpacked(request, Total)
+        return messages.total_to_bytes(self._rounds.total(asked.about, asked.clients))

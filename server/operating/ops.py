@@ -12,20 +12,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from fedboard.common.files import stamp_of
-from fedboard.common.reports.serving import Answer, PageServer, Places, place_of
 from fedboard.server.operating.run_files import Fares, RunFiles, lines_of, number_of
 from fedboard.server.operating.run_report import RunReport
+from fedboard.server.operating.serving import Answer, PageServer, Places, place_of
 from fedboard.server.publishing.service import ServiceCounters
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-
-LOG = "rounds.jsonl"
-_SUMS = {
+LOG: Final = "rounds.jsonl"
+_SUMS: Final = {
     "answers": ("fedboard_answers", "Answers of devices that were taken."),
     "rejected_rows": ("fedboard_rejected_rows", "Rows of answers that broke a bound and were left out."),
     "bytes_up": ("fedboard_answer_bytes", "Bytes of answers that were taken."),
@@ -36,81 +35,61 @@ _SUMS = {
 
 def run_families(folder: Path) -> "Iterator[Metric]":
     """Of a run, read afresh."""
-    yield from _round_families(lines_of(folder / LOG))
-    if (stamp := stamp_of(folder / LOG)) is not None:
-        yield _gauge("fedboard_last_round_timestamp_seconds", "When the last round ended.", stamp[0] / 1e9)
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-
-def _round_families(lines: list[dict[str, Any]]) -> "Iterator[Metric]":
-    from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
-
-    fares = Fares.of(lines)
-    rounds = CounterMetricFamily(
-        "fedboard_rounds", "Rounds that ended, with a board or lost with their budget.", labels=("outcome",)
-    )
-    rounds.add_metric(("made",), fares.made)
-    rounds.add_metric(("lost",), fares.lost)
-    yield rounds
-    yield _gauge(
-        "fedboard_rounds_planned", "Rounds of the whole run; 0 before the first.", fares.planned or 0
-    )
+    lines = lines_of(folder / LOG)
+    fares, seconds = Fares.of(lines), [number_of(line.get("seconds")) for line in lines]
+    rounds = {("made",): fares.made, ("lost",): fares.lost}
+    yield _counted("fedboard_rounds", "Rounds with a board, or lost with their budget.", ["outcome"], rounds)
+    planned = "Rounds of the whole run; 0 before the first."
+    yield GaugeMetricFamily("fedboard_rounds_planned", planned, fares.planned or 0)
     for field, (name, sentence) in _SUMS.items():
-        yield CounterMetricFamily(name, sentence, value=sum(number_of(line.get(field)) for line in lines))
-    seconds = [number_of(line.get("seconds")) for line in lines]
-    yield SummaryMetricFamily(
-        "fedboard_round_duration_seconds", "Time of a round.", count_value=len(lines), sum_value=sum(seconds)
-    )
-    yield _refusals(lines)
-    if lines:
-        last = lines[-1]
-        yield _gauge("fedboard_epsilon_spent", "Epsilon of the run.", number_of(last.get("epsilon_spent")))
-        yield _gauge("fedboard_delta", "Delta that goes with it.", number_of(last.get("delta")))
-        yield _gauge("fedboard_last_round_duration_seconds", "Time of the last round.", seconds[-1])
-
-
-def _refusals(lines: list[dict[str, Any]]) -> "Metric":
-    from prometheus_client.core import CounterMetricFamily
-
-    refused: Counter[str] = Counter()
+        yield CounterMetricFamily(name, sentence, sum(number_of(line.get(field)) for line in lines))
+    yield _times("fedboard_round_duration_seconds", "Time of a round.", len(lines), sum(seconds))
+    refused = Counter[tuple[str]]()
     for line in lines:
-        refused.update(
-            {str(code): number_of(count) for code, count in dict(line.get("refused") or {}).items()}
-        )
-    family = CounterMetricFamily("fedboard_refusals", "Messages that were not taken.", labels=("code",))
-    for code, count in sorted(refused.items()):
-        family.add_metric((code,), count)
-    return family
+        told = dict(line.get("refused") or {})
+        refused.update({(str(code),): number_of(count) for code, count in told.items()})
+    yield _counted("fedboard_refusals", "Messages that were not taken.", ["code"], refused)
+    if lines:
+        spent, delta = (number_of(lines[-1].get(field)) for field in ("epsilon_spent", "delta"))
+        yield GaugeMetricFamily("fedboard_epsilon_spent", "Epsilon of the run.", spent)
+        yield GaugeMetricFamily("fedboard_delta", "Delta that goes with it.", delta)
+        last = "fedboard_last_round_duration_seconds"
+        yield GaugeMetricFamily(last, "Time of the last round.", seconds[-1])
+    if (stamp := stamp_of(folder / LOG)) is not None:
+        ended = "fedboard_last_round_timestamp_seconds"
+        yield GaugeMetricFamily(ended, "When the last round ended.", stamp[0] / 1e9)
 
 
 def service_families(service: ServiceCounters) -> "Iterator[Metric]":
     """Of a board service in this process."""
-    from prometheus_client.core import CounterMetricFamily, SummaryMetricFamily
+    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    requests = CounterMetricFamily(
-        "fedboard_board_requests", "Requests of readers.", labels=("method", "outcome")
-    )
-    for (method, outcome), count in sorted(dict(service.requests).items()):
-        requests.add_metric((method, outcome), count)
-    yield requests
-    yield CounterMetricFamily("fedboard_board_sent_bytes", "Bytes of board files.", value=service.bytes_sent)
-    yield CounterMetricFamily(
-        "fedboard_board_rate_limited_requests", "Requests sent away.", value=service.rate_limited
-    )
-    yield _gauge("fedboard_board_streams", "Downloads under way.", service.streams)
-    yield _gauge("fedboard_board_watchers", "Readers who wait.", service.watchers)
-    yield _gauge("fedboard_board_version", "Newest board; -1: none.", service.latest_version)
-    yield SummaryMetricFamily(
-        "fedboard_board_request_duration_seconds",
-        "Time of a request.",
-        count_value=service.answered,
-        sum_value=service.answer_seconds,
-    )
+    requests, limited = dict(service.requests), service.rate_limited
+    yield _counted("fedboard_board_requests", "Requests of readers.", ["method", "outcome"], requests)
+    yield CounterMetricFamily("fedboard_board_sent_bytes", "Bytes of board files.", service.bytes_sent)
+    yield CounterMetricFamily("fedboard_board_rate_limited_requests", "Requests sent away.", limited)
+    yield GaugeMetricFamily("fedboard_board_streams", "Downloads under way.", service.streams)
+    yield GaugeMetricFamily("fedboard_board_watchers", "Readers who wait.", service.watchers)
+    yield GaugeMetricFamily("fedboard_board_version", "Newest board; -1: none.", service.latest_version)
+    times = service.answered, service.answer_seconds
+    yield _times("fedboard_board_request_duration_seconds", "Time of a request.", *times)
 
 
-def _gauge(name: str, sentence: str, value: float) -> "Metric":
-    from prometheus_client.core import GaugeMetricFamily
+def _counted(name: str, sentence: str, labels: Sequence[str], counts: Mapping[Any, float]) -> "Metric":
+    from prometheus_client.core import CounterMetricFamily
 
-    return GaugeMetricFamily(name, sentence, value=value)
+    family = CounterMetricFamily(name, sentence, labels=labels)
+    for values, count in sorted(counts.items()):
+        family.add_metric(values, count)
+    return family
+
+
+def _times(name: str, sentence: str, count: int, seconds: float) -> "Metric":
+    from prometheus_client.core import SummaryMetricFamily
+
+    return SummaryMetricFamily(name, sentence, count_value=count, sum_value=seconds)
 
 
 OK, FAILING = 200, 503
@@ -199,7 +178,7 @@ def _exposition(
             build.add_metric((version("fedboard"),), 1)
             yield build
             wrong = "What is wrong now; /healthz says what."
-            yield GaugeMetricFamily("fedboard_problems", wrong, value=len(problems()))
+            yield GaugeMetricFamily("fedboard_problems", wrong, len(problems()))
             if files is not None:
                 yield from run_families(files.folder)
             yield from families()

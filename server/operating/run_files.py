@@ -4,7 +4,6 @@ The log has a JSON object a line, and is read while somebody may be writing.
 """
 
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from typing import Any
 
 from fedboard.common.errors import InputError, RoundsLostError
 from fedboard.common.files import stamp_of
+from fedboard.common.reports.wording import number_or_none
 
 ROUNDS, METRICS = "rounds.jsonl", "metrics.jsonl"
 _RUNS = "runs"
@@ -177,9 +177,4 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 
 def number_of(value: Any) -> float:
     """A finite number of a line; 0 for anything else."""
-    return float(value) if is_number(value) else 0.0
-
-
-def is_number(value: Any) -> bool:
-    """Whether it is a finite number."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return number_or_none(value) or 0.0

@@ -34,7 +34,7 @@ from fedboard.server.operating.budget import (
     round_table,
 )
 from fedboard.server.operating.run_files import LOST, PLANNED, RunFiles, lines_of, number_of
-from fedboard.server.operating.seal import FAILED, Sealing
+from fedboard.server.operating.seal import Sealing
 from fedboard.server.publication import BoardStore
 
 if TYPE_CHECKING:
@@ -125,7 +125,6 @@ class RunReport:
     files: RunFiles
     sections: Sections | None = None
     """Of a simulation."""
-    policy: str = LIVE_POLICY
     _sealing: Sealing = field(init=False)
     _rounds: Rounds | None = None
     _booked: Booked | None = None
@@ -167,9 +166,9 @@ class RunReport:
             **self._head(self._state(rounds, booked, lines)),
             "statement": statement,
             "seeded": statement is not None
-            and not statement.private
+            and not statement.certificate.private
             and (bool(statement.releases) or not live),
-            "broken": [] if seal is None else [one for one in seal.checks if _is_broken(one.kind, one.state)],
+            "broken": [] if seal is None else seal.broken,
             "spendings": self._spendings(booked, done),
             "rounds": self._told_rounds(rounds, booked, done, extra.pop("columns", ())),
             **self._releases(booked, rounds, statement, thorough=not live),
@@ -290,7 +289,7 @@ class RunReport:
             return {}
         if booked is None:
             assert statement is not None
-            lines, claim, names = statement.releases, statement.epsilon, None
+            lines, claim, names = statement.releases, statement.certificate.claim.epsilon, None
         else:
             events = booked.in_order(rounds)
             lines = release_lines(events, booked.delta, planned=True, sampled=thorough)
@@ -309,10 +308,6 @@ def _once(lines: Lines) -> list[Mapping[str, Any]]:
         {int(number_of(line["round"])): line for line in lines if "round" in line}.values(),
         key=lambda line: number_of(line["round"]),
     )
-
-
-def _is_broken(kind: str, state: str) -> bool:
-    return state == FAILED and kind != "noise"
 
 
 def _limits(total: PopulationTotal | None) -> list[Spending]:

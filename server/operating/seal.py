@@ -1,12 +1,13 @@
 """Whether the newest board is what it says, checked by the process that shows it; what is left open is said."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fedboard.common.board import Board
 from fedboard.common.certificate import Certificate
 from fedboard.common.errors import FedboardError
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.releases.noise import Protection, protection_of
+from fedboard.common.reports.wording import capital
 from fedboard.server.operating.run_files import RunFiles
 from fedboard.server.publication import BoardStore, require_same_history
 
@@ -52,12 +53,16 @@ class Seal:
     checks: tuple[Check, ...]
 
     @property
+    def broken(self) -> list[Check]:
+        """Checks that failed, but that of the noise: it is what it says, and private or not."""
+        return [one for one in self.checks if one.state == FAILED and one.kind != "noise"]
+
+    @property
     def verdict(self) -> tuple[str, str]:
         """State and words for all checks together."""
-        failed = [one.kind for one in self.checks if one.state == FAILED]
-        if any(kind != "noise" for kind in failed):
+        if self.broken:
             return FAILED, "its seal is broken"
-        if failed:
+        if any(one.state == FAILED for one in self.checks):
             return FAILED, "not private"
         if all(one.state == PASSED for one in self.checks):
             return PASSED, "sealed and private"
@@ -71,7 +76,6 @@ class Sealing:
     files: RunFiles
     seal: Seal | None = None
     """Of the newest board; None where there is none."""
-    _digests: dict[int, str] = field(default_factory=dict)
 
     def newest(self) -> int | None:
         """The version of the newest board that is there."""
@@ -89,70 +93,58 @@ class Sealing:
             store = BoardStore(self.files.boards)
             board, size = store.load(version), store.path(version).stat().st_size
             certificate = Certificate.from_dict(dict(board.certificate or {}))
-            self._digests[version] = board.digest
             checks = (
-                _bytes(board, certificate),
-                self._chain(board),
-                _paid(board, certificate, ledger),
-                _promise(certificate, version),
-                _noise(certificate, version),
+                Check("bytes", *_bytes(board, certificate)),
+                Check("chain", *self._chain(board, store)),
+                Check("ledger", *_paid(board, certificate, ledger)),
+                Check("promise", *_promise(certificate, version)),
+                Check("noise", *_noise(certificate, version)),
             )
             self.seal = Seal(board=board, certificate=certificate, size=size, checks=checks)
 
-    def _chain(self, board: Board) -> Check:
-        before = self._digest(board.version - 1)
-        if board.version == 0:
-            return Check("chain", PASSED, "It is the first board, which holds no data.")
-        if before is None:
-            return Check("chain", OPEN, "The board before it is not there.")
-        if before != board.previous_digest:
-            return Check("chain", FAILED, "It does not continue the board before it.")
-        return Check("chain", PASSED, f"It names the digest of board {board.version - 1}.")
-
-    def _digest(self, version: int) -> str | None:
-        if version not in self._digests and version >= 0:
-            try:
-                self._digests[version] = BoardStore(self.files.boards).load(version).digest
-            except FedboardError:
-                return None
-        return self._digests.get(version)
+    def _chain(self, board: Board, store: BoardStore) -> tuple[str, str]:
+        version = board.version - 1
+        if version < 0:
+            return PASSED, "It is the first board, which holds no data."
+        try:
+            seen = None if self.seal is None else self.seal.board
+            before = seen if seen is not None and seen.version == version else store.load(version)
+        except FedboardError:
+            return OPEN, "The board before it is not there."
+        if before.digest != board.previous_digest:
+            return FAILED, "It does not continue the board before it."
+        return PASSED, f"It names the digest of board {version}."
 
 
-def _bytes(board: Board, certificate: Certificate) -> Check:
+def _bytes(board: Board, certificate: Certificate) -> tuple[str, str]:
     if certificate.board_digest == board.digest:
-        return Check(
-            "bytes", PASSED, "Its digest was computed from the file; its certificate names the same."
-        )
-    return Check("bytes", FAILED, "Its certificate is for another board.")
+        return PASSED, "Its digest was computed from the file; its certificate names the same."
+    return FAILED, "Its certificate is for another board."
 
 
-def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> Check:
+def _paid(board: Board, certificate: Certificate, ledger: Ledger | None) -> tuple[str, str]:
     if ledger is None:
-        return Check("ledger", OPEN, "There is no ledger here.")
+        return OPEN, "There is no ledger here."
     try:
         require_same_history(board, ledger)
     except FedboardError:
-        return Check("ledger", FAILED, "The ledger is not the one that paid for it.")
+        return FAILED, "The ledger is not the one that paid for it."
     releases = len(certificate.releases)
-    told = f"The ledger's chain is whole, holds the head that it names and its {releases} releases."
-    return Check("ledger", PASSED, told)
+    return PASSED, f"The ledger's chain is whole, holds the head that it names and its {releases} releases."
 
 
-def _promise(certificate: Certificate, version: int) -> Check:
+def _promise(certificate: Certificate, version: int) -> tuple[str, str]:
     if version and not certificate.composition.exact:
-        told = "To recompute it takes loss distributions: fedboard certificate verify does it."
-        return Check("promise", OPEN, told)
+        return OPEN, "To recompute it takes loss distributions: fedboard certificate verify does it."
     failed = [finding for finding in certificate.verify() if not finding.passed]
     if failed:
-        return Check("promise", FAILED, f"Its certificate does not hold: {failed[0].check}.")
-    told = "Every number of its certificate was recomputed from its releases and its plan."
-    return Check("promise", PASSED, told)
+        return FAILED, f"Its certificate does not hold: {failed[0].check}."
+    return PASSED, "Every number of its certificate was recomputed from its releases and its plan."
 
 
-def _noise(certificate: Certificate, version: int) -> Check:
+def _noise(certificate: Certificate, version: int) -> tuple[str, str]:
     found = protection_of(certificate.releases)
     if found is Protection.NO_DATA and version:
-        return Check("noise", FAILED, "Its certificate lists no release.")
+        return FAILED, "Its certificate lists no release."
     states = {Protection.PRIVATE: PASSED, Protection.SIMULATION: FAILED}
-    told = found.verdict[0].upper() + found.verdict[1:]
-    return Check("noise", states.get(found, OPEN), f"{told}.")
+    return states.get(found, OPEN), f"{capital(found.verdict)}."

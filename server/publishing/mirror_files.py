@@ -73,14 +73,7 @@ class Mirror:
         self._links = held
         links = sorted((link for _, link in held.values()), key=lambda link: link.manifest.place)
         for before, after in pairwise(links):
-            try:
-                require_next(before, after)
-            except FeedRefusedError as error:
-                raise InputError(
-                    f"{self.folder}: the manifest of version {after.manifest.version}, renewal "
-                    f"{after.manifest.renewal}, does not continue the one before it ({error.code.value}); two "
-                    "processes signed, or an older copy was put back: take the newest copy of the whole mirror"
-                ) from error
+            self._require_next(before, after)
         return links
 
     def versions(self) -> list[int]:
@@ -114,14 +107,19 @@ class Mirror:
         """
         link, chain = Link.of(signed), self.chain()
         if chain:
-            try:
-                require_next(chain[-1], link)
-            except FeedRefusedError as error:
-                raise InputError(
-                    f"{self.folder}: a manifest does not continue the chain ({error})"
-                ) from error
+            self._require_next(chain[-1], link)
         write_atomically(self.manifest(link.digest), signed.to_bytes())
         return link
+
+    def _require_next(self, before: Link, after: Link) -> None:
+        try:
+            require_next(before, after)
+        except FeedRefusedError as error:
+            raise InputError(
+                f"{self.folder}: the manifest of version {after.manifest.version}, renewal "
+                f"{after.manifest.renewal}, does not continue the one before it ({error.code.value}); two "
+                "processes signed, or an older copy was put back: take the newest copy of the whole mirror"
+            ) from error
 
     def cosign(self, digest: str, cosignature: Cosignature) -> bool:
         """Keep the cosignature of one of the witnesses, and publish what has enough of them.

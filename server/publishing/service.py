@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -108,10 +109,10 @@ class BoardsServicer:
         """All methods by name."""
         whole, parts = grpc.unary_unary_rpc_method_handler, grpc.unary_stream_rpc_method_handler
         methods = {
-            FETCH: parts(self._fetch),
-            WATCH: parts(self._watch),
-            PENDING: parts(self._pending),
-            COSIGN: whole(self._cosign),
+            FETCH: parts(partial(self._answered, FETCH, self._fetch)),
+            WATCH: parts(partial(self._answered, WATCH, self._watch)),
+            PENDING: parts(partial(self._answered, PENDING, self._pending)),
+            COSIGN: whole(partial(self._answered, COSIGN, self._cosign)),
         }
         health = {"Check": whole(_serving)}
         return (
@@ -140,61 +141,51 @@ class BoardsServicer:
         self.counters.latest_version = -1 if latest is None else latest.manifest.version
 
     async def _fetch(self, request: bytes, context: Any) -> None:
-        async def send() -> None:
-            asked = _read(FetchRequest, request)
-            # By themselves: a call whose first message is cut before they were sent could not be ended.
-            await self._taken(context.send_initial_metadata(()))
-            small = self.shelf.small(asked.name)
-            if small is None:
-                await self._download(asked, context)
-            elif asked.offset <= len(small):
-                await self._write(_chunk(small[asked.offset :]), context)
-            else:
-                raise FeedRefusedError(FeedCode.MALFORMED)
-
-        await self._answered(FETCH, context, send)
+        asked = _read(FetchRequest, request)
+        # By themselves: a call whose first message is cut before they were sent could not be ended.
+        await self._taken(context.send_initial_metadata(()))
+        small = self.shelf.small(asked.name)
+        if small is None:
+            await self._download(asked, context)
+        elif asked.offset <= len(small):
+            await self._write(_chunk(small[asked.offset :]), context)
+        else:
+            raise FeedRefusedError(FeedCode.MALFORMED)
 
     async def _watch(self, request: bytes, context: Any) -> None:
-        async def follow() -> None:
-            asked = _read(WatchRequest, request)
-            with self._waiting(context):
-                known = asked.known if asked.HasField("known") else None
-                async for link in self._coming(self.shelf.newer, known, lambda link: link.manifest.version):
-                    await self._write(_chunk(link.signed.to_bytes()), context)
-
-        await self._answered(WATCH, context, follow)
+        asked = _read(WatchRequest, request)
+        known = asked.known if asked.HasField("known") else None
+        with self._waiting(context):
+            async for link in self._coming(self.shelf.newer, known, lambda link: link.manifest.version):
+                await self._write(_chunk(link.signed.to_bytes()), context)
 
     async def _pending(self, request: bytes, context: Any) -> None:
-        async def follow() -> None:
-            known = frozenset(_read(PendingRequest, request).known[:_MOST_KNOWN])
-            with self._waiting(context):
-                async for link in self._coming(self.shelf.after, known, _only):
-                    await self._write(await self._with_certificate(link), context)
-
-        await self._answered(PENDING, context, follow)
+        known = frozenset(_read(PendingRequest, request).known[:_MOST_KNOWN])
+        with self._waiting(context):
+            async for link in self._coming(self.shelf.after, known, lambda link: frozenset({link.digest})):
+                await self._write(await self._with_certificate(link), context)
 
     async def _cosign(self, request: bytes, context: Any) -> bytes:
-        async def keep() -> bytes:
-            asked = _read(CosignRequest, request)
-            one = Cosignature(key=asked.key.hex(), signature=asked.signature.hex())
-            try:
-                kept = await asyncio.to_thread(self._mirror.cosign, asked.manifest, one)
-            except (FedboardError, OSError) as error:  # somebody else writes, or nobody can
-                raise FeedRefusedError(FeedCode.UNREACHABLE) from error
-            if not kept:
-                raise FeedRefusedError(FeedCode.NOT_FOUND)
-            await self.look()
-            pending = {link.digest for link in await asyncio.to_thread(self._mirror.pending)}
-            return bytes(CosignReply(enough=asked.manifest not in pending).SerializeToString())
+        asked = _read(CosignRequest, request)
+        one = Cosignature(key=asked.key.hex(), signature=asked.signature.hex())
+        try:
+            kept = await asyncio.to_thread(self._mirror.cosign, asked.manifest, one)
+        except (FedboardError, OSError) as error:  # somebody else writes, or nobody can
+            raise FeedRefusedError(FeedCode.UNREACHABLE) from error
+        if not kept:
+            raise FeedRefusedError(FeedCode.NOT_FOUND)
+        await self.look()
+        pending = {link.digest for link in await asyncio.to_thread(self._mirror.pending)}
+        return bytes(CosignReply(enough=asked.manifest not in pending).SerializeToString())
 
-        return bytes(await self._answered(COSIGN, context, keep))
-
-    async def _answered(self, method: str, context: Any, work: Callable[[], Awaitable[Any]]) -> Any:
+    async def _answered(
+        self, method: str, work: Callable[[bytes, Any], Awaitable[Any]], request: bytes, context: Any
+    ) -> Any:
         """Run one request under the limits; count it; turn a refusal into a status with its code alone."""
         started, outcome, refused = time.perf_counter(), "cancelled", None
         try:
             self._admit(context)
-            answer = await work()
+            answer = await work(request, context)
             outcome = "ok"
             return answer
         except FeedRefusedError as error:
@@ -288,10 +279,6 @@ class BoardsServicer:
 async def _serving(request: bytes, context: Any) -> bytes:
     """What probes of a load balancer ask for."""
     return _SERVING
-
-
-def _only(link: Link) -> frozenset[str]:
-    return frozenset({link.digest})
 
 
 def _chunk(content: bytes) -> bytes:

@@ -246,7 +246,7 @@ def fit_als_by_sums(train: TrainRows, config: AlsConfig) -> AlsModel:
     Raises:
         InputError: no ratings, or a catalogue and rank whose sums a worker cannot hold.
     """
-    model = _first_model(train.counts.mean, train.source.n_items, replace(config, threads=1))
+    model = _first_model(train.counts.mean, train.n_items, replace(config, threads=1))
     shapes = _item_sum_shapes(model)
     for spans, own in train.sweeps(config.sweeps):
         sums = train.summed(shapes, partial(_add_item_sums, model), spans)

@@ -227,7 +227,7 @@ def fit_bias(train: Cohort | TrainRows, config: BiasConfig) -> BiasModel:
     Reference: Y. Koren, R. Bell, C. Volinsky (2009), Matrix factorization techniques for recommender systems.
     """
     rows = TrainRows.of(train)
-    model = BiasModel(config=config, mean=rows.counts.mean, item_biases=np.zeros(rows.source.n_items))
+    model = BiasModel(config=config, mean=rows.counts.mean, item_biases=np.zeros(rows.n_items))
     for spans, own in rows.sweeps(config.sweeps):
         shapes = {"residuals": model.item_biases.shape}
         sums = rows.summed(shapes, partial(_add_residuals, model), spans)["residuals"]

@@ -8,7 +8,6 @@ first sweeps look at some of them, the last ones at all.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Protocol
 
 import numpy as np
 
@@ -29,19 +28,8 @@ _LAST_SWEEPS = 4
 """On everybody: sweeps on some of them have come close."""
 
 
-class TrainSource(Protocol):
-    """Training rows of any number of users; picklable."""
-
-    @property
-    def n_users(self) -> int:
-        """Rows are 0..n_users - 1."""
-
-    @property
-    def n_items(self) -> int:
-        """Size of the catalogue."""
-
-    def train(self, start: int, stop: int) -> Iterator[Cohort]:
-        """Those of users start:stop, a block at a time."""
+ReadRows = Callable[[int, int], Iterator[Cohort]]
+"""Training rows of users start:stop, a block at a time; picklable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -75,22 +63,24 @@ class Counts:
 class TrainRows:
     """Training rows that are read in blocks, how they are cut into jobs, and who does these."""
 
-    def __init__(self, source: TrainSource, spans: Sequence[Bounds], *, pool: JobRunner) -> None:
+    def __init__(self, read: ReadRows, spans: Sequence[Bounds], *, n_items: int, pool: JobRunner) -> None:
         """Read nothing yet.
 
         Args:
-            source: private.
-            spans: (first, one past the last) of each job.
+            read: what is read is private.
+            spans: (first, one past the last) of each job, ascending.
+            n_items: size of the catalogue.
             pool: who computes.
         """
-        self.source, self.spans, self.pool = source, spans, pool
+        self.read, self.spans, self.n_items, self.pool = read, spans, n_items, pool
 
     @staticmethod
     def of(rows: "Cohort | TrainRows") -> "TrainRows":
         """Rows that are in memory, in one block, summed in this process; or what they are already."""
         if isinstance(rows, TrainRows):
             return rows
-        return TrainRows(_Held(rows), [(0, rows.n_users)], pool=WorkerPool(1))
+        whole = partial(_in_one_block, rows)
+        return TrainRows(whole, [(0, rows.n_users)], n_items=rows.n_items, pool=WorkerPool(1))
 
     @cached_property
     def counts(self) -> Counts:
@@ -107,7 +97,7 @@ class TrainRows:
         """
         total = _zeros(shapes)
         asked = self.spans if spans is None else spans
-        jobs = (partial(_of_span, self.source, span, dict(shapes), add_block) for span in asked)
+        jobs = (partial(_of_span, self.read, span, dict(shapes), add_block) for span in asked)
         for sums in in_order(self.pool, jobs):
             for name, values in sums.items():
                 total[name] += values
@@ -115,38 +105,25 @@ class TrainRows:
 
     def sweeps(self, number: int) -> list[tuple[Sequence[Bounds], Counts]]:
         """Over whom each of so many sweeps goes, with the counts of these."""
-        if self.source.n_users <= MOST_USERS_AT_FIRST or number <= _LAST_SWEEPS:
+        if self.spans[-1][1] <= MOST_USERS_AT_FIRST or number <= _LAST_SWEEPS:
             return [(self.spans, self.counts)] * number
         first = [span for span in self.spans if span[0] < MOST_USERS_AT_FIRST]
         begin = [(first, self._counted(first))] * (number - _LAST_SWEEPS)
         return [*begin, *[(self.spans, self.counts)] * _LAST_SWEEPS]
 
     def _counted(self, spans: Sequence[Bounds]) -> Counts:
-        n_items = self.source.n_items
-        shapes = {"counts": (n_items,), "ratings": (n_items,), "active": (1,)}
+        shapes = {"counts": (self.n_items,), "ratings": (self.n_items,), "active": (1,)}
         sums = self.summed(shapes, _add_counts, spans)
         return Counts(item_counts=sums["counts"], item_sums=sums["ratings"], n_active=int(sums["active"][0]))
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
-    rows: Cohort
-
-    @property
-    def n_users(self) -> int:
-        return self.rows.n_users
-
-    @property
-    def n_items(self) -> int:
-        return self.rows.n_items
-
-    def train(self, start: int, stop: int) -> Iterator[Cohort]:
-        yield self.rows.rows(start, stop)
+def _in_one_block(rows: Cohort, start: int, stop: int) -> Iterator[Cohort]:
+    yield rows.rows(start, stop)
 
 
-def _of_span(source: TrainSource, span: Bounds, shapes: Shapes, add_block: AddBlock) -> Sums:
+def _of_span(read: ReadRows, span: Bounds, shapes: Shapes, add_block: AddBlock) -> Sums:
     sums = _zeros(shapes)
-    for cohort in source.train(*span):
+    for cohort in read(*span):
         add_block(cohort, sums)
     return sums
 

@@ -6,7 +6,6 @@ Ratings that are in memory already: three columns, or a data frame of pandas, po
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +18,7 @@ from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import layout_of, read_titles
 from fedboard.simulations.data.named import SYNTHETIC
 from fedboard.simulations.data.ratings import Ratings, check_range
-from fedboard.simulations.data.reader import Asked, Rows
+from fedboard.simulations.data.reader import Asked, Rows, Table, plain_columns
 from fedboard.simulations.data.readers import DataSource, find_source
 from fedboard.simulations.data.sorting import Listed, SortedRows
 from fedboard.simulations.data.splits.times import times_of_numbers
@@ -323,17 +322,17 @@ def ratings_of_columns(
 
 
 def _rows(columns: dict[str, NDArray[Any]]) -> Rows:
+    def read(bench: Workbench) -> Table:
+        import pyarrow as pa
+
+        given = pa.table({name: pa.array(column) for name, column in columns.items()})
+        return Table(source=bench.register(given), columns=plain_columns(timed="given" in columns))
+
     return Rows(
-        select=partial(_select, columns=columns),
+        read=read,
         locate=lambda row: f"row {row}",
-        explain=lambda reason, row: f"row {row}: an id is empty, or no text; fill it in or remove the row.",
+        broken=lambda reason: f"the table cannot be read ({reason}); give whole numbers or texts as ids.",
     )
-
-
-def _select(bench: Workbench, columns: dict[str, NDArray[Any]]) -> str:
-    import pyarrow as pa
-
-    return f"SELECT * FROM {bench.register(pa.table({name: pa.array(column) for name, column in columns.items()}))}"
 
 
 def _ids(column: NDArray[Any], what: str) -> NDArray[Any]:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import Place, StoredFile
@@ -62,57 +62,85 @@ class Which(Enum):
     """Those but 0, which says that somebody has an item and has not rated it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a source: SQL of its cells as text, and of what they say."""
+
+    name: str
+    """As messages call a cell, such as ``user id``."""
+    cell: str
+    value: str
+    """NULL where a cell cannot be read."""
+    wrong: str = "cannot be read"
+    """What is then said of it, such as ``is not a number``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """What duckdb reads, in the order of the file. Columns: ``user_id`` and ``item_id`` (VARCHAR, INTEGER or
+    BIGINT), ``rating`` (FLOAT) and, if it was asked, ``given`` (BIGINT: seconds since 1970 in UTC, or whatever the
+    file counts in).
+    """
+
+    source: str
+    """SQL for what stands after FROM."""
+    columns: dict[str, Column]
+
+
+def plain_columns(*, timed: bool) -> dict[str, Column]:
+    """Columns that have their names and kinds already."""
+    names = {"user_id": "user id", "item_id": "item id", "rating": "rating"} | (
+        {"given": "time"} if timed else {}
+    )
+    return {role: Column(name=name, cell=f"{role}::VARCHAR", value=role) for role, name in names.items()}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Rows:
     """The rows of a source, and how to speak of one of them. What they hold is private."""
 
-    select: Callable[[Workbench], str]
-    """A SELECT statement of duckdb for all rows in the order of the file: ``user_id`` and ``item_id`` (VARCHAR or
-    BIGINT), ``rating`` (FLOAT) and, if it was asked, ``given`` (BIGINT: seconds since 1970 in UTC, or whatever the
-    file counts in). A cell that cannot be read is NULL, which refuses the source. Raises ``InputError``."""
+    read: Callable[[Workbench], Table]
+    """Says what is to be read. Raises ``InputError``."""
     locate: Callable[[int], str]
     """Names row number ``k`` (from 0) for a message, such as ``ratings.csv, line 17``; may be slow."""
-    explain: Callable[[str, int | None], str]
-    """The message for a source that cannot be read: why duckdb refused it, or the first row with a cell that is
-    none; may read it again."""
+    broken: Callable[[str], str]
+    """The message for a source that duckdb refuses, by its reason; may read it again."""
     which: Which = Which.ALL
     repeats: bool = False
     """Whether a pair may occur several times: then the latest rating counts, of several at one time the highest."""
-    largest_id: int | None = None
-    """Ids, which are texts, must be plain whole numbers up to this one, and become numbers. None: any text."""
 
 
 def rows_of_records(
-    select: Callable[[Workbench], str],
+    read: Callable[[Workbench], Table],
     records: Callable[[], Iterable[tuple[str, Record]]],
     fault: Callable[[Record], str | None],
     *,
     what: str,
-    **more: Any,
+    which: Which = Which.ALL,
+    repeats: bool = False,
 ) -> Rows:
-    """The rows of lines of text, of which a pass in Python finds what is wrong.
+    """The rows of lines of text, whose places a pass in Python finds, and which of them is none.
 
     Args:
-        select: as of ``Rows``.
-        records: those that are rows, in the order of ``select``, each after its place, such as ``r.csv, line 3``.
-        fault: what is wrong with one; None: nothing.
+        read: as of ``Rows``, as the next two.
+        records: those that are rows, in the order of ``read``, each after its place, such as ``r.csv, line 3``.
+        fault: why one is no row; None: it is.
         what: as in ``r.csv cannot be read as JSON lines``.
-        more: further fields of ``Rows``.
+        which: which of them are ratings.
+        repeats: whether a pair may occur several times.
     """
 
-    def explain(reason: str, _: int | None) -> str:
+    def broken(reason: str) -> str:
         found = ((where, fault(record)) for where, record in records())
         wrong = next((f"{where}: {told}" for where, told in found if told is not None), None)
         if wrong is not None:
             return f"{wrong}; correct or remove the line."
         return f"{what} ({' '.join(reason.split())}); correct the file."
 
-    return Rows(
-        select=select,
-        locate=lambda row: next(islice(records(), row, None))[0],
-        explain=explain,
-        **more,
-    )
+    def locate(row: int) -> str:
+        return next(islice(records(), row, None))[0]
+
+    return Rows(read=read, locate=locate, broken=broken, which=which, repeats=repeats)
 
 
 def _always(looks: Looks) -> bool:

@@ -129,34 +129,44 @@ class SortedRows:
 
         self._bench, self._rows, self._label, self._read = bench, rows, label, "read"
         self._scale, self._listed_apart = scale, listed is not None and not listed.rated_only
+        self._table = rows.read(bench)
+        self.timed = "given" in self._table.columns
+        values = ", ".join(f"{column.value} AS {role}" for role, column in self._table.columns.items())
         try:
-            bench.query(f"CREATE TABLE read AS {rows.select(bench)}")
+            bench.query(f"CREATE TABLE read AS SELECT {values} FROM {self._table.source}")
         except duckdb.Error as error:
-            raise InputError(rows.explain(first_line_of(error), None)) from error
-        self.timed = any(name == "given" for name, *_ in bench.query("DESCRIBE read"))
+            raise InputError(rows.broken(first_line_of(error))) from error
         self._require_cells()
         self._keep_ratings()
-        self._require_scale(scale)
+        self._require_scale()
         self._number("user")
         self._number("item")
-        if rows.largest_id is not None:
-            self._require_whole(rows.largest_id)
         self.item_ids, self.titles = self._listed(listed)
 
     def _require_cells(self) -> None:
-        """No cell is missing or of another kind than it must be."""
+        """See that no cell is missing or of another kind than it must be."""
         if self._bench.one(f"SELECT count(*) FROM {self._read}") == 0:
             raise InputError(
                 f"{self._label} has a header but no ratings; give a file with at least one rating."
             )
-        wrong = ["rating IS NULL", *(["given IS NULL"] if self.timed else [])]
-        for cell in ("user_id", "item_id"):
-            wrong.append(f"{cell} IS NULL")
-            if self._is_text(cell):
-                wrong.append(f"{cell} = '' OR contains({cell}, chr(65533))")
-        row = self._first(" OR ".join(wrong))
-        if row is not None:
-            raise InputError(self._rows.explain("a cell is empty or cannot be read", row))
+        wrong = {role: f"{role} IS NULL" for role in self._table.columns}
+        for role in ("user_id", "item_id"):
+            if self._is_text(role):
+                wrong[role] += f" OR {role} = '' OR contains({role}, chr(65533))"
+        row = self._first(" OR ".join(wrong.values()))
+        if row is None:
+            return
+        told = ", ".join(f"({condition})" for condition in wrong.values())
+        is_wrong = self._bench.query(f"SELECT {told} FROM read WHERE rowid = {row}")[0]
+        column = next(c for c, bad in zip(self._table.columns.values(), is_wrong, strict=True) if bad)
+        cell = self._bench.one(f"SELECT {column.cell} FROM {self._table.source} LIMIT 1 OFFSET {row}")
+        if cell is None or cell == "":
+            fault = f"the {column.name} is empty"
+        elif "\ufffd" in cell:
+            fault = f"the {column.name} is not UTF-8 text"
+        else:
+            fault = f"{column.name} {cell[:40]!r} {column.wrong}"
+        raise InputError(f"{self._rows.locate(row)}: {fault}; correct or remove it.")
 
     def _is_text(self, cell: str) -> bool:
         kind = self._bench.one(f"SELECT typeof({cell}) FROM read LIMIT 1")
@@ -182,7 +192,8 @@ class SortedRows:
         value = "1::FLOAT" if which is Which.USED else "rating"
         self._read = f"(SELECT rowid, * REPLACE ({value} AS rating) FROM read WHERE rating <> 0)"
 
-    def _require_scale(self, scale: tuple[float, float]) -> None:
+    def _require_scale(self) -> None:
+        scale = self._scale
         low, high = (float(np.float32(bound)) for bound in scale)
         row = self._first(f"NOT rating BETWEEN {low!r} AND {high!r}")
         if row is None:
@@ -212,19 +223,6 @@ class SortedRows:
             f"CREATE TABLE {role}s AS SELECT id, (row_number() OVER (ORDER BY {order}) - 1)::INTEGER AS number "
             f"FROM distinct_{role} ORDER BY {order}; DROP TABLE distinct_{role}"
         )
-
-    def _require_whole(self, largest: int) -> None:
-        """Ids are plain whole numbers, and none is larger."""
-        for role in ("user", "item"):
-            wrong = f"NOT {_PLAIN.format('id')} OR length(id) > 18 OR try_cast(id AS BIGINT) > {largest}"
-            found = self._bench.one(f"SELECT min(id) FROM {role}s WHERE {wrong}")
-            if found is not None:
-                raise InputError(
-                    self._rows.explain(
-                        f"{role} id {found!r} is not a whole number up to {largest}",
-                        self._first(f"{role}_id = {quoted(found)}"),
-                    )
-                )
 
     def _listed(self, listed: Listed | None) -> tuple[NDArray[np.str_], tuple[str, ...] | None]:
         """Ids of the catalogue, and titles where there is a list; ``items`` is numbered by it."""
@@ -259,11 +257,7 @@ class SortedRows:
         """Ids by number: int64, or text where they are that."""
         within = "" if stop is None else f"WHERE number >= {start} AND number < {stop}"
         sql = f"SELECT id FROM {role}s {within} ORDER BY number"
-        parts = [
-            _array(batch.column(0), whole=self._rows.largest_id is not None)
-            for batch in self._bench.arrow(sql)
-        ]
-        return np.concatenate(parts)
+        return np.concatenate([_array(batch.column(0)) for batch in self._bench.arrow(sql)])
 
     @cached_property
     def user_ids(self) -> NDArray[Any]:
@@ -317,12 +311,10 @@ class SortedRows:
             InputError: a pair occurs twice that must not.
         """
         times, rest = ", given" if self.timed else "", None
-        order = "read.rowid"
-        if self._rows.repeats:
-            order = "given, rating" if self.timed else "rating"
+        order = (", given" * self.timed + ", rating") * self._rows.repeats
         sql = (
             f"SELECT users.number AS u, items.number AS i, rating{times} FROM {self._read} AS read "
-            f"JOIN users ON read.user_id = users.id JOIN items ON read.item_id = items.id ORDER BY u, i, {order}"
+            f"JOIN users ON read.user_id = users.id JOIN items ON read.item_id = items.id ORDER BY u, i{order}"
         )
         for batch in self._bench.arrow(sql):
             columns = [np.asarray(column) for column in batch.columns]
@@ -370,13 +362,11 @@ class SortedRows:
         )
 
 
-def _array(column: Any, *, whole: bool) -> NDArray[Any]:
+def _array(column: Any) -> NDArray[Any]:
     """A pyarrow array of whole numbers as int64, or of texts as text; some of them are objects at a time."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if whole:
-        column = column.cast(pa.int64())
     if pa.types.is_integer(column.type):
         return np.asarray(column, dtype=np.int64)
     longest = max(int(pc.max(pc.utf8_length(column)).as_py()), 1)

@@ -7,7 +7,9 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,20 +122,50 @@ def block_bounds(
     yield from cut(counts + room_of_a_user, most_ratings)
 
 
-class RowsElsewhere(Protocol):
-    """Rows of all users in memory that several processes see."""
+_NUMBERS = "numbers.npy"
 
-    def cohort(self) -> Cohort:
-        """All of them, without copying."""
-        ...
+
+def write_rows(folder: Path, rows: Cohort) -> None:
+    """Write some users' rows to a new private folder, from which several processes map them. Private."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    arrays: dict[str, NDArray[Any]] = {
+        "indptr": rows.indptr,
+        "items": rows.items,
+        "ratings": rows.ratings,
+        "user_keys": rows.keys,
+    }
+    arrays |= {} if rows.features is None else {"features": rows.features}
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    np.save(folder / _NUMBERS, np.array([rows.n_items, rows.first_row], dtype=np.int64))
+
+
+def mapped_rows(folder: Path) -> Cohort:
+    """The rows of ``write_rows``, mapped and not copied; what a process writes to them it alone sees. Private."""
+    arrays = {
+        path.stem: np.load(path, mmap_mode="c").view(np.ndarray)
+        for path in (
+            folder / f"{name}.npy" for name in ("indptr", "items", "ratings", "user_keys", "features")
+        )
+        if path.exists()
+    }
+    n_items, first_row = (int(number) for number in np.load(folder / _NUMBERS))
+    return Cohort(n_items=n_items, first_row=first_row, **arrays)
+
+
+_mapped_once = lru_cache(maxsize=2)(mapped_rows)
+"""A worker gets a handle with each job, and maps what it stands for once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class HeldStream:
-    """Rows that are held in memory and do not change, as a stream. It pickles with them, or with where they lie."""
+    """Rows that are held in memory and do not change, as a stream.
 
-    held: Cohort | RowsElsewhere
-    """Private."""
+    It pickles with them, or with the folder from which they are mapped.
+    """
+
+    held: Cohort | Path
+    """The rows, or the folder from which they are mapped. Private."""
     n_users: int
     n_items: int
     name: str = "held ratings"
@@ -184,7 +216,7 @@ class HeldStream:
     @property
     def rows(self) -> Cohort:
         """All users' rows, without copying. Private."""
-        return self.held if isinstance(self.held, Cohort) else self.held.cohort()
+        return self.held if isinstance(self.held, Cohort) else _mapped_once(self.held)
 
     def counts(self, start: int, stop: int) -> IntArray:
         """Ratings of each of these users."""

@@ -10,7 +10,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO
 
@@ -20,7 +20,7 @@ import numpy as np
 from fedboard.common.arrays import IntArray
 from fedboard.common.contribution import Request
 from fedboard.common.errors import InputError
-from fedboard.simulations.engine.merging import SpanRead, SpanSums, require_apart
+from fedboard.simulations.engine.merging import SpanSums, require_apart
 
 _TITLE = (
     b"fedboard partial sums 1\n"
@@ -85,15 +85,8 @@ class PartialSums:
 
         The file is its owner's alone (mode 0600) from its first byte on.
         """
-        header = _Header(
-            key=key,
-            spans=dict(sums.spans),
-            sizes=dict(sums.sizes),
-            n_ratings=sums.n_ratings,
-            n_learnt_from=sums.n_learnt_from,
-            seconds=sums.seconds,
-            shapes={name: (values.shape[0], values.shape[1]) for name, values in sums.sums.items()},
-        )
+        shapes = {name: (values.shape[0], values.shape[1]) for name, values in sums.sums.items()}
+        header = _Header(key=key, told=replace(sums, sums={}), shapes=shapes)
         told = msgspec.json.encode(header)
         arrays = (np.ascontiguousarray(sums.sums[name], dtype="<i8").data for name in sorted(sums.sums))
         found = hashlib.blake2b(digest_size=_DIGEST_BYTES)
@@ -145,11 +138,8 @@ class PartialSums:
 
 class _Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key: RoundKey
-    spans: dict[int, SpanRead]
-    sizes: dict[int, int]
-    n_ratings: int
-    n_learnt_from: int
-    seconds: float
+    told: SpanSums
+    """Without the sums, which stand behind it."""
     shapes: dict[str, tuple[int, int]]
 
 
@@ -178,16 +168,8 @@ def _read(
         arrays[name] = body[at:behind].view("<i8").astype(np.int64).reshape(rows, width)
     if behind != body.size:
         raise ValueError
-    require_apart(header.spans)
-    sums = SpanSums(
-        sums=arrays,
-        spans=header.spans,
-        n_ratings=header.n_ratings,
-        n_learnt_from=header.n_learnt_from,
-        sizes=header.sizes,
-        seconds=header.seconds,
-    )
-    return header.key, sums
+    require_apart(header.told.spans)
+    return header.key, replace(header.told, sums=arrays)
 
 
 def _part_of(path: Path) -> Path:

@@ -4,6 +4,8 @@ Workers take spans of users, then blocks of items. Ratings are in memory, in sha
 workers are processes of this machine, or those of a Ray cluster (``fedboard.simulations.ray``).
 """
 
+import os
+import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,11 +27,10 @@ from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask, ReleasedSums
 from fedboard.server.runtime import Gathered, NoisedSums, Traffic
 from fedboard.simulations.data.splits import Splitting
-from fedboard.simulations.data.stream import HeldStream, UserStream
+from fedboard.simulations.data.stream import HeldStream, UserStream, write_rows
 from fedboard.simulations.engine.merging import Merging, SpanRead, SpanSums, require_everybody
 from fedboard.simulations.engine.partial_sums import PartialSums, RoundKey, digest_of, requests_digest
 from fedboard.simulations.engine.pool import Job, OnProgress, WorkerPool
-from fedboard.simulations.engine.shared import SharedArrays, SharedCohort
 from fedboard.simulations.engine.spans import (
     BLOCK_RATINGS,
     MOST_BYTES,
@@ -43,6 +44,7 @@ from fedboard.simulations.problem import require_learnable
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
+_IN_MEMORY = "/dev/shm"
 _LARGE, _LARGER_SPANS = 8 << 20, 4
 """Sums of more bytes than that take long to hand over: spans are so many times as large."""
 CHECKPOINT_USERS = 1 << 22
@@ -125,13 +127,18 @@ class Engine:
             partial_sums: where the sums of a round that is not over are kept; None: nowhere. With secret coins and
                 noise they are kept nowhere, whatever is said here.
         """
-        self._pool, self._on_progress, self._shared = pool, on_progress, SharedArrays()
-        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-")
+        self._pool, self._on_progress = pool, on_progress
         stream = HeldStream.of(users) if isinstance(users, Cohort) else users
+        in_memory = stream.rows if pool.shares_memory and isinstance(stream, HeldStream) else None
+        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-", dir=_place_for(in_memory))
         self._layout, self._identity = layout or StreamLayout(), stream.identity
         largest = max((room_of(requests, stream.n_items) for requests in task.plan()), default=0)
         self._span_users = self._layout.users_of_span(stream.n_users, min(largest, self._layout.most_bytes))
-        self._stream = _within_reach(stream, self._shared, pool)
+        self._stream: UserStream = stream
+        if in_memory is not None and isinstance(stream, HeldStream):
+            rows = Path(self._scratch.name) / "rows"
+            write_rows(rows, in_memory)
+            self._stream = replace(stream, held=rows)
         self._work = SpanWork(
             task=task,
             stream=self._stream,
@@ -153,7 +160,6 @@ class Engine:
 
     def close(self) -> None:
         """Free what is held; the pool stays with its owner."""
-        self._shared.close()
         self._scratch.cleanup()
 
     def _publish(self, board: Board) -> Path:
@@ -291,11 +297,13 @@ class Engine:
             self._on_progress("users", done, of)
 
 
-def _within_reach(stream: UserStream, shared: SharedArrays, pool: WorkerPool) -> UserStream:
-    """A stream that can be sent with every job of a pool: one in memory is laid into shared memory first."""
-    if not pool.shares_memory or not isinstance(stream, HeldStream):
-        return stream
-    return replace(stream, held=SharedCohort.of(stream.rows, shared))
+def _place_for(rows: Cohort | None) -> str | None:
+    """Where rows are written for workers to map: in memory where that has room, else where temporary files are."""
+    if rows is None or "TMPDIR" in os.environ or not os.access(_IN_MEMORY, os.W_OK):
+        return None
+    arrays = (rows.indptr, rows.items, rows.ratings, rows.keys, rows.features)
+    needed = sum(array.nbytes for array in arrays if array is not None)
+    return _IN_MEMORY if shutil.disk_usage(_IN_MEMORY).free > 2 * needed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

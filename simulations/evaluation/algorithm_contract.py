@@ -54,7 +54,7 @@ class PlayedRound:
     after: Board
 
 
-def need(holds: bool, sentence: str) -> None:
+def need(holds: object, sentence: str) -> None:
     """Say what is broken.
 
     Raises:
@@ -192,19 +192,15 @@ def predictions_and_rankings_agree(algorithm: Algorithm) -> None:
         local = task.fit_local(users, board)
         who, what = np.divmod(np.arange(USERS * ITEMS, dtype=np.int32), np.int32(ITEMS))
         scores = task.predict(local, board, who, what).reshape(USERS, ITEMS)
-        need(bool(np.isfinite(scores).all()), "a prediction is not finite")
+        need(np.isfinite(scores).all(), "a prediction is not finite")
         if feedback is Feedback.EXPLICIT:
             low, high = RANGE
-            need(
-                bool(((scores >= low) & (scores <= high)).all()),
-                f"a prediction is outside [{low:g}, {high:g}]",
-            )
+            need(((scores >= low) & (scores <= high)).all(), f"a prediction is outside [{low:g}, {high:g}]")
         own, items = task.ranking_factors(local, board)
         products = own.astype(np.float64) @ items.astype(np.float64).T
         by_product = np.take_along_axis(scores, np.argsort(products, axis=1, kind="stable"), axis=1)
         need(
-            bool((np.diff(by_product, axis=1) > -1e-4).all()),
-            "ranking_factors and predict order items differently",
+            (np.diff(by_product, axis=1) > -1e-4).all(), "ranking_factors and predict order items differently"
         )
 
 
@@ -225,7 +221,7 @@ def explanations_sum_to_the_prediction(algorithm: Algorithm) -> None:
             predicted = task.predict(local, board, np.zeros(ITEMS, dtype=np.int32), items)
             learnt = np.asarray(board.arrays["learnt"]) != 0
             need(
-                bool(np.allclose(predicted[learnt], scores[learnt], atol=1e-3)),
+                np.allclose(predicted[learnt], scores[learnt], atol=1e-3),
                 f"{feedback} feedback: regression does not give what predict gives",
             )
 
@@ -258,7 +254,7 @@ def _require_spent(of_run: CalibratedTask, epsilon: float, adjacency: Adjacency,
 
 def _require_sound(algorithm: Algorithm, task: RatingTask, board: Board) -> None:
     rules = algorithm.array_rules(board, task.settings)
-    need(bool(rules), f"array_rules has none for board {board.version}")
+    need(rules, f"array_rules has none for board {board.version}")
     for rule in rules:
         need(
             rule.holds(board.arrays.get(rule.name)), f"board {board.version} breaks the rule of {rule.name!r}"
@@ -275,9 +271,9 @@ def _require_bounds(task: RatingTask, one: PlayedRound, users: Cohort) -> None:
     ]
     for request in one.requests:
         name, release = request.name, request.release
-        need(bool((whole[name] == again[name]).all()), f"{name} {about} is another when asked again")
+        need((whole[name] == again[name]).all(), f"{name} {about} is another when asked again")
         need(
-            bool((np.sum([parts[name] for parts in alone], axis=0) == whole[name]).all()),
+            (np.sum([parts[name] for parts in alone], axis=0) == whole[name]).all(),
             f"{name} {about}: a user's part depends on who is asked with her",
         )
         unit = (
@@ -285,7 +281,7 @@ def _require_bounds(task: RatingTask, one: PlayedRound, users: Cohort) -> None:
         )  # off-diagonals of a symmetric matrix count twice
         parts = np.stack([(own[name] * unit).ravel() for own in alone])
         need(
-            bool((np.linalg.norm(parts, axis=1) <= release.l2_bound * (1 + 1e-9)).all()),
+            (np.linalg.norm(parts, axis=1) <= release.l2_bound * (1 + 1e-9)).all(),
             f"{name} {about}: a user's part is longer than its bound",
         )
         need(

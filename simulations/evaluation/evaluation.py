@@ -22,15 +22,14 @@ from fedboard.simulations.engine.pool import JobRunner, in_order
 from fedboard.simulations.evaluation.metrics.registry import metrics_of
 from fedboard.simulations.evaluation.split_blocks import (
     BLOCK_RATINGS,
-    InMemoryBlocks,
     Span,
     StreamBlocks,
+    held_spans,
     n_held_out,
 )
 from fedboard.simulations.evaluation.tallies import (
     NOTHING_JUDGED,
     Census,
-    ItemBuckets,
     Judgement,
     Tallies,
     tallies_of_span,
@@ -145,14 +144,14 @@ def census_of(spans: Sequence[Span], part: str, item_counts: IntArray) -> Census
 
 def _spans(
     problem: Problem | StreamedProblem, part: str, block_ratings: int
-) -> tuple[list[Span], dict[str, int]]:
+) -> tuple[Sequence[Span], dict[str, int]]:
     """A job each, of whoever is judged; and for the record how many of all these are, if not everybody."""
     if isinstance(problem, Problem):
         empty = n_held_out(problem.split, part) == 0
-        return [] if empty else InMemoryBlocks(split=problem.split).spans(part), {}
+        return [] if empty else held_spans(problem.split, part), {}
     source, of = StreamBlocks.judged(problem, block_ratings), problem.n_users
     asked = problem.judged_users
-    return source.spans(part), {} if asked is None or asked >= of else {"users": asked, "of": of}
+    return source.spans(), {} if asked is None or asked >= of else {"users": asked, "of": of}
 
 
 def judge_spans(
@@ -181,9 +180,11 @@ def judge_spans(
     """
     if census.n_users == 0:
         return NOTHING_JUDGED
-    items, groups = ItemBuckets.of(census.item_counts), census.groups()
+    counts, groups = census.item_counts, census.groups()
     metrics_of(own)  # what jobs send back are states of these
-    judge_one = partial(tallies_of_span, predictor, part=part, n_groups=census.n_groups, items=items, own=own)
+    judge_one = partial(
+        tallies_of_span, predictor, part=part, n_groups=census.n_groups, counts=counts, own=own
+    )
     jobs = (partial(judge_one, span, groups[span.start]) for span in spans if span.start in groups)
     found: Tallies | None = None
     for tallies in in_order(pool, jobs):

@@ -103,7 +103,8 @@ class Fitting:
             rows = TrainRows.of(problem.train)
         else:
             people = StreamBlocks(stream=problem.stream, splitting=problem.splitting)
-            rows = TrainRows(people, span_bounds(people.n_users), pool=pool or WorkerPool(1))
+            spans = span_bounds(people.n_users)
+            rows = TrainRows(people.train, spans, n_items=people.n_items, pool=pool or WorkerPool(1))
         return Fitting(
             problem=problem, rows=rows, feedback=feedback, backend=backend, seed=seed, threads=threads
         )
@@ -283,7 +284,7 @@ BASELINES: Final = (
     Baseline(
         name="local-only",
         feedback=_EXPLICIT,
-        fit=lambda to: LocalModel(n_items=to.rows.source.n_items, rating_range=to.rating_range),
+        fit=lambda to: LocalModel(n_items=to.rows.n_items, rating_range=to.rating_range),
         beside_runs=True,
     ),
     Baseline(name="popularity", feedback=_IMPLICIT, fit=lambda to: fit_popularity(to.rows), beside_runs=True),

@@ -30,66 +30,50 @@ _SECRET = np.uint64(int.from_bytes(blake2b(b"fedboard judged users", digest_size
 Split = RatingSplit | UserSplit
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """Consecutive users whom one job judges."""
-
-    source: "SplitBlocks"
-    start: int
-    stop: int
-    offset: int = 0
-    """Number of the source's first user, where it holds these users alone."""
-
-    def blocks(self) -> Iterator[Split]:
-        """Their splits."""
-        return self.source.blocks(self.start - self.offset, self.stop - self.offset)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class InMemoryBlocks:
-    """Users of a split that is in memory; blocks are views."""
+class HeldSpan:
+    """Consecutive users whom one job judges, with what of their split that reads: of a split in memory."""
 
     split: Split
+    """Of these users alone; rows are counted from the first of them."""
+    start: int
+    """Row of the first."""
 
     @property
     def n_items(self) -> int:
         """Size of the catalogue."""
         return self.split.train.n_items
 
-    def blocks(self, start: int, stop: int) -> Iterator[Split]:
-        """The split of users start:stop, whose rows are counted from its first."""
-        yield self._rows(start, stop)
+    def blocks(self) -> Iterator[Split]:
+        """All of them at once."""
+        yield self.split
 
-    def spans(self, part: str) -> list[Span]:
-        """Cut so that each span has as many users to judge, and carries its own ratings alone, without those that
-        judging does not read.
-        """
-        found, users_per_span = [], max(_FEWEST_PER_SPAN, self.n_items // _ITEMS_PER_USER)
-        for start, stop in pairwise(self._cuts(part, users_per_span)):
-            own = InMemoryBlocks(split=_read(self._rows(start, stop), part))
-            found.append(Span(source=own, start=start, stop=stop, offset=start))
-        return found
 
-    def _cuts(self, part: str, users_per_span: int) -> list[int]:
-        held_out, n_users = held_out_of(self.split, part)[1], self.split.train.n_users
-        if isinstance(held_out, HeldOut):
-            return [0, *held_out.users[users_per_span::users_per_span].tolist(), n_users]
-        return [*range(0, max(n_users, 1), users_per_span), n_users]
+def held_spans(split: Split, part: str) -> list[HeldSpan]:
+    """All users of a split in memory, so that each span has as many to judge."""
+    users_per_span = max(_FEWEST_PER_SPAN, split.train.n_items // _ITEMS_PER_USER)
+    held_out, n_users = held_out_of(split, part)[1], split.train.n_users
+    cuts = [*range(0, max(n_users, 1), users_per_span), n_users]
+    if isinstance(held_out, HeldOut):
+        cuts = [0, *held_out.users[users_per_span::users_per_span].tolist(), n_users]
+    return [
+        HeldSpan(split=_read(_rows(split, start, stop), part), start=start) for start, stop in pairwise(cuts)
+    ]
 
-    def _rows(self, start: int, stop: int) -> Split:
-        split = self.split
-        if isinstance(split, UserSplit):
-            return UserSplit(
-                train=split.train.rows(start, stop),
-                validation=_some_users(split.validation, start, stop),
-                test=_some_users(split.test, start, stop),
-            )
-        return RatingSplit(
+
+def _rows(split: Split, start: int, stop: int) -> Split:
+    if isinstance(split, UserSplit):
+        return UserSplit(
             train=split.train.rows(start, stop),
-            train_and_validation=split.train_and_validation.rows(start, stop),
-            validation=_some_triples(split.validation, start, stop),
-            test=_some_triples(split.test, start, stop),
+            validation=_some_users(split.validation, start, stop),
+            test=_some_users(split.test, start, stop),
         )
+    return RatingSplit(
+        train=split.train.rows(start, stop),
+        train_and_validation=split.train_and_validation.rows(start, stop),
+        validation=_some_triples(split.validation, start, stop),
+        test=_some_triples(split.test, start, stop),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,13 +130,31 @@ class StreamBlocks:
         for block in blocks_of(self.stream, start, stop, self.block_ratings):
             yield self.splitting.train(block, keys)
 
-    def spans(self, part: str) -> list[Span]:
+    def spans(self) -> "list[StreamSpan]":
         """All users, cut into jobs by how many there are alone, so that who computes never changes a number."""
-        return [Span(source=self, start=a, stop=b) for a, b in span_bounds(self.n_users)]
+        return [StreamSpan(source=self, start=a, stop=b) for a, b in span_bounds(self.n_users)]
 
 
-SplitBlocks: TypeAlias = InMemoryBlocks | StreamBlocks
-"""A handle on users with what is held out of them: picklable, and small where they are read from elsewhere."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamSpan:
+    """Consecutive users of a stream whom one job judges; small."""
+
+    source: StreamBlocks
+    start: int
+    stop: int
+
+    @property
+    def n_items(self) -> int:
+        """Size of the catalogue."""
+        return self.source.n_items
+
+    def blocks(self) -> Iterator[Split]:
+        """Their splits, block by block."""
+        return self.source.blocks(self.start, self.stop)
+
+
+Span: TypeAlias = HeldSpan | StreamSpan
+"""What a job is sent."""
 
 
 def span_bounds(n_users: int) -> list[tuple[int, int]]:

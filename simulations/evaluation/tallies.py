@@ -97,7 +97,7 @@ class Census:
             part: ``validation`` or ``test``.
             count_items: False where the items are counted already; theirs are then 0 here.
         """
-        census = cls(np.zeros(span.source.n_items, np.int64))
+        census = cls(np.zeros(span.n_items, np.int64))
         for split in span.blocks():
             if count_items:
                 census.item_counts += split.train.item_counts()
@@ -148,31 +148,6 @@ class Census:
         return found
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ItemBuckets:
-    """The catalogue by popularity. Not private: simulation only."""
-
-    counts: IntArray
-    """Training ratings per item, int64, shape (n_items,)."""
-    of_item: IndexArray
-    """Five buckets, or one per item of a tiny catalogue; int32, shape (n_items,)."""
-    n_buckets: int
-
-    @classmethod
-    def of(cls, counts: IntArray) -> Self:
-        """Sort the items by their counts."""
-        n_buckets = min(N_BUCKETS, counts.size)
-        return cls(
-            counts=counts,
-            of_item=popularity_buckets(counts, n_buckets=n_buckets),
-            n_buckets=n_buckets,
-        )
-
-    def edges(self) -> FloatArray:
-        """The counts between which the five lie."""
-        return bucket_edges(self.counts, self.of_item)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """Metrics of one model, with the same by popularity bucket (tail to head) and by users' activity."""
@@ -202,17 +177,16 @@ class Tallies:
     """Every metric of one kind: overall, by popularity where it can be, by users' activity."""
 
     def __init__(
-        self, part: str, *, of_lists: bool, n_groups: int, items: ItemBuckets, own: Sequence[str] = ()
+        self, part: str, *, of_lists: bool, n_groups: int, n_buckets: int, own: Sequence[str] = ()
     ) -> None:
         """Nothing seen yet; ``part`` is ``validation`` or ``test``, ``own`` as of ``metrics_of``."""
-        self._items = items
         self._whole: dict[str, Tally[Any]] = {}
         self._sliced: dict[str, Tally[Any]] = {}
         for metric in metrics_of(own):
             if isinstance(metric, ListMetric) is of_lists:
                 self._whole |= metric.tallies(part, n_groups)
                 if metric.sliced is not None:
-                    self._sliced[metric.sliced_name(part)] = metric.sliced(items.n_buckets)
+                    self._sliced[metric.sliced_name(part)] = metric.sliced(n_buckets)
 
     def add(self, seen: JudgedRatings | JudgedLists) -> None:
         """Take in a block of users."""
@@ -227,10 +201,11 @@ class Tallies:
 
     def judgement(self, census: Census) -> Judgement:
         """What it comes to."""
+        counts = census.item_counts
         return Judgement(
             metrics={name: tally.value() for name, tally in self._whole.items()},
             sliced={
-                "bucket_edges": self._items.edges().tolist(),
+                "bucket_edges": bucket_edges(counts, popularity_buckets(counts)).tolist(),
                 **{name: listed(tally.values()) for name, tally in self._sliced.items()},
             },
             by_activity={
@@ -247,7 +222,7 @@ def tallies_of_span(
     *,
     part: str,
     n_groups: int,
-    items: ItemBuckets,
+    counts: IntArray,
     own: Sequence[str] = (),
 ) -> Tallies | None:
     """Judge the users of one span, block by block; what a job returns.
@@ -260,25 +235,28 @@ def tallies_of_span(
         group: of this span's users.
         part: ``validation`` or ``test``.
         n_groups: by activity.
-        items: by popularity.
+        counts: training ratings per item, int64, shape (n_items,). Private.
         own: metrics beside those that are installed, as of ``metrics_of``.
 
     Returns:
         None where nothing of them is held out.
     """
     tallies: Tallies | None = None
+    bucket_of_item = popularity_buckets(counts)
+    n_buckets = int(bucket_of_item.max()) + 1
     for split in span.blocks():
         history, held_out = held_out_of(split, part)
         judged = judged_users(split, part)
         if judged.size == 0:
             continue
         of_lists = isinstance(held_out, HeldOut)
-        tallies = tallies or Tallies(part, of_lists=of_lists, n_groups=n_groups, items=items, own=own)
+        if tallies is None:
+            tallies = Tallies(part, of_lists=of_lists, n_groups=n_groups, n_buckets=n_buckets, own=own)
         known = group.of(history.counts[judged])
         if isinstance(held_out, HeldOut):
             lists = predictor.recommend(held_out.history, k=LONGEST_LIST)
             seen: JudgedRatings | JudgedLists = JudgedLists.of(
-                lists, held_out.target, groups=known, bucket_of_item=items.of_item, counts=items.counts
+                lists, held_out.target, groups=known, bucket_of_item=bucket_of_item, counts=counts
             )
         else:
             groups = np.zeros(history.n_users, dtype=np.int32)
@@ -287,7 +265,7 @@ def tallies_of_span(
                 predicted=predictor.predict(history, held_out.users, held_out.items),
                 actual=held_out.values.astype(np.float64),
                 groups=groups[held_out.users],
-                buckets=items.of_item[held_out.items],
+                buckets=bucket_of_item[held_out.items],
             )
         tallies.add(seen)
     return tallies

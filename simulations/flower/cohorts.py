@@ -29,6 +29,7 @@ from fedboard.common.protocols.properties import fits_any_fleet
 from fedboard.common.protocols.registry import says
 from fedboard.server.fleet.job import Job, protocol_of
 from fedboard.server.run_spec import ProtocolChoice, RoundPace
+from fedboard.simulations.data.stream import mapped_rows, write_rows
 from fedboard.simulations.runs.trainer import Simulated, scales_by_key
 from fedboard.simulations.sessions.clients import (
     as_simulated,
@@ -58,15 +59,8 @@ def write_cohorts(folder: Path, users: Cohort, n_cohorts: int, scales: FloatArra
         raise InputError(f"nodes must be in 1..{users.n_users} (the number of users), got {n_cohorts}")
     for number in range(n_cohorts):
         start, stop = (users.n_users * k // n_cohorts for k in (number, number + 1))
-        rows, place = users.rows(start, stop), _place(folder, number)
-        place.mkdir(parents=True, exist_ok=True)
-        np.save(place / "indptr.npy", rows.indptr)
-        np.save(place / "items.npy", rows.items)
-        np.save(place / "ratings.npy", rows.ratings)
-        np.save(place / "user_keys.npy", rows.keys)
-        np.save(place / "numbers.npy", np.array([rows.n_items, rows.first_row], dtype=np.int64))
-        if rows.features is not None:
-            np.save(place / "features.npy", rows.features)
+        place = _place(folder, number)
+        write_rows(place, users.rows(start, stop))
         if scales is not None:
             np.save(place / "scales.npy", scales[start:stop])
 
@@ -89,18 +83,8 @@ class StoredCohort(Gate):
         return int(np.load(self.place / "indptr.npy", mmap_mode="r").size - 1)
 
     def cohort(self, board: Board) -> Cohort:
-        """Its rows; ratings are mapped."""
-        n_items, first_row = (int(number) for number in np.load(self.place / "numbers.npy"))
-        features = self.place / "features.npy"
-        return Cohort(
-            indptr=np.load(self.place / "indptr.npy"),
-            items=np.load(self.place / "items.npy", mmap_mode="r"),
-            ratings=np.load(self.place / "ratings.npy", mmap_mode="r"),
-            n_items=n_items,
-            first_row=first_row,
-            user_keys=np.load(self.place / "user_keys.npy"),
-            features=np.load(features, mmap_mode="r") if features.exists() else None,
-        )
+        """Its rows, mapped."""
+        return mapped_rows(self.place)
 
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         """The users' personal levels, or all of everything."""

@@ -16,10 +16,9 @@ from fedboard.common.messages.refusals import Refusal
 from fedboard.server.fleet.mailbox import Message, Reply
 from fedboard.server.fleet.running import run_job
 from fedboard.server.publication import BoardStore, require_same_history
-from fedboard.server.training import plan_of
+from fedboard.server.training import open_run_ledger, plan_of
 from fedboard.simulations.engine.starting import environment_with
 from fedboard.simulations.flower.cohorts import CohortNodes, FleetFiles
-from fedboard.simulations.runs.directory import open_ledger
 from fedboard.simulations.runs.trainer import OnRound, Simulated
 
 Answer = Callable[[str, bytes, bytes | None], bytes]
@@ -85,7 +84,9 @@ def _require_affordable(simulated: Simulated) -> None:
     config, store = simulated.config, BoardStore(simulated.run.boards)
     plan = plan_of(simulated.task, config.privacy.participation.chosen)
     with ExitStack() as brief:
-        ledger = open_ledger(simulated.run, config, plan, brief)
+        ledger = open_run_ledger(
+            simulated.run.ledger, promise=config.promise, plan=plan, store=store, stack=brief
+        )
         if store.versions():
             require_same_history(store.latest(), ledger)
 

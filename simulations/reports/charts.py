@@ -1,12 +1,10 @@
-"""The charts that only a simulation has: metrics and bytes over rounds, head and tail."""
+"""The charts that only a simulation has: metrics over rounds, head and tail, few ratings and many."""
 
 from collections.abc import Iterable, Sequence
 
 from fedboard.common.reports.charts import Chart, Line, Scale, chart
 from fedboard.common.reports.wording import (
     JsonObject,
-    byte_count,
-    capital,
     fixed,
     number,
     number_or_none,
@@ -17,18 +15,10 @@ from fedboard.simulations.reports.run_files import Model
 from fedboard.simulations.reports.wording import bucket_names, direction, metric_label, reading_order
 
 _MOST_METRICS, _MOST_LINES = 3, 6
-_BYTE_SERIES = {
-    "max": "largest",
-    "p95": "95 % of clients below",
-    "p50": "half of clients below",
-    "mean": "mean",
-}
 _ALONG_ITEMS = "items by popularity, as many in each (ratings per item below)"
 _ALONG_USERS = "users by activity, as many in each (ratings per user below)"
 _OF_ITEMS = ("the least rated items", "the most rated")
 _OF_USERS = ("users with the fewest ratings", "those with the most")
-_FAR_APART = 20.0
-"""Sizes that differ by this factor need a logarithmic axis."""
 
 Points = list[tuple[float, float]]
 
@@ -66,32 +56,6 @@ def _metric_chart(name: str, points: Points, baselines: Sequence[Model]) -> Char
     )
 
 
-def byte_charts(rounds: Sequence[JsonObject]) -> list[Chart]:
-    """Bytes that one client sends and receives in each round; none where no round states them."""
-    up = {
-        key: _points(rounds, (object_or_empty(one.get("bytes_up_per_client")).get(key) for one in rounds))
-        for key in _BYTE_SERIES
-    }
-    down = _points(rounds, (entry.get("bytes_down_per_client") for entry in rounds))
-    lines = [Line(name=f"up: {_BYTE_SERIES[key]}", points=points) for key, points in up.items() if points]
-    lines += [Line(name="down: the board", points=down)] if down else []
-    sizes = [size for line in lines for _, size in line.points]
-    if not sizes:
-        return []
-    apart = min(sizes) > 0 and max(sizes) >= _FAR_APART * min(sizes)
-    return [
-        chart(
-            lines,
-            slug="bytes",
-            title="Bytes per client and round",
-            reading=_bytes_reading(up, down),
-            held_out=True,
-            x=Scale(label="board", whole=True),
-            y=Scale(label="bytes per client", text=byte_count, base=4.0 if apart else None, zero=not apart),
-        )
-    ]
-
-
 def _points(rounds: Sequence[JsonObject], values: Iterable[object]) -> Points:
     """(number of the board that a round ended with, value); round 0 ends with board 1."""
     pairs = [
@@ -99,17 +63,6 @@ def _points(rounds: Sequence[JsonObject], values: Iterable[object]) -> Points:
         for entry, value in zip(rounds, values, strict=True)
     ]
     return [(place + 1, value) for place, value in pairs if place is not None and value is not None]
-
-
-def _bytes_reading(up: dict[str, Points], down: Points) -> str:
-    most = {key: byte_count(max(size for _, size in points)) for key, points in up.items() if points}
-    parts = []
-    if most.keys() >= {"p50", "max"}:
-        half = f"in the heaviest round half of the clients send at most {most['p50']}"
-        parts.append(f"{half} and the largest sends {most['max']}")
-    if down:
-        parts.append(f"each receives at most {byte_count(max(size for _, size in down))} a round")
-    return f"{capital('; '.join(parts) or 'bytes per client, round by round')}."
 
 
 def slice_charts(run: Model, baselines: Sequence[Model], edges: list[float | None]) -> list[Chart]:

@@ -9,6 +9,7 @@ from fedboard.common.reports.statement import Statement
 from fedboard.common.reports.wording import (
     JsonObject,
     Table,
+    byte_count,
     duration,
     fixed,
     listing,
@@ -22,7 +23,6 @@ from fedboard.server.operating.run_report import Lines, RunReport
 from fedboard.simulations.evaluation.verdict import Verdict, verdict_of
 from fedboard.simulations.reports.charts import (
     activity_charts,
-    byte_charts,
     metric_charts,
     slice_charts,
 )
@@ -82,11 +82,11 @@ def simulation_sections(files: RunFiles, lines: Lines, statement: Statement | No
         InputError: a file that cannot be read as what it should be.
     """
     record = read_run(files.folder, lines)
-    epsilon = None if statement is None else statement.epsilon
+    epsilon = None if statement is None else statement.certificate.claim.epsilon
     run = _own_model(record, epsilon)
     validation = [name for entry in record.rounds for name in numeric_entries(entry.get("metrics"))]
     return {
-        "columns": _metric_columns(record.rounds),
+        "columns": _columns(record.rounds),
         "facts": _facts(record, statement),
         "verdict": _verdict(run, record),
         "page": record.page,
@@ -97,7 +97,6 @@ def simulation_sections(files: RunFiles, lines: Lines, statement: Statement | No
         "round_charts": metric_charts(record.rounds, record.baselines),
         "slice_charts": slice_charts(run, record.baselines, record.bucket_edges),
         "activity_charts": activity_charts(run, record.baselines, record.activity_edges),
-        "byte_charts": byte_charts(record.rounds),
         "configuration": configuration_table(record.config) if record.config else None,
     }
 
@@ -138,19 +137,28 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _metric_columns(rounds: Sequence[JsonObject]) -> list[tuple[str, dict[int, str]]]:
-    """Of the table of rounds: a metric's label, and its value after each round."""
-    found = {
-        int(number_or_none(one.get("round")) or 0): object_or_empty(one.get("metrics")) for one in rounds
-    }
-    names = reading_order(name for metrics in found.values() for name in metrics)
-    return [
-        (
-            metric_label(name),
-            {number: fixed(number_or_none(metrics.get(name))) for number, metrics in found.items()},
-        )
-        for name in names
+def _columns(rounds: Sequence[JsonObject]) -> list[tuple[str, dict[int, str]]]:
+    """Of the table of rounds: a metric's label, and its value after each round; then the bytes of a client."""
+    found = {int(number_or_none(one.get("round")) or 0): one for one in rounds}
+    metrics = {place: object_or_empty(one.get("metrics")) for place, one in found.items()}
+    columns = [
+        (metric_label(name), {place: fixed(number_or_none(of.get(name))) for place, of in metrics.items()})
+        for name in reading_order(name for of in metrics.values() for name in of)
     ]
+    up = {place: object_or_empty(one.get("bytes_up_per_client")) for place, one in found.items()}
+    sizes = {
+        "Sent by half of the clients at most": {place: of.get("p50") for place, of in up.items()},
+        "Sent by a client at most": {place: of.get("max") for place, of in up.items()},
+        "Received by a client": {place: one.get("bytes_down_per_client") for place, one in found.items()},
+    }
+    for label, by_place in sizes.items():
+        known = {
+            place: byte_count(size)
+            for place, value in by_place.items()
+            if (size := number_or_none(value)) is not None
+        }
+        columns += [(label, known)] if known else []
+    return columns
 
 
 def _own_model(record: RunRecord, epsilon: float | None) -> Model:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -75,14 +75,21 @@ def read_run(run_dir: Path, lines: Sequence[Mapping[str, Any]]) -> RunRecord:
     """
     events = [dict(line) for line in lines]
     final: JsonObject = next((event for event in reversed(events) if event.get("event") == "final"), {})
+    kept, in_final = _read_object(run_dir / "baselines.json"), object_or_empty(final.get("baselines"))
+    baselines = [
+        model_from_json(name, object_or_empty(kept.get(name)) | object_or_empty(in_final.get(name)))
+        for name in dict.fromkeys([*kept, *in_final])
+    ]
+    others = [
+        model_from_json(name, object_or_empty(entry))
+        for name, entry in _read_object(run_dir / "beside.json").items()
+    ]
     return RunRecord(
         config=_read_object(run_dir / "config.json"),
         rounds=_rounds(events),
         final=final,
-        baselines=_baselines(
-            _read_object(run_dir / "baselines.json"), object_or_empty(final.get("baselines"))
-        ),
-        beside=_beside(_read_object(run_dir / "beside.json")),
+        baselines=tuple(model for model in baselines if model.metrics or model.sliced),
+        beside=tuple(model for model in others if model.metrics),
         page=_PAGE if (run_dir / _PAGE).is_file() else None,
     )
 
@@ -124,6 +131,7 @@ def model_from_json(name: str, entry: JsonObject) -> Model:
     return Model(
         name=name,
         epsilon=number_or_none(entry.get("epsilon")),
+        floor=entry.get("floor") is True,
         metrics={key: value for key, value in metrics.items() if key not in _NOT_METRICS},
         sliced={key: numbers(values) for key, values in slices.items() if key != "bucket_edges" and values},
         by_activity={key: numbers(values) for key, values in groups.items() if key != EDGES and values},
@@ -135,23 +143,6 @@ def _rounds(events: list[JsonObject]) -> tuple[JsonObject, ...]:
         (event.get("round"), event.get("stage")): event for event in events if event.get("event") == "round"
     }
     return tuple(sorted(by_place.values(), key=lambda event: number_or_none(event.get("round")) or 0.0))
-
-
-def _baselines(own_file: JsonObject, in_final: JsonObject) -> tuple[Model, ...]:
-    names = dict.fromkeys([*own_file, *in_final])
-    merged = {
-        name: object_or_empty(own_file.get(name)) | object_or_empty(in_final.get(name)) for name in names
-    }
-    models = [model_from_json(name, entry) for name, entry in merged.items()]
-    return tuple(model for model in models if model.metrics or model.sliced)
-
-
-def _beside(entries: JsonObject) -> tuple[Model, ...]:
-    found = {name: object_or_empty(entry) for name, entry in entries.items()}
-    models = [
-        replace(model_from_json(n, entry), floor=entry.get("floor") is True) for n, entry in found.items()
-    ]
-    return tuple(model for model in models if model.metrics)
 
 
 def _read_object(path: Path) -> JsonObject:

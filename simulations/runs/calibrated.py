@@ -248,27 +248,18 @@ def training_of(config: SimulationConfig) -> Training:
     )
 
 
-def completed(config: SimulationConfig) -> SimulationConfig:
-    """The same, of an algorithm of one's own on examples with what such a run decides.
-
-    Raises:
-        SettingError: something is asked of examples that only ratings have.
-    """
-    if is_own(config.algorithm) and chosen_on_examples(config.algorithm) is not None:
-        config.require_examples()
-    return config
-
-
 def load_any(config: SimulationConfig) -> AnyProblem:
     """Load and split what the configuration names.
 
     Raises:
         InputError: the data cannot be read as they are, the split leaves nothing, or a metric of one's own
             cannot be loaded.
+        SettingError: something is asked of examples that only ratings have.
     """
     metrics_of(config.run.metrics)
     if chosen_on_examples(config.algorithm) is None:
         return open_problem(config) if is_streamed(config) else load_problem(config)
+    config.require_examples()  # of an algorithm of one's own nobody knew it before
     if config.run.streamed:
         raise InputError(
             f"{config.algorithm} learns from examples, which are not streamed: leave out run.streamed"

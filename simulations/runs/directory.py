@@ -7,7 +7,6 @@ of them, the preparation included, ends with a board of its own.
 
 import json
 import os
-import shutil
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -25,9 +24,7 @@ from fedboard.common.privacy.accounting.calibration import round_of_release
 from fedboard.common.privacy.accounting.exact import epsilon_of_events
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.common.privacy.ledger.population import Population
-from fedboard.server.publication import BoardStore
 from fedboard.server.run_spec import Promise
-from fedboard.server.training import open_run_ledger
 from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 
 _BARE = frozenset({"boards", "config.json.part"})
@@ -100,15 +97,6 @@ class RunDirectory:
                 f"{self.path} was started with another {different[0]!r}; "
                 "resume with the same configuration, or start a new run with another --out"
             )
-
-    def stored_kernels(self) -> str:
-        """The kernels that the run was started with."""
-        kernels: str = self.read_json(self.config)["run"]["kernels"]
-        return kernels
-
-    def discard(self) -> None:
-        """Remove a run that failed before it had published or spent anything."""
-        shutil.rmtree(self.path, ignore_errors=True)
 
     def write_json(self, path: Path, value: Any) -> None:
         """Write one JSON record atomically."""
@@ -208,12 +196,6 @@ class Part:
         ):  # there already, or no such thing on this disk: whoever verifies names the ledger
             run.ledger.symlink_to(os.path.relpath(self.ledger, run.path))
         return ledger
-
-
-def open_ledger(run: RunDirectory, config: SimulationConfig, plan: Plan, stack: ExitStack) -> Ledger:
-    """Start the run's ledger or go on with it, see ``fedboard.server.training``; the stack closes it."""
-    store = BoardStore(run.boards)
-    return open_run_ledger(run.ledger, promise=config.promise, plan=plan, store=store, stack=stack)
 
 
 def give_back(run: RunDirectory, privacy: PrivacyConfig) -> None:

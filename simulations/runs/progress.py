@@ -23,6 +23,7 @@ from rich.table import Column
 from fedboard.simulations.evaluation.metrics.registry import main_metrics
 from fedboard.simulations.problem import StreamedProblem
 from fedboard.simulations.runs.directory import place_of, rounds_told
+from fedboard.simulations.runs.trainer import Listener
 
 if TYPE_CHECKING:
     from fedboard.simulations.config import SimulationConfig
@@ -44,7 +45,7 @@ _PHASES = {
 _SECONDS_BETWEEN_LINES = 30.0
 
 
-class PlainListener:
+class PlainListener(Listener):
     """One line per round, and one every half a minute of a round that takes long."""
 
     def __init__(self, budget: float) -> None:

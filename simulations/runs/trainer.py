@@ -18,7 +18,7 @@ from fedboard.common.protocols.trusted import Trusted
 from fedboard.common.task import ClientTask
 from fedboard.server.publication import BoardStore
 from fedboard.server.runtime import Runtime
-from fedboard.server.training import FinishedRound, Training, plan_of
+from fedboard.server.training import FinishedRound, Training, open_run_ledger, plan_of
 from fedboard.simulations.config import PrivacyConfig, SimulationConfig
 from fedboard.simulations.data.examples import ExampleProblem, fell_as_stated
 from fedboard.simulations.data.id_keys import Kind, id_keys
@@ -27,7 +27,7 @@ from fedboard.simulations.data.splits.times import ByDate, ByLast, is_training_p
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
 from fedboard.simulations.engine.partial_sums import PartialSums
 from fedboard.simulations.problem import Problem, StreamedProblem
-from fedboard.simulations.runs.directory import Part, RunDirectory, open_ledger
+from fedboard.simulations.runs.directory import Part, RunDirectory
 from fedboard.simulations.sessions.clients import Clients
 from fedboard.simulations.sessions.runtime import ProtocolEngine, assumptions_of_protocol, recipe_of
 
@@ -162,8 +162,8 @@ def require_own_parts(problem: Problem | StreamedProblem | ExampleProblem) -> No
 OnRound = Callable[[FinishedRound], None]
 
 
-class Listener(Protocol):
-    """Who wants to know how a simulation is getting on."""
+class Listener:
+    """Who wants to know how a simulation is getting on; this one ignores it."""
 
     def planned(self, problem: Problem | StreamedProblem | ExampleProblem, rounds: Sequence[str]) -> None:
         """Data is loaded, the run is affordable; ``rounds`` are their names, see ``round_names``."""
@@ -252,7 +252,7 @@ class EngineTrainer:
             PrivacyError: the ledger does not belong to this run.
             InputError: the pool is no cluster's, and the run names one.
         """
-        config, task, problem = simulated.config, simulated.task, simulated.problem
+        config, task, problem, run = simulated.config, simulated.task, simulated.problem, simulated.run
         streamed = isinstance(problem, StreamedProblem)
         users = problem.stream if isinstance(problem, StreamedProblem) else problem.train
         recipe = recipe_of(config.run, backend=simulated.backend, n_users=users.n_users)
@@ -261,10 +261,12 @@ class EngineTrainer:
         made, assumptions = _engine_of(config, pool)
         plan, part = plan_of(task, config.privacy.participation.chosen), simulated.part
         if part is None:
-            ledger = open_ledger(simulated.run, config, plan, stack)
+            ledger = open_run_ledger(
+                run.ledger, promise=config.promise, plan=plan, store=BoardStore(run.boards), stack=stack
+            )
         else:
-            ledger = part.open(simulated.run, plan, config.promise, stack)
-        kept = simulated.run.partial_sums if streamed and config.privacy.noise == "seeded" else None
+            ledger = part.open(run, plan, config.promise, stack)
+        kept = run.partial_sums if streamed and config.privacy.noise == "seeded" else None
         engine = stack.enter_context(
             made(
                 task,
@@ -295,7 +297,7 @@ class EngineTrainer:
         self._first = task.first_board(problem.catalogue)
         self._training = Training(
             task=task,
-            store=BoardStore(simulated.run.boards),
+            store=BoardStore(run.boards),
             ledger=ledger,
             runtime=runtime,
             noise=protocol.noise(config.promise.noise_source),

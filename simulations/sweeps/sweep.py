@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -219,18 +220,13 @@ def _cells_of(algorithm: str, shared: SimulationConfig, grid: Grid) -> list[Cell
         config = msgspec.structs.replace(shared, algorithm=algorithm, settings=settings, seed=grid.seeds[0])
         return [Cell(name=algorithm, config=config)]
     runs = {f"-{_plain(name)}": _under(name, shared) for name in grid.protocols} or {"": shared.run}
-    return [
-        _private_cell(algorithm, msgspec.structs.replace(shared, run=run), e, s, ending)
-        for e in grid.epsilons
-        for s in grid.seeds
-        for ending, run in runs.items()
-    ]
-
-
-def _private_cell(algorithm: str, shared: SimulationConfig, epsilon: float, seed: int, ending: str) -> Cell:
-    privacy = msgspec.structs.replace(shared.privacy, epsilon=epsilon)
-    config = msgspec.structs.replace(shared, algorithm=algorithm, privacy=privacy, seed=seed)
-    return Cell(name=f"{label_of(algorithm)}-eps{epsilon:g}-seed{seed}{ending}", config=config)
+    cells = []
+    for epsilon, seed, (ending, run) in product(grid.epsilons, grid.seeds, runs.items()):
+        privacy = msgspec.structs.replace(shared.privacy, epsilon=epsilon)
+        config = msgspec.structs.replace(shared, algorithm=algorithm, privacy=privacy, seed=seed, run=run)
+        name = f"{label_of(algorithm)}-eps{epsilon:g}-seed{seed}{ending}"
+        cells.append(Cell(name=name, config=config))
+    return cells
 
 
 def _under(protocol: str, shared: SimulationConfig) -> RunConfig:

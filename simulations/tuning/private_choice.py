@@ -13,7 +13,7 @@ count for more, and a bound for each candidate keeps one hopeless candidate from
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -238,8 +238,6 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
     epsilon: float
     """Of everything together, at delta."""
     delta: float
-    constants: dict[str, Any]
-    """Settings and budget shares of the final run that no candidate varies: set without looking at the ratings."""
 
     @property
     def sentence(self) -> str:
@@ -267,25 +265,19 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def chosen_of(
-    record: PrivateTuneRecord, compared: Board | None, *, stated: Callable[[int], Mapping[str, Any]]
-) -> Chosen:
+def chosen_of(record: PrivateTuneRecord, compared: Board | None) -> Chosen:
     """The outcome: post-processing of one released board.
 
     Args:
         record: what was fixed before.
         compared: the board of the comparison; None where it was lost.
-        stated: number of a candidate -> all settings and shares of the final run with it.
     """
     losses = None if compared is None else compared.arrays["losses"]
     stddev = 0.0 if compared is None else float(compared.arrays["stddev"][0])
-    number = 0 if losses is None else chosen(losses, stddev)
     shares = {f"trial-{place}": record.trial_share for place in range(len(record.candidates))}
     shares |= {"choice": CHOICE_SHARE, "final": FINAL_SHARE}
-    varied = {key.rpartition(".")[2] for candidate in record.candidates for key in candidate}
-    hidden = {*varied, "noise_multipliers"}  # those follow from the budget and are in the certificate
     return Chosen(
-        number=number,
+        number=0 if losses is None else chosen(losses, stddev),
         candidates=record.candidates,
         losses=None if losses is None else tuple(float(loss) for loss in losses),
         stddev=stddev,
@@ -296,10 +288,9 @@ def chosen_of(
         ),
         epsilon=record.config.privacy.epsilon,
         delta=record.config.privacy.delta,
-        constants={key: value for key, value in stated(number).items() if key not in hidden},
     )
 
 
 def write_chosen(outcome: Chosen, out: Path) -> None:
     """Write ``chosen.json``."""
-    write_atomically(out / FILE, msgspec.json.format(msgspec.json.encode(outcome, enc_hook=str), indent=1))
+    write_atomically(out / FILE, msgspec.json.format(msgspec.json.encode(outcome), indent=1))

@@ -6,7 +6,6 @@ private ratings once per proposal, and the ledger books trials and one compariso
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
@@ -15,10 +14,9 @@ from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
 from fedboard.common.protocols.registry import USUAL
-from fedboard.server.calibrating import shares_of
 from fedboard.simulations.config import SimulationConfig
 from fedboard.simulations.problem import Problem
-from fedboard.simulations.runs.calibrated import build_task, training_of
+from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.tuning.trials import (
     SECTIONS,
     Choice,
@@ -154,7 +152,12 @@ def require_runnable(record: PrivateTuneRecord, problem: Problem) -> None:
     for number, candidate in enumerate(record.candidates):
         for config in (record.trial(number), record.final(number)):
             try:
-                settings_of(config, problem)
+                build_task(
+                    config,
+                    rating_range=problem.rating_range,
+                    backend="numpy",
+                    features=problem.feature_values,
+                )
             except InputError as error:
                 told = "the shipped settings" if number == 0 else f"candidate {number} ({told_of(candidate)})"
                 raise InputError(f"{told} cannot be run: {error}; nothing was spent") from error
@@ -176,22 +179,6 @@ def candidate_of(values: Mapping[str, Any], where: str) -> Choice:
             raise InputError(f"{where}: {key} must be a number, a text or a boolean, got {value!r}")
         found[f"{SECTIONS[section]}.{name}"] = value
     return found
-
-
-def settings_of(config: SimulationConfig, problem: Problem) -> dict[str, Any]:
-    """Settings and shares by name, as a run of this configuration has them.
-
-    Args:
-        config: public.
-        problem: only its public parts are read.
-
-    Raises:
-        InputError: it cannot be run.
-    """
-    calibrated = build_task(
-        config, rating_range=problem.rating_range, backend="numpy", features=problem.feature_values
-    )
-    return {**asdict(shares_of(training_of(config))), **calibrated.task.config}
 
 
 def told_of(candidate: Choice) -> str:

@@ -22,7 +22,7 @@ from fedboard.simulations.problem import Problem
 from fedboard.simulations.runs.calibrated import backend_of, build_task, loading_of
 from fedboard.simulations.runs.directory import Part, RunDirectory
 from fedboard.simulations.runs.trainer import EngineTrainer, Listener, Simulated
-from fedboard.simulations.simulate import RunResult, Silent, simulate
+from fedboard.simulations.simulate import RunResult, simulate
 from fedboard.simulations.sweeps.cells import RecordFile, shared_problem
 from fedboard.simulations.tuning.private_choice import (
     RELEASE,
@@ -36,7 +36,6 @@ from fedboard.simulations.tuning.private_plan import (
     CHOICE_SHARE,
     PrivateTuneRecord,
     require_runnable,
-    settings_of,
     told_of,
 )
 from fedboard.simulations.tuning.trials import source_digest
@@ -143,7 +142,7 @@ def tune_privately(
             tried.append(work.trial(number, pool))
             tell(f"trial {number} of {len(record.candidates) - 1} is done: {told_of(candidate)}")
         compared = work.compare(tuple(tried), pool)
-    chosen = chosen_of(record, compared, stated=lambda number: settings_of(record.final(number), problem))
+    chosen = chosen_of(record, compared)
     write_chosen(chosen, out)
     tell(chosen.sentence)
     config, folder = record.final(chosen.number), out / FINAL
@@ -242,7 +241,7 @@ def _trained(
         problem=problem,
         task=task,
         backend=backend_of(config, problem),
-        listener=Silent(),
+        listener=Listener(),
         part=part,
     )
     with ExitStack() as stack:

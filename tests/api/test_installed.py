@@ -144,7 +144,17 @@ def test_the_wheel_alone_runs_outside_of_the_checkout(with_wheel: Path, tmp_path
     lines = "".join(f"u{user},i{item},{1 + (user + item) % 5}\n" for user, item in rated)
     (tmp_path / "ratings.csv").write_text(f"user,item,rating\n{lines}")
     fedboard = with_wheel.with_name("fedboard")
-    simulate = ["simulate", "--data", "ratings.csv", "--rating-range", "1,5", "--rounds", "1", "--rank", "2"]
+    simulate = [
+        "simulate",
+        "--data",
+        "ratings.csv",
+        "--rating-range",
+        "1,5",
+        "--rounds",
+        "1",
+        "--set",
+        "settings.rank=2",
+    ]
     quiet = ["--set", "run.kernels=numpy", "--no-baselines", "--no-report", "--out", "run"]
 
     told = [

@@ -4,7 +4,9 @@ import json
 import re
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from fedboard.cli.main import commands
 from fedboard.client.ratings.cohort_file import CohortFile
@@ -13,6 +15,7 @@ from fedboard.common.board import Board
 from fedboard.simulations.config import parse_config
 from fedboard.simulations.evaluation.references import reference_names
 from tests.cli.conftest import Command
+from tests.walk import walked
 
 
 @pytest.fixture
@@ -104,10 +107,9 @@ def test_a_model_without_privacy_says_so_and_keeps_no_ledger(
 def test_implicit_feedback_is_judged_by_lists(
     fedboard: Command, tiny: tuple[str, ...], tmp_path: Path, algorithm: str
 ) -> None:
-    small = tuple(flag for flag in tiny if flag not in ("--rank", "--rounds", "3", "2"))
     flags = ("--feedback", "implicit", "--algorithm", algorithm, "--no-baselines", "--json")
 
-    result = fedboard("simulate", *small, *flags, "--out", tmp_path / "run")
+    result = fedboard("simulate", *tiny[:-4], *flags, "--out", tmp_path / "run")
 
     assert result.exit_code == 0, result.stderr
     assert 0 < json.loads(result.stdout)["metrics"]["recall@20"] <= 1
@@ -230,9 +232,13 @@ def test_users_are_cut_for_gateways_and_no_cohort_is_written_over(fedboard: Comm
     assert "FIRST:LAST" in refused.stderr
 
 
-@pytest.mark.parametrize("name", sorted(commands.commands))
-def test_every_command_has_help_with_an_example(fedboard: Command, name: str) -> None:
-    result = fedboard(name, "--help")
+@pytest.mark.parametrize("path", [path for path, _ in walked(commands)], ids=" ".join)
+def test_help_fits_a_screen_and_help_all_has_every_option(path: tuple[str, ...]) -> None:
+    command = dict(walked(commands))[path]
+    shown = CliRunner().invoke(commands, [*path, "--help"], terminal_width=80).stdout.splitlines()
+    everything = CliRunner().invoke(commands, [*path, "--help-all"]).stdout
 
-    assert result.exit_code == 0
-    assert "Example" in result.stdout or "Commands" in result.stdout
+    assert len(shown) <= (24 if path else 40)
+    flags = [one.opts[0] for one in command.params if isinstance(one, click.Option)]
+    assert [flag for flag in flags if flag not in everything] == []
+    assert isinstance(command, click.Group) or any("fedboard" in line for line in shown[-2:-1])

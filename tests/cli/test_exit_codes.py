@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
-from fedboard.cli.exit_codes import MEANINGS, ExitCode
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.cli.main import commands
 from fedboard.common.errors import FedboardError
 from tests.cli.conftest import Command
@@ -22,7 +22,6 @@ def kinds(error: type[FedboardError]) -> Iterator[type[FedboardError]]:
 def test_every_error_has_a_code_of_the_table() -> None:
     assert commands.commands  # everything that raises is imported
     assert {kind.exit_code for kind in kinds(FedboardError)} <= set(ExitCode)
-    assert set(MEANINGS) == set(ExitCode)
 
 
 OUT_OF_RANGE = (
@@ -88,8 +87,11 @@ ENDLESS = (
     ),
     (("simulate", "--workers", "10000"), "run.workers must be a whole number in [1, 256]"),
     (("simulate", "--set", "run.nodes=1000000"), "run.nodes must be a whole number in [1, 10000]"),
-    (("simulate", "--clients", HUGE, "--protocol", "secure-sum"), "run.clients must be a whole number in"),
-    (("simulate", "--rank", "1000000000", *FEW), "rank must be a whole number from 1 to 512"),
+    (
+        ("simulate", "--set", f"run.clients={HUGE}", "--protocol", "secure-sum"),
+        "run.clients must be a whole number in",
+    ),
+    (("simulate", "--set", "settings.rank=1000000000", *FEW), "rank must be a whole number from 1 to 512"),
     (("simulate", "--set", f"data.synthetic.n_users={HUGE}"), "n_users must be in [1, 1e8]"),
     (("simulate", "--set", f"data.synthetic.n_items={HUGE}"), "n_items must be in [20, 1e7]"),
     (("sweep", "--jobs", "10000"), "<=256"),
@@ -98,7 +100,6 @@ ENDLESS = (
     (("audit", "--repeat", HUGE), "<=10000"),
     (("audit", "--canaries", HUGE), "<=1000000"),
     (("audit", "--workers", "10000"), "<=256"),
-    (("query", "mean", "--data", "synthetic", "--epsilon", "1", "--workers", "10000"), "<=256"),
     (("protocols", "show", "secure-sum", "--devices", HUGE), "<=1000000000"),
     (("recommend", "mine.csv", "boards", "-k", HUGE), "<=100000"),
     (("explain", "--neighbours", "1", "boards", "-k", HUGE), "<=100000"),

@@ -18,8 +18,8 @@ from fedboard.simulations.problem import Problem
 from fedboard.simulations.reports import write_report
 from fedboard.simulations.simulate import simulate
 from tests.client.page.browser import NEEDS_AXE, Page
-from tests.common.reports.asking import pages
 from tests.ports import free_ports
+from tests.server.operating.asking import pages
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.cli.colours import colour_wanted
+from fedboard.cli.text import colour_wanted
 from fedboard.simulations.data import load_ratings
 from tests.cli.conftest import Command
 
@@ -24,7 +24,7 @@ FEW = ("--set", "data.synthetic.n_users=50")
             "no such option '--epsilo'; did you mean '--epsilon'? (see fedboard simulate",
         ),
         (["recommend"], "missing argument 'RATINGS' (see fedboard recommend --help)"),
-        (["simulate", "--rank", "x"], "invalid value for '--rank': 'x' is not a valid integer (see"),
+        (["simulate", "--rounds", "x"], "invalid value for '--rounds': 'x' is not a valid integer (see"),
         (
             ["simulate", "--runtime", "flwr"],
             "--runtime must be one of engine, ray, in-process, flower, got 'flwr'; did you mean 'flower'? (see",
@@ -100,7 +100,7 @@ STARS = ("--rating-range", "1,5")
         ),
         ((*R, *STARS, "--noise", "secure"), 3, "--set data.catalogue=listed"),
         (
-            ("simulate", "--noise", "secure", "--protocol", "secure-sum", "--dropout", "0.1"),
+            ("simulate", "--noise", "secure", "--protocol", "secure-sum", "--set", "run.dropout=0.1"),
             3,
             "needs privacy.noise 'seeded'",
         ),

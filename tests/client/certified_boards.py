@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import NoiseSource, SecureNoise
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.server.publication import certificate_for
+from fedboard.server.publication import BoardStore
 from tests.client.asking import ASKER, asking, opened, signed
 from tests.common.algorithms.conftest import a_prepared_board, population
 
@@ -74,8 +75,9 @@ def certified_boards(
 
 
 def with_certificate(board: Board, ledger: Ledger) -> Board:
-    certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
-    return board.with_certificate(certificate.to_dict())
+    """A board as it is published; that it was is forgotten."""
+    with TemporaryDirectory() as folder:
+        return BoardStore(Path(folder)).publish(board, ledger, trust=Trusted().trust, dataset="made up")
 
 
 class Device:

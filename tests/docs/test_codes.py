@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedboard.cli.exit_codes import MEANINGS
+from fedboard.cli.exit_codes import ExitCode
 from fedboard.common.boards.refusals import FeedCode
 from fedboard.common.messages.refusals import Refusal
 
@@ -15,7 +15,7 @@ with warnings.catch_warnings():
 
 PAGE = (Path(__file__).parents[2] / "docs" / "codes.md").read_text(encoding="utf-8")
 TABLES = {
-    "Exit codes of commands": {str(code.value) for code in MEANINGS},
+    "Exit codes of commands": {str(code.value) for code in ExitCode},
     "Boards that are not taken": {code.value for code in FeedCode},
     "Questions and answers that are not taken": {code.value for code in Refusal},
     "A device without work": {trouble.value for trouble in Trouble},
@@ -40,4 +40,4 @@ def test_each_code_stands_there_once_with_what_to_do(title: str) -> None:
 def test_exit_codes_mean_what_help_says() -> None:
     told = {cells[0]: cells[1] for cells in rows("Exit codes of commands")}
 
-    assert told == {str(code.value): meaning for code, meaning in MEANINGS.items()}
+    assert told == {str(code.value): code.meaning for code in ExitCode}

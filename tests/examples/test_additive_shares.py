@@ -18,8 +18,8 @@ TINY = (
         "synthetic",
         "--set",
         "run.kernels=numpy",
-        "--rank",
-        "3",
+        "--set",
+        "settings.rank=3",
         "--rounds",
         "1",
         "--no-baselines",
@@ -31,7 +31,7 @@ TINY = (
 
 def simulated(out: Path, protocol: str) -> tuple[Mapping[str, FloatArray], str]:
     """The last board of a tiny run by five clients, and what its certificate says of trust."""
-    words = ["simulate", *TINY, "--protocol", protocol, "--clients", "5", "--out", str(out)]
+    words = ["simulate", *TINY, "--protocol", protocol, "--set", "run.clients=5", "--out", str(out)]
     ended = CliRunner().invoke(commands, words)
     assert ended.exit_code == 0, ended.output
     board = Board.load(sorted((out / "boards").glob("*.board"))[-1])

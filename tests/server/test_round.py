@@ -291,7 +291,7 @@ def test_a_sampled_round_that_was_paid_for_is_not_drawn_again_with_secure_noise(
 def test_a_lost_round_changes_nothing_but_the_version() -> None:
     board = a_prepared_board(a_task())
 
-    after = lost_round(board)
+    after = lost_round(board).board
 
     assert after.version == board.version + 1
     assert after.previous_digest == board.digest

@@ -10,7 +10,8 @@ import pytest
 from fedboard.common.board import Board
 from fedboard.common.privacy.ledger.ledger import Ledger
 from fedboard.simulations.config import SimulationConfig, parse_config
-from fedboard.simulations.simulate import Silent, simulate
+from fedboard.simulations.runs.trainer import Listener
+from fedboard.simulations.simulate import simulate
 from tests.pictures import leave_out
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("without_pictures")]
@@ -66,7 +67,7 @@ class StoppedError(Exception):
     pass
 
 
-class StopsAfter(Silent):
+class StopsAfter(Listener):
     """A listener that ends the run when a round is finished, as any failure there would."""
 
     def __init__(self, rounds: int) -> None:

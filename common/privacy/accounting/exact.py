@@ -132,7 +132,7 @@ def compose_mu(parts: Iterable[float]) -> float:
 def compose_events(events: Iterable[Event]) -> float:
     """Return mu of recorded events together; exact where all are Gaussian with full participation, else a bound.
 
-    Of disjoint cohorts the costliest counts (``parallel.most_exposed``); that too is exact.
+    Of disjoint cohorts the costliest counts (``grouping.most_exposed``); that too is exact.
 
     Raises:
         PrivacyError: an event is not sound.

@@ -122,7 +122,7 @@ class Finding:
 
 
 def composition_of(events: Sequence[Event], delta: float) -> Composition:
-    """Compose sound events that were fixed beforehand; what was not is promised by ``budget_filter``.
+    """Compose sound events that were fixed beforehand; what was not is promised by ``budget``.
 
     Args:
         events: fixed before the first was made: all of a plan. Public.
@@ -255,7 +255,7 @@ def implied_by(events: Sequence[Event], delta: float) -> Implied:
     """Guarantees that follow from sound releases without another assumption.
 
     Args:
-        events: all of one adjacency, fixed before the first (others: ``budget_filter``). Public.
+        events: all of one adjacency, fixed before the first (others: ``budget``). Public.
         delta: in (0, 1). Public.
     """
     return Implied(

@@ -189,7 +189,7 @@ class LaplaceRelease(_PureRelease):
     and noise scale b the release is (D / b)-differentially private, with delta 0.
 
     Guarantee: the noise that is drawn has the scale that the event records, because both are read from this
-    object; no probability is rounded (``exact_sampling``).
+    object; no probability is rounded (``RandomWords``).
 
     Reference: Dwork, McSherry, Nissim and Smith (2006), doi:10.1007/11681878_14.
     """
@@ -274,7 +274,7 @@ class ExponentialRelease(_PureRelease):
     between neighbours. It is (1 / z)-differentially private with delta 0; moreover its losses lie in a range of
     1 / z, so beside Gaussians it counts like Laplace noise of half the epsilon (``events.event_mu``).
 
-    Guarantee: the choice has exactly these probabilities (``exact_sampling``). Not guaranteed: that the penalties
+    Guarantee: the choice has exactly these probabilities (``RandomWords``). Not guaranteed: that the penalties
     keep to D, which whoever computes them has to prove; a time that is independent of the penalties.
 
     Reference: McSherry and Talwar (2007), doi:10.1109/FOCS.2007.66; Dong, Durfee and Rogers (2020),

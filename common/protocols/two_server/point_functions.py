@@ -129,7 +129,7 @@ def generate(
     """Share functions that are ``values[k]`` at row ``points[k]`` and zero at every other row.
 
     Guarantee: whoever holds the corrections and one of the seeds learns neither points nor values, not even which
-    of them are equal, as long as the hash is what ``hashing`` says; the size of what it sees depends on ``domain``
+    of them are equal, as long as the hash is what ``TreeHash`` says; the size of what it sees depends on ``domain``
     and the number of keys alone.
 
     Args:

@@ -14,18 +14,29 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.formats.tables import require_one
 from fedboard.simulations.data.formats.text import first_line, require_columns, time_of
-from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Which, rows_of_records
-from fedboard.simulations.data.splits.times import is_mail_time, is_time
+from fedboard.simulations.data.reader import (
+    Asked,
+    Column,
+    Looks,
+    Reader,
+    Rows,
+    Table,
+    Which,
+    rows_of_records,
+)
 from fedboard.simulations.data.workbench import Workbench, quoted
 
 _YELP = ColumnMapping(user="user_id", item="business_id", rating="stars", time="date")
 _GOODREADS = ColumnMapping(user="user_id", item="book_id", rating="rating", time="date_added")
 _ENDINGS = (".jsonl", ".ndjson")
 _LARGEST_OBJECT = 1 << 24
+_WHOLE = "('BIGINT', 'UBIGINT')"
 _MAIL = "%a %b %d %H:%M:%S %z %Y"
 """As Goodreads writes a time: ``Fri Aug 25 13:55:02 -0700 2017``."""
 
@@ -70,99 +81,74 @@ def _read(file: StoredFile, asked: Asked, mapping: ColumnMapping) -> Rows:
 def _rows(
     file: StoredFile, mapping: ColumnMapping, *, which: Which = Which.ALL, repeats: bool = False
 ) -> Rows:
-    kinds: dict[str, type] = {}
     return rows_of_records(
-        partial(_select, file=file, mapping=mapping),
+        partial(_table, file=file, mapping=mapping),
         partial(_lines, file),
-        partial(_fault, mapping=mapping, kinds=kinds),
+        _fault,
         what=f"{file.label} cannot be read as JSON lines",
         which=which,
         repeats=repeats,
     )
 
 
-def _select(bench: Workbench, file: StoredFile, mapping: ColumnMapping) -> str:
+def _table(bench: Workbench, file: StoredFile, mapping: ColumnMapping) -> Table:
     """Every field as JSON, so that a number is not a text; ids are of the kinds of the first line."""
-    names = {"user": mapping.user, "item": mapping.item, "rating": mapping.rating}
-    names |= {} if mapping.time is None else {"time": mapping.time}
-    columns = ", ".join(f"{quoted(name)}: 'JSON'" for name in dict.fromkeys(names.values()))
-    first = _fields(first_line(file))
-    cells = {role: f'"{name.replace(chr(34), chr(34) * 2)}"' for role, name in names.items()}
-    found = [
-        f"{_id(cells[role], whole=isinstance(first.get(names[role]), int))} AS {role}_id"
-        for role in ("user", "item")
-    ]
-    found.append(f"{_number(cells['rating'], 'FLOAT')} AS rating")
-    if mapping.time is not None:
-        found.append(f"{_time(cells['time'])} AS given")
-    return (
-        f"SELECT {', '.join(found)} FROM read_json({bench.path(file)}, format = 'newline_delimited', "
-        f"auto_detect = false, columns = {{{columns}}}, maximum_object_size = {_LARGEST_OBJECT})"
+    names = {"user_id": mapping.user, "item_id": mapping.item, "rating": mapping.rating}
+    names |= {} if mapping.time is None else {"given": mapping.time}
+    kinds = ", ".join(f"{quoted(name)}: 'JSON'" for name in dict.fromkeys(names.values()))
+    first, columns = _fields(first_line(file)), dict[str, Column]()
+    for role, name in names.items():
+        field = f'"{name.replace(chr(34), chr(34) * 2)}"'
+        text = f"{field}->>'$'"
+        if role == "rating":
+            value, wrong = _number(field, "FLOAT"), "is not a number"
+        elif role == "given":
+            value, wrong = _time(field), "is no time"
+        elif isinstance(first.get(name), int):
+            value = _if_kind(field, _WHOLE, f"try_cast({text} AS BIGINT)")
+            wrong = "is not a whole number of 64 bits, as in the first line"
+        else:
+            value, wrong = _if_kind(field, "('VARCHAR')", text), "is not a text, as in the first line"
+        told = role.replace("_", " ") if role != "given" else "time"
+        columns[role] = Column(name=told, cell=text, value=value, wrong=wrong)
+    source = (
+        f"read_json({bench.path(file)}, format = 'newline_delimited', auto_detect = false, "
+        f"columns = {{{kinds}}}, maximum_object_size = {_LARGEST_OBJECT})"
     )
+    return Table(source=source, columns=columns)
 
 
-def _id(cell: str, *, whole: bool) -> str:
-    if whole:
-        return (
-            f"CASE WHEN json_type({cell}) IN ('BIGINT', 'UBIGINT') THEN try_cast({cell}->>'$' AS BIGINT) END"
-        )
-    return f"CASE WHEN json_type({cell}) = 'VARCHAR' THEN {cell}->>'$' END"
+def _if_kind(field: str, kinds: str, value: str) -> str:
+    return f"CASE WHEN json_type({field}) IN {kinds} THEN {value} END"
 
 
-def _number(cell: str, kind: str) -> str:
-    numbers = "('BIGINT', 'UBIGINT', 'DOUBLE')"
-    return f"CASE WHEN json_type({cell}) IN {numbers} THEN try_cast({cell}->>'$' AS {kind}) END"
+def _number(field: str, kind: str) -> str:
+    return _if_kind(field, "('BIGINT', 'UBIGINT', 'DOUBLE')", f"try_cast({field}->>'$' AS {kind})")
 
 
-def _time(cell: str) -> str:
-    text = f"{cell}->>'$'"
-    whole = f"CASE WHEN json_type({cell}) IN ('BIGINT', 'UBIGINT') THEN try_cast({text} AS BIGINT) END"
+def _time(field: str) -> str:
+    text = f"{field}->>'$'"
+    whole = _if_kind(field, _WHOLE, f"try_cast({text} AS BIGINT)")
     mail = f"floor(epoch(try_strptime({text}, '{_MAIL}')))::BIGINT"
-    told = f"CASE WHEN json_type({cell}) = 'VARCHAR' THEN coalesce({mail}, {time_of(text)}) END"
-    return f"coalesce({whole}, floor({_number(cell, 'DOUBLE')})::BIGINT, {told})"
+    told = _if_kind(field, "('VARCHAR')", f"coalesce({mail}, {time_of(text)})")
+    return f"coalesce({whole}, floor({_number(field, 'DOUBLE')})::BIGINT, {told})"
 
 
-def _lines(file: StoredFile) -> Iterator[tuple[str, str]]:
+def _lines(file: StoredFile) -> Iterator[tuple[str, bytes]]:
     """Those that are not empty, each after its place."""
     with file.open() as stream:
         for number, line in enumerate(stream, start=1):
             if line.strip():
-                yield f"{file.label}, line {number}", line.decode("utf-8", errors="replace")
+                yield f"{file.label}, line {number}", line
 
 
-def _fault(line: str, mapping: ColumnMapping, kinds: dict[str, type]) -> str | None:
-    """What is wrong with one line, or None; ids must be of the kinds that they were before."""
+def _fault(line: bytes) -> str | None:
+    """Why a line is no row, or None."""
     try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return "it is no JSON"
-    if not isinstance(found, dict):
-        return "it is no object"
-    for role, name in (("user", mapping.user), ("item", mapping.item)):
-        cell = found.get(name)
-        if cell == "":
-            return f"the {role} id is empty"
-        if not isinstance(cell, str | int) or isinstance(cell, bool):
-            return f"the {role} id {name!r} is missing"
-        if isinstance(cell, str) and not _is_text(cell):
-            return f"the {role} id {name!r} is not UTF-8 text"
-        if kinds.setdefault(role, type(cell)) is not type(cell):
-            return f"the {role} id {name!r} is a text in some lines and a number in others"
-        if isinstance(cell, int) and abs(cell) >= 2**63:
-            return f"the {role} id {name!r} is too large a number"
-    rating = found.get(mapping.rating)
-    if not isinstance(rating, int | float) or isinstance(rating, bool):
-        return f"the rating {mapping.rating!r} is not a number"
-    if mapping.time is None:
-        return None
-    when = found.get(mapping.time)
-    told = isinstance(when, str) and (is_time(when) or is_mail_time(when))
-    told = told or (isinstance(when, int | float) and not isinstance(when, bool))
-    return None if told else f"the time {mapping.time!r} is none"
-
-
-def _is_text(cell: str) -> bool:
-    return "\ufffd" not in cell and not any("\ud800" <= letter <= "\udfff" for letter in cell)
+        msgspec.json.decode(line, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        return f"it is no object of JSON ({error})"
+    return None
 
 
 READERS = (

@@ -14,7 +14,7 @@ from fedboard.server.catalogue.column_mapping import printable
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.simulations.data.formats.parquet import column, id_of, kinds_of, rating_of, when_of
 from fedboard.simulations.data.formats.text import title_field
-from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows
+from fedboard.simulations.data.reader import Asked, Column, Looks, Reader, Rows, Table, plain_columns
 from fedboard.simulations.data.workbench import Workbench, workbench
 
 _SCHEMA = "schema.json"
@@ -50,11 +50,11 @@ def _relation(file: StoredFile) -> str:
     return name
 
 
-def _table(bench: Workbench, stored: StoredFile, wanted: list[str]) -> tuple[str, dict[str, str]]:
+def _opened(bench: Workbench, stored: StoredFile, wanted: list[str]) -> tuple[str, dict[str, str]]:
     """A table beside the schema, for SQL, and the kinds of its columns.
 
     Raises:
-        InputError: the table or a column is not there, it has no rows, or a cell is empty.
+        InputError: the table or a column is not there.
     """
     path = bench.path(stored)
     kinds = kinds_of(bench, stored, path)
@@ -62,13 +62,6 @@ def _table(bench: Workbench, stored: StoredFile, wanted: list[str]) -> tuple[str
         if name not in kinds:
             found = ", ".join(map(printable, kinds))
             raise InputError(f"{stored.label}: there is no column {name!r}, only {found}.")
-    counts = ", ".join(f"count({column(name)})" for name in wanted)
-    n_rows, *filled = bench.query(f"SELECT count(*), {counts} FROM read_parquet({path})")[0]
-    if n_rows == 0:
-        raise InputError(f"{stored.label} is empty; give a data set with users, items and ratings.")
-    for name, count in zip(wanted, filled, strict=True):
-        if count < n_rows:
-            raise InputError(f"{stored.label}: a cell of {name!r} is empty; fill it in or remove the row.")
     return f"read_parquet({path})", kinds
 
 
@@ -76,47 +69,43 @@ def _read(file: StoredFile, asked: Asked) -> Rows:
     """The ratings."""
     stored = file.beside(f"{_relation(file)}.parquet")
     return Rows(
-        select=partial(_select, file=file, stored=stored, timed=asked.times),
+        read=partial(_table, file=file, stored=stored, timed=asked.times),
         locate=lambda row: f"{stored.label}, row {row + 1}",
-        explain=lambda reason, _: (
-            f"{stored.label} is not a readable Parquet file ({reason}); write it again."
-        ),
+        broken=lambda reason: f"{stored.label} is not a readable Parquet file ({reason}); write it again.",
         repeats=asked.times,
     )
 
 
-def _select(bench: Workbench, file: StoredFile, stored: StoredFile, timed: bool) -> str:
-    """Ratings with the ids that their numbers count.
-
-    Raises:
-        InputError: see ``_table``; or a number that counts no entity.
-    """
+def _table(bench: Workbench, file: StoredFile, stored: StoredFile, timed: bool) -> Table:
+    """Ratings with the ids that their numbers count."""
     wanted = ["user_num", "item_num", _RATING, *([_TIME] if timed else [])]
-    ratings, kinds = _table(bench, stored, wanted)
-    cells, joins = [f"{rating_of(stored, _RATING, kinds)} AS rating"], ""
-    for entity in ("user", "item"):
-        listed = file.beside(f"{entity}.parquet")
-        table, its_kinds = _table(bench, listed, [f"{entity}_id"])
-        n_entities = bench.one(f"SELECT count(*) FROM {table}")
-        outside = f"{entity}_num < 0 OR {entity}_num >= {n_entities}"
-        numbered = f"SELECT row_number() OVER () AS row, {outside} AS wrong FROM {ratings}"
-        if (row := bench.one(f"SELECT min(row) FROM ({numbered}) WHERE wrong")) is not None:
-            raise InputError(f"{stored.label}, row {row}: {entity}_num counts no row of {entity}.parquet.")
-        entity_id = id_of(listed, f"{entity}_id", its_kinds)
-        ids = f"SELECT {entity_id} AS id, row_number() OVER () - 1 AS number FROM {table}"
-        cells.append(f"{entity}s.id AS {entity}_id")
-        joins += f" JOIN ({ids}) AS {entity}s ON {entity}s.number = {entity}_num"
+    ratings, kinds = _opened(bench, stored, wanted)
+    cells, joins = [f"{rating_of(stored, _RATING, kinds)} AS rating", "place", "user_num", "item_num"], ""
     if timed:
         cells.append(f"{when_of(stored, _TIME, kinds)} AS given")
+    columns = plain_columns(timed=timed)
+    for entity in ("user", "item"):
+        listed = file.beside(f"{entity}.parquet")
+        table, its_kinds = _opened(bench, listed, [f"{entity}_id"])
+        entity_id = id_of(listed, f"{entity}_id", its_kinds)
+        ids = f"SELECT {entity_id} AS id, row_number() OVER () - 1 AS number FROM {table}"
+        joins += f" LEFT JOIN ({ids}) AS {entity}s ON {entity}s.number = {entity}_num"
+        columns[f"{entity}_id"] = Column(
+            name=f"{entity}_num",
+            cell=f"{entity}_num::VARCHAR",
+            value=f"{entity}s.id",
+            wrong=f"counts no row of {entity}.parquet that has an id",
+        )
     numbered = f"SELECT *, row_number() OVER () AS place FROM {ratings}"
-    return f"SELECT {', '.join(cells)} FROM ({numbered}) AS relation{joins} ORDER BY place"
+    relation = f"(SELECT {', '.join(cells)} FROM ({numbered})) AS relation"
+    return Table(source=f"{relation}{joins} ORDER BY place", columns=columns)
 
 
 def _titles(file: StoredFile, place: Place) -> dict[str, str] | None:
     """The items that ``item.parquet`` lists, with a title where it has one."""
     stored = file.beside("item.parquet")
     with workbench() as bench:
-        table, kinds = _table(bench, stored, ["item_id"])
+        table, kinds = _opened(bench, stored, ["item_id"])
         title = title_field(list(kinds))
         text = "''" if title is None else f"coalesce({column(title)}::VARCHAR, '')"
         return dict(bench.query(f"SELECT item_id::VARCHAR, {text} FROM {table}"))

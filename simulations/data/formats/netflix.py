@@ -15,8 +15,8 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.server.catalogue.titles import OF_NETFLIX, TitlesFile
-from fedboard.simulations.data.formats.text import LARGEST_NUMBER, TextLayout, fault_of, select_text
-from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, rows_of_records
+from fedboard.simulations.data.formats.text import TextLayout, text_table
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Table, rows_of_records
 from fedboard.simulations.data.workbench import Workbench, quoted
 
 _ITEM_LINE = re.compile(rb"^([0-9]{1,20}):[ \t]*\r?$", re.MULTILINE)
@@ -40,19 +40,18 @@ def _read(file: StoredFile, asked: Asked) -> Rows:
         any_times=True,
     )
     return rows_of_records(
-        partial(_select, file=file, files=asked.files, layout=layout),
+        partial(_table, file=file, files=asked.files, layout=layout),
         partial(_records, asked.files),
-        partial(_fault, layout=layout),
+        lambda line: None if line.count(",") == 2 else "neither `item:` nor `user,rating,date`",
         what=f"{file.label} cannot be read as lines `item:` and `user,rating,date`",
-        largest_id=LARGEST_NUMBER,
     )
 
 
-def _select(bench: Workbench, file: StoredFile, files: tuple[StoredFile, ...], layout: TextLayout) -> str:
+def _table(bench: Workbench, file: StoredFile, files: tuple[StoredFile, ...], layout: TextLayout) -> Table:
     """Write each line with its item before it, and read that.
 
     Raises:
-        InputError: there are no ratings.
+        InputError: there are no ratings, or some of no item.
     """
     place, empty = bench.new_file(), True
     with open_private(place) as plain:
@@ -60,13 +59,15 @@ def _select(bench: Workbench, file: StoredFile, files: tuple[StoredFile, ...], l
             with one.open() as stream:
                 for item, lines in _pieces(stream):
                     kept = _LINE_ENDS.sub(b"\n", lines).strip(b"\n")
+                    if kept and not item:
+                        raise InputError(f"{one.label}: the first line must be `item:`; correct the file.")
                     if kept:
                         before = b"%s," % item
                         plain.write(before + kept.replace(b"\n", b"\n" + before) + b"\n")
                         empty = False
     if empty:
         raise InputError(f"{file.label} holds no ratings; give a file with at least one.")
-    return select_text(quoted(str(place)), layout)
+    return text_table(quoted(str(place)), layout)
 
 
 def _pieces(stream: IO[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -93,30 +94,13 @@ def _divided(item: bytes, lines: bytes) -> Iterator[tuple[bytes, bytes]]:
     yield item, lines[start:]
 
 
-def _records(files: tuple[StoredFile, ...]) -> Iterator[tuple[str, tuple[str, str]]]:
-    """Each line that is not empty and names no item, with the item above it, which is empty where there is none."""
+def _records(files: tuple[StoredFile, ...]) -> Iterator[tuple[str, str]]:
+    """Each line that is not empty and names no item, after its place."""
     for file in files:
-        item = b""
         with file.open() as stream:
             for number, line in enumerate(stream, start=1):
-                if named := _ITEM_LINE.fullmatch(line.rstrip()):
-                    item = _plain(named[1])
-                elif line.strip():
-                    yield (
-                        f"{file.label}, line {number}",
-                        (item.decode(), line.decode(errors="replace").strip()),
-                    )
-
-
-def _fault(record: tuple[str, str], layout: TextLayout) -> str | None:
-    """What is wrong with one line, or None."""
-    item, line = record
-    if not item:
-        return "the first line must be `item:`"
-    cells = line.split(",")
-    if len(cells) != len(_COLUMNS):
-        return "neither `item:` nor `user,rating,date`"
-    return fault_of([item, *cells], layout)
+                if line.strip() and not _ITEM_LINE.fullmatch(line.rstrip()):
+                    yield f"{file.label}, line {number}", line.decode(errors="replace")
 
 
 def _plain(number: bytes) -> bytes:

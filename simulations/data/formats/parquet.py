@@ -4,7 +4,7 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.formats.text import require_columns
-from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Table, plain_columns
 from fedboard.simulations.data.workbench import Workbench
 
 _MAGIC = b"PAR1"
@@ -20,78 +20,56 @@ def _recognises(looks: Looks) -> bool:
 
 def _read(file: StoredFile, asked: Asked) -> Rows:
     """The rows of all files; ids are whole numbers or text, ratings any numbers."""
-    table = ParquetTable(asked.files or (file,), asked.mapping)
-    return Rows(select=table.select, locate=table.locate, explain=table.explain)
+    files, counts = asked.files or (file,), list[int]()
 
-
-class ParquetTable:
-    """Some files as one table."""
-
-    def __init__(self, files: tuple[StoredFile, ...], mapping: ColumnMapping) -> None:
-        """Nothing is read yet."""
-        self._files, self._mapping = files, mapping
-        self._counts: list[int] = []
-        self._bench: Workbench | None = None
-
-    def select(self, bench: Workbench) -> str:
-        """The statement for all rows, see ``Rows``.
-
-        Raises:
-            InputError: no Parquet file, a missing column, a column of the wrong type, files that are not alike, or
-                none that has rows.
-        """
-        self._bench, first = bench, None
-        statements = []
-        for file in self._files:
-            path = bench.path(file)
-            kinds = kinds_of(bench, file, path)
-            require_columns(file.label, list(kinds), self._mapping)
-            self._counts.append(int(bench.one(f"SELECT num_rows FROM parquet_file_metadata({path})")))
-            found = tuple(kinds[name] in _WHOLE for name in (self._mapping.user, self._mapping.item))
-            if first is not None and found != first:
-                raise InputError(
-                    f"{file.label}: its ids are whole numbers and those of {self._files[0].label} texts, or the "
-                    "other way round; write all files alike."
-                )
-            first = found
-            cells = [
-                f"{id_of(file, self._mapping.user, kinds)} AS user_id",
-                f"{id_of(file, self._mapping.item, kinds)} AS item_id",
-                f"{rating_of(file, self._mapping.rating, kinds)} AS rating",
-            ]
-            if self._mapping.time is not None:
-                cells.append(f"{when_of(file, self._mapping.time, kinds)} AS given")
-            statements.append(f"SELECT {', '.join(cells)} FROM read_parquet({path})")
-        if not sum(self._counts):
-            beside = " and the files beside it have" if len(self._files) > 1 else " has columns but"
-            raise InputError(
-                f"{self._files[0].label}{beside} no ratings; give a file with at least one rating."
-            )
-        return " UNION ALL ".join(statements)
-
-    def locate(self, row: int) -> str:
-        """File and row of the row ``row`` of all of them (from 0)."""
-        for file, here in zip(self._files, self._counts, strict=True):
+    def locate(row: int) -> str:
+        for one, here in zip(files, counts, strict=True):
             if row < here:
-                return f"{file.label}, row {row + 1}"
+                return f"{one.label}, row {row + 1}"
             row -= here
-        return self._files[-1].label
+        return files[-1].label
 
-    def explain(self, reason: str, row: int | None) -> str:
-        """Which cell of a row is empty, or why nothing could be read."""
-        if row is None or self._bench is None:
-            return f"{self._files[0].label} is not a readable Parquet file ({reason}); write it again."
-        mapping = self._mapping
-        ((user, item, rating),) = self._bench.query(
-            f"SELECT user_id, item_id, rating FROM read WHERE rowid = {row}"
-        )
-        for role, name, cell in (("user", mapping.user, user), ("item", mapping.item, item)):
-            if cell == "":
-                return f"{self.locate(row)}: the {role} id is empty; fill it in or remove the line."
-            if cell is None:
-                return f"{self.locate(row)}: {name!r} is empty; fill it in or remove the row."
-        missing = mapping.rating if rating is None else mapping.time
-        return f"{self.locate(row)}: {missing!r} is empty; fill it in or remove the row."
+    return Rows(
+        read=lambda bench: _table(bench, files, asked.mapping, counts),
+        locate=locate,
+        broken=lambda reason: f"{files[0].label} is not a readable Parquet file ({reason}); write it again.",
+    )
+
+
+def _table(
+    bench: Workbench, files: tuple[StoredFile, ...], mapping: ColumnMapping, counts: list[int]
+) -> Table:
+    """Some files as one table; how many rows each has goes to ``counts``.
+
+    Raises:
+        InputError: no Parquet file, a missing column, a column of the wrong type, files that are not alike, or none
+            that has rows.
+    """
+    first, statements = None, []
+    for file in files:
+        path = bench.path(file)
+        kinds = kinds_of(bench, file, path)
+        require_columns(file.label, list(kinds), mapping)
+        counts.append(int(bench.one(f"SELECT num_rows FROM parquet_file_metadata({path})")))
+        found = tuple(kinds[name] in _WHOLE for name in (mapping.user, mapping.item))
+        if first is not None and found != first:
+            raise InputError(
+                f"{file.label}: its ids are whole numbers and those of {files[0].label} texts, or the other way "
+                "round; write all files alike."
+            )
+        first = found
+        cells = [
+            f"{id_of(file, mapping.user, kinds)} AS user_id",
+            f"{id_of(file, mapping.item, kinds)} AS item_id",
+            f"{rating_of(file, mapping.rating, kinds)} AS rating",
+        ]
+        if mapping.time is not None:
+            cells.append(f"{when_of(file, mapping.time, kinds)} AS given")
+        statements.append(f"SELECT {', '.join(cells)} FROM read_parquet({path})")
+    if not sum(counts):
+        beside = " and the files beside it have" if len(files) > 1 else " has columns but"
+        raise InputError(f"{files[0].label}{beside} no ratings; give a file with at least one rating.")
+    return Table(source=f"({' UNION ALL '.join(statements)})", columns=plain_columns(timed=len(cells) == 4))
 
 
 def kinds_of(bench: Workbench, file: StoredFile, path: str) -> dict[str, str]:

@@ -14,8 +14,7 @@ from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.data.reader import Rows, Which, rows_of_records
-from fedboard.simulations.data.splits.times import is_time, is_whole
+from fedboard.simulations.data.reader import Column, Rows, Table, Which, rows_of_records
 from fedboard.simulations.data.workbench import quoted
 
 _TITLES = ("title", "name")
@@ -111,18 +110,17 @@ def text_rows(
         repeats: whether a pair may occur several times.
     """
     return rows_of_records(
-        lambda bench: select_text(bench.path(file), layout),
+        lambda bench: text_table(bench.path(file), layout),
         partial(_records, file, layout),
-        partial(fault_of, layout=layout),
+        partial(_fault, layout=layout),
         what=f"{file.label} cannot be read as delimited text",
         which=which,
         repeats=repeats,
-        largest_id=LARGEST_NUMBER if layout.whole_number_ids else None,
     )
 
 
-def select_text(paths: str, layout: TextLayout) -> str:
-    """The statement that reads files of one layout.
+def text_table(paths: str, layout: TextLayout) -> Table:
+    """What duckdb reads of files of one layout.
 
     Args:
         paths: a literal of SQL.
@@ -139,18 +137,28 @@ def select_text(paths: str, layout: TextLayout) -> str:
     user, item, rating = (f"c{layout.at(name)}" for name in (mapping.user, mapping.item, mapping.rating))
     if layout.item_otherwise is not None:
         item = f"coalesce({item}, c{layout.at(layout.item_otherwise)})"
-    cells = [f"{user} AS user_id", f"{item} AS item_id", f"try_cast({rating} AS FLOAT) AS rating"]
+    found = {"user_id": _id("user id", user, layout), "item_id": _id("item id", item, layout)}
+    value = f"try_cast(trim({rating}) AS FLOAT)"  # of a column alone duckdb would make the file's type, and refuse
+    found["rating"] = Column(name="rating", cell=rating, value=value, wrong="is not a number")
     if mapping.time is not None:
-        when = f"c{layout.at(mapping.time)}"
-        cells.append(f"{_time(when, layout)} AS given")
-    return f"SELECT {', '.join(cells)} FROM {source}"
+        found["given"] = _time(mapping.time, f"c{layout.at(mapping.time)}", layout)
+    return Table(source=source, columns=found)
 
 
-def _time(cell: str, layout: TextLayout) -> str:
+def _id(name: str, cell: str, layout: TextLayout) -> Column:
+    if not layout.whole_number_ids:
+        return Column(name=name, cell=cell, value=cell)
+    value = f"CASE WHEN regexp_full_match({cell}, '0|[1-9][0-9]*') THEN try_cast({cell} AS INTEGER) END"
+    return Column(name=name, cell=cell, value=value, wrong=f"is not a whole number up to {LARGEST_NUMBER}")
+
+
+def _time(name: str, cell: str, layout: TextLayout) -> Column:
     whole = f"CASE WHEN regexp_full_match({cell}, ' *-?[0-9]+ *') THEN try_cast({cell} AS BIGINT) END"
     if layout.any_times:
-        return f"coalesce({whole}, {time_of(cell)})"
-    return whole if layout.times_per_second == 1 else f"({whole}) // {layout.times_per_second}"
+        value = f"coalesce({whole}, {time_of(cell)})"
+        return Column(name=name, cell=cell, value=value, wrong="is neither a number nor a date")
+    value = whole if layout.times_per_second == 1 else f"({whole}) // {layout.times_per_second}"
+    return Column(name=name, cell=cell, value=value, wrong="is not a whole number")
 
 
 def time_of(cell: str) -> str:
@@ -218,39 +226,8 @@ def _records(file: StoredFile, layout: TextLayout) -> Iterator[tuple[str, list[s
             ) from error
 
 
-def fault_of(cells: list[str], layout: TextLayout) -> str | None:
-    """What is wrong with one record, or None."""
+def _fault(cells: list[str], layout: TextLayout) -> str | None:
+    """Why a record is no row, or None."""
     if len(cells) != len(layout.columns):
         return f"{len(cells)} columns where {len(layout.columns)} are expected"
-    mapping = layout.mapping
-    user, item, rating = (cells[layout.at(name)] for name in (mapping.user, mapping.item, mapping.rating))
-    item = item or (cells[layout.at(layout.item_otherwise)] if layout.item_otherwise else "")
-    for role, cell in (("user", user), ("item", item)):
-        if not cell:
-            return f"the {role} id is empty"
-        if "\ufffd" in cell:
-            return f"the {role} id is not UTF-8 text"
-        if layout.whole_number_ids and not _is_plain_number(cell):
-            return f"{role} id {cell[:40]!r} is not a whole number up to {LARGEST_NUMBER}"
-    if not rating:
-        return "the rating is empty"
-    if not _is_number(rating):
-        return f"rating {rating!r} is not a number"
-    if mapping.time is None:
-        return None
-    when = cells[layout.at(mapping.time)]
-    if layout.any_times:
-        return None if is_time(when) else f"the {mapping.time} {when!r} is neither a number nor a date"
-    return None if is_whole(when) else f"the {mapping.time} is not a whole number"
-
-
-def _is_plain_number(cell: str) -> bool:
-    return is_whole(cell, LARGEST_NUMBER) and cell == str(int(cell))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
+    return "it is not UTF-8 text" if any("\ufffd" in cell for cell in cells) else None

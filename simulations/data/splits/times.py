@@ -8,7 +8,6 @@ set or removed from it, everybody else's ratings stay in their parts. A cut at a
 there one user more moves everybody's.
 """
 
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TypeAlias
@@ -23,9 +22,6 @@ from fedboard.simulations.data.ratings import KeyedRatings
 from fedboard.simulations.data.splits.coins import SplitCoins
 
 _LARGEST = 2.0**62
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MAIL = re.compile(rf"[A-Z][a-z]{{2}} (?:{'|'.join(_MONTHS)}) \d\d \d\d:\d\d:\d\d [+-]\d{{4}} \d{{4}}")
-"""As Goodreads writes a time, 30 characters."""
 _LONGEST = 20
 """Characters of a whole number in a configuration."""
 
@@ -50,25 +46,6 @@ def is_whole(cell: str, largest: int = 2**63 - 1) -> bool:
     digits = cell.strip().removeprefix("-")
     short = len(digits.lstrip("0")) <= len(str(largest))
     return digits.isascii() and digits.isdigit() and short and int(digits.lstrip("0") or "0") <= largest
-
-
-def is_time(cell: str) -> bool:
-    """Whether a cell is a number, a date or a timestamp."""
-    try:
-        return "_" not in cell and abs(float(cell)) < _LARGEST
-    except ValueError:
-        return _instant(cell) is not None
-
-
-def is_mail_time(cell: str) -> bool:
-    """Whether a text is a time as in ``Fri Aug 25 13:55:02 -0700 2017``."""
-    if _MAIL.fullmatch(cell) is None:
-        return False
-    try:
-        datetime.strptime(cell, "%a %b %d %H:%M:%S %z %Y")
-    except ValueError:
-        return False
-    return True
 
 
 def public_time(given: int | float | str, key: str) -> int:

@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fedboard.common.algorithms.shared.ratings_config import checked_options
 from fedboard.common.arrays import BitArray, IntArray
-from fedboard.common.checks import unknown_key
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data.ratings import Ratings
@@ -103,7 +103,6 @@ def people_config(source: str) -> PeopleConfig:
     Raises:
         InputError: no such key, no number, or one out of range; one sentence.
     """
-    known = [field.name for field in fields(PeopleConfig)]
     given: dict[str, float] = {}
     for text in source.removeprefix(PREFIX).split(","):
         key, equals, value = (part.strip() for part in text.partition("="))
@@ -111,27 +110,18 @@ def people_config(source: str) -> PeopleConfig:
             raise InputError(
                 f"--data {source}: {text!r} must be KEY=NUMBER, such as {PREFIX}users=1e6,items=20000,mean=20"
             )
-        if key not in known:
-            raise InputError(unknown_key(key, known, section=f"--data {source}"))
         if key in given:
             raise InputError(f"--data {source}: {key} is given twice; keep one of them")
-        given[key] = _number(value, key, source)
-    return PeopleConfig(**given)  # type: ignore[arg-type]  # whole where they have to be, see _number
-
-
-def _number(text: str, key: str, source: str) -> float:
-    """A finite number, as an int unless it is the mean: 1e8 is a whole number too."""
-    try:
-        number = float(text)
-        whole = int(text) if text.lstrip("+-").isdecimal() else None
-    except ValueError:
-        number, whole = math.nan, None
-    if not math.isfinite(number) or (key != "mean" and number != math.floor(number)):
-        kind = "a number" if key == "mean" else "a whole number"
-        raise InputError(f"--data {source}: {key} must be {kind}, got {text!r}")
-    if key == "mean":
-        return number
-    return int(number) if whole is None else whole
+        try:
+            number = int(value) if value.lstrip("+-").isdecimal() else float(value)
+            finite = math.isfinite(number)
+        except (ValueError, OverflowError):
+            number, finite = 0, False
+        if not finite:
+            raise InputError(f"--data {source}: {key} must be a number, got {value!r}")
+        # 1e8 is a whole number too
+        given[key] = int(number) if key != "mean" and number == math.floor(number) else number
+    return checked_options(given, PeopleConfig, f"--data {source}")
 
 
 RATING_RANGE = (1.0, 5.0)

@@ -283,7 +283,7 @@ N_BUCKETS = 5
 """Number of buckets in Krichene et al. (2023), figures 4, 8 and 10."""
 
 
-def popularity_buckets(counts: IntArray | FloatArray, *, n_buckets: int = N_BUCKETS) -> IndexArray:
+def popularity_buckets(counts: IntArray | FloatArray, *, n_buckets: int | None = None) -> IndexArray:
     """Sort the items by training count and cut the order into buckets of equal item number.
 
     Bucket 0 is the tail, bucket ``n_buckets - 1`` the head. Items of equal count keep the order of their item
@@ -291,7 +291,7 @@ def popularity_buckets(counts: IntArray | FloatArray, *, n_buckets: int = N_BUCK
 
     Args:
         counts: shape (n_items,), training ratings per item. Exact counts are private: simulation only.
-        n_buckets: number of buckets, in 1..n_items.
+        n_buckets: number of buckets, in 1..n_items; None: five, or one for each item of a tiny catalogue.
 
     Returns:
         Bucket of each item, int32, shape (n_items,), in 0..n_buckets - 1.
@@ -301,6 +301,8 @@ def popularity_buckets(counts: IntArray | FloatArray, *, n_buckets: int = N_BUCK
 
     Reference: Krichene et al. (2023), section 5, "Impact on head and tail tasks".
     """
+    if n_buckets is None:
+        n_buckets = min(N_BUCKETS, counts.size)
     if not 1 <= n_buckets <= counts.size:
         raise InputError(f"n_buckets must be in 1..n_items = 1..{counts.size}, got {n_buckets}")
     bucket_of_item = np.empty(counts.size, dtype=np.int32)

@@ -6,7 +6,7 @@ from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArra
 from fedboard.common.errors import InputError
 from fedboard.common.kernels import top_k
 from fedboard.common.kernels.backends import has_compiler
-from fedboard.simulations.evaluation.metrics.metric import N_BUCKETS, listed_in, popularity_buckets
+from fedboard.simulations.evaluation.metrics.metric import listed_in, popularity_buckets
 
 _COMPILED_FROM_ITEMS = 2000
 """Below this catalogue size loading the compiler takes longer than it saves; the result is the same."""
@@ -106,7 +106,7 @@ def overlap_by_popularity(
     """
     if counts.size < 2:
         return []
-    buckets = popularity_buckets(counts, n_buckets=min(N_BUCKETS, counts.size))
+    buckets = popularity_buckets(counts)
     nearest = (cosine_neighbours(one, k=min(k, counts.size - 1)) for one in (factors, reference_factors))
     overlap = neighbour_overlap(*nearest)
     means: list[float] = (np.bincount(buckets, weights=overlap) / np.bincount(buckets)).tolist()

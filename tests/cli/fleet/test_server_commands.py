@@ -40,12 +40,11 @@ def keys(tmp_path: Path) -> Path:
     return vouched_pair(tmp_path, pair="helper")
 
 
-def refused(keys: Path, **changed: str) -> str:
+def refused(keys: Path, address: str = "127.0.0.1:0", **changed: str) -> str:
     """The sentence, and that it is the input's fault."""
     given = {"certificate": "helper.pem", "private-key": "helper.key", "identity": "id.key", "state": "state"}
-    flags = [f"--{name}={keys / value}" for name, value in (given | changed).items() if name != "listen"]
-    listen = [f"--listen={changed['listen']}"] if "listen" in changed else []
-    done = CliRunner().invoke(commands, ["helper", "--port=0", *flags, *listen])
+    flags = [f"--{name}={keys / value}" for name, value in (given | changed).items()]
+    done = CliRunner().invoke(commands, ["helper", f"--address={address}", *flags])
     assert done.exit_code == 2
     return done.stderr
 
@@ -59,7 +58,7 @@ def test_what_cannot_be_used_is_named_in_one_sentence(keys: Path) -> None:
     assert "another certificate" in refused(keys, **{"private-key": "authority.key"})
     assert "others can read this token" in refused(keys, token="loose")
     assert "no folder can be made" in refused(keys, state="file/state")
-    assert "cannot listen" in refused(keys, listen="192.0.2.1")
+    assert "cannot listen" in refused(keys, "192.0.2.1:0")
     assert "no private key" in refused(keys, identity="file")
 
 

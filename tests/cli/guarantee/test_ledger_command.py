@@ -57,7 +57,9 @@ def test_a_whole_ledger_passes_and_says_what_cannot_be_shown(fedboard: Command, 
     told = " ".join(result.stdout.split("What this cannot show:")[1].split())
     assert "rewrites the whole file and every head" in told
     assert "cut off at the end show only against a published head" in told
-    assert "rewrites the whole file" in " ".join(fedboard("certificate", "verify", "--help").stdout.split())
+    assert "rewrites the whole file" in " ".join(
+        fedboard("certificate", "verify", "--help-all").stdout.split()
+    )
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from tests.simulations.audit.broken.mutants import mutant_named
 pytestmark = pytest.mark.slow
 
 KERNELS = ("--set", "run.kernels=compiled", "--workers", "1")
-SMALL = ("--canaries", "400", "--rank", "3", "--rounds", "2", *KERNELS)
+SMALL = ("--canaries", "400", "--set", "settings.rank=3", "--rounds", "2", *KERNELS)
 USERS = ("--set", "data.synthetic.n_users=80")
 FEW_ITEMS = ("--data", "synthetic", "--set", "data.synthetic.n_items=250", *USERS)
 
@@ -48,15 +48,14 @@ def ledgers_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_correct_run_is_audited_and_everything_is_written_down(fedboard: Command, tmp_path: Path) -> None:
-    out, numbers = tmp_path / "audit", tmp_path / "audit.json"
+    out = tmp_path / "audit"
 
-    result = fedboard("audit", "--epsilon", "5", *SMALL, *FEW_ITEMS, "--out", out, "--json", numbers)
+    result = fedboard("audit", "--epsilon", "5", *SMALL, *FEW_ITEMS, "--out", out)
 
     assert result.exit_code == 0, result.output
     assert "Claimed: epsilon 5" in result.stdout
     assert re.search(r"^canary games, about 0:\d\d:\d\d left$", result.stderr, flags=re.MULTILINE)
-    record = json.loads(numbers.read_text())
-    assert record == json.loads((out / "audit.json").read_text())
+    record = json.loads((out / "audit.json").read_text())
     assert record["epsilon_claimed"] == 5.0
     assert record["starts_at"] == "file"
     assert 0.0 < record["epsilon_lower_bound"] <= 5.0
@@ -75,9 +74,10 @@ def test_a_violation_is_said_and_is_the_exit_code(
         lambda *given, **choices: mutant_named("no noise").break_it(subject_of(*given, **choices)),
     )
 
-    result = fedboard("audit", "--epsilon", "5", *SMALL, *FEW_ITEMS, "--out", tmp_path, "--json", "-")
+    result = fedboard("audit", "--epsilon", "5", *SMALL, *FEW_ITEMS, "--out", tmp_path, "--json")
 
     record = json.loads(result.stdout)
+    assert record == json.loads((tmp_path / "audit.json").read_text())
     assert result.exit_code == 1
     assert record["violated"]
     assert record["epsilon_lower_bound"] > record["epsilon_claimed"]

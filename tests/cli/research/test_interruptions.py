@@ -148,7 +148,7 @@ def test_without_an_account_a_resumed_run_says_what_a_copy_means(
     assert said in told[secret]
     assert "privacy.population" in told[secret]
     assert said not in told[finished]
-    assert "copies" in fedboard("simulate", "--help").stdout
+    assert "copies" in fedboard("simulate", "--help-all").stdout
 
 
 @pytest.mark.parametrize("call", [1, 4])

@@ -54,7 +54,7 @@ def test_a_run_of_one_user_is_refused_before_anything_is_spent(fedboard: Command
 
 
 def test_a_run_that_nothing_was_held_out_from_says_so() -> None:
-    told = metrics_text("residual", "epsilon 5", {"metrics": {}})
+    told = metrics_text([("residual", {})], "epsilon 5", {})
 
     assert told.startswith("Nothing was judged: no rating is held out")
 

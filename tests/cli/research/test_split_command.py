@@ -82,7 +82,7 @@ def test_files_hold_the_rows_of_a_run_by_their_ids(fedboard: Command, source: Pa
 def test_of_lists_there_is_what_a_model_may_look_at(fedboard: Command, source: Path, tmp_path: Path) -> None:
     out = tmp_path / "split"
     held_out = ("--set", "split.held_out_users=0.3")
-    done = fedboard("data", "split", source, "--out", out, *FLAGS, "--feedback", "implicit", *held_out)
+    done = fedboard("data", "split", source, "--out", out, *FLAGS, "--set", "feedback=implicit", *held_out)
     assert done.exit_code == 0, done.stderr
 
     read = {path.stem: rows_of(parquet.read_table(path)) for path in out.glob("*.parquet")}

@@ -53,7 +53,7 @@ def test_boards_with_secret_noise_about_the_same_people_are_added_up_or_refused(
     account, out = tmp_path / "people.ledger", tmp_path / "sweep"
     axes = ("--set", "privacy.noise=secure", "--algorithms", "item-mean-private")
     axes += ("--epsilon", "1,5", "--seeds", "0,1")
-    grid = (*(flag for flag in tiny if flag not in ("--rank", "3", "--rounds", "2")), *axes)
+    grid = (*tiny[:-4], *axes)
 
     refused = fedboard("sweep", *grid, "--out", out)
     left = out.exists()

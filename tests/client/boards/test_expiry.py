@@ -1,7 +1,6 @@
 """A frozen board is noticed: what is offered as the newest expires, and its publisher signs it again in time."""
 
 import gzip
-import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -111,16 +110,6 @@ def test_the_publisher_signs_again_when_half_of_the_time_is_over_and_not_before(
     assert feed(mirror, key, cache, at=since + 45 * DAY).fetch().manifest == after
 
 
-def test_an_older_signature_of_the_same_board_is_a_rollback_that_is_remembered(mirror, key, cache) -> None:
-    since, first = utc_seconds(newest(mirror, key).signed), path_of(mirror, 3).read_bytes()
-    publish_at(mirror, key, since + 16 * DAY)
-    feed(mirror, key, cache, at=since + 16 * DAY).fetch()
-
-    (mirror.folder / "latest.json").write_bytes(first)
-
-    assert refusal(feed(mirror, key, cache, at=since + 17 * DAY).fetch) is FeedCode.ROLLBACK
-
-
 def test_a_renewal_vouches_for_the_board_that_is_there(mirror, key) -> None:
     """A board file that was swapped on the publisher's disk is not signed again."""
     since, place = utc_seconds(newest(mirror, key).signed), mirror.file(newest(mirror, key).file.sha256)
@@ -139,13 +128,6 @@ def test_what_a_clock_that_was_ahead_signed_is_signed_again(mirror, key, cache, 
     publish_into(mirror, tmp_path / "boards", key=key, run=RUN)
 
     assert feed(mirror, key, cache).fetch().manifest.renewal == 2
-
-
-def test_a_manifest_that_never_expires_is_no_manifest(mirror, key, cache) -> None:
-    for missing in ("expires", "signed"):
-        content = json.dumps(msgspec.to_builtins(newest(mirror, key)) | {missing: None}).encode()
-        (mirror.folder / "latest.json").write_bytes(signed_by_hand(content, key=key).to_bytes())
-        assert refusal(feed(mirror, key, cache).fetch) is FeedCode.MALFORMED
 
 
 def test_verify_and_the_page_writer_say_that_it_has_expired(mirror, key) -> None:

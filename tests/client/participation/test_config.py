@@ -31,7 +31,7 @@ from fedboard.server.publishing.mirror import publish_into
 from fedboard.server.publishing.signing import SigningKey
 from fedboard.server.tls import make_authority
 from tests.client.asking import SERVER, signed
-from tests.client.certified_boards import NO_LIMIT, RUN, a_question, certified_boards, opened, put, refused
+from tests.client.certified_boards import NO_LIMIT, RUN, a_question, opened, put, refused
 from tests.common.algorithms.conftest import N_ITEMS, a_task, population
 from tests.common.boards.boards import keys, signed_mirror, write_boards
 
@@ -43,11 +43,6 @@ WITH_SERVER = (
     '[server]\naddress = "127.0.0.1:1"\nauthority = "ca.pem"\nkey = "device.key"\n'
     f'question_key = "question-signing.pub"\n{WITH_POLICY}'
 )
-
-
-@pytest.fixture(scope="module")
-def boards(tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
-    return certified_boards(tmp_path_factory.mktemp("run"), TASK)
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.privacy.releases.pure import LaplaceRelease
-from tests.client.certified_boards import Device, a_question, certified_boards, with_certificate
+from tests.client.certified_boards import Device, a_question, with_certificate
 from tests.common.algorithms.conftest import a_task
 
 pytestmark = pytest.mark.slow
@@ -32,11 +32,6 @@ POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
 BUDGET = Budget(epsilon=1000.0, delta=1e-5, adjacency=Adjacency.ADD_REMOVE)
 AT_WORST = (MOST_RELEASES - 3) // 2
 """Rounds of a run of as many releases as are taken: two each, and three before."""
-
-
-@pytest.fixture(scope="module")
-def boards(tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
-    return certified_boards(tmp_path_factory.mktemp("run"), TASK)
 
 
 @pytest.fixture

@@ -24,9 +24,17 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SecureNoise, SeededNoise
 from fedboard.common.protocols.trusted import Trusted
-from fedboard.server.publication import certificate_for
 from tests.client.asking import signed
-from tests.client.certified_boards import NO_LIMIT, RUN, Device, Ratings, certified_boards, changed, put
+from tests.client.certified_boards import (
+    NO_LIMIT,
+    RUN,
+    Device,
+    Ratings,
+    certified_boards,
+    changed,
+    put,
+    with_certificate,
+)
 from tests.common.algorithms.conftest import a_task, population
 
 TASK = a_task(epsilon=5.0)
@@ -36,11 +44,6 @@ SMALL = 10
 
 def a_policy(**fields: Any) -> Policy:
     return Policy(**{"epsilon": 8.0, "delta": 1e-5, "smallest_catalogue": SMALL, **fields})
-
-
-@pytest.fixture(scope="module")
-def boards(tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
-    return certified_boards(tmp_path_factory.mktemp("run"), TASK)
 
 
 @pytest.fixture
@@ -165,24 +168,28 @@ def test_an_answer_that_was_kept_but_not_booked_is_not_sent(
     assert mine.booked() == names(boards[:1])
 
 
+NOT_ALLOWED = [
+    ({"runs": ("books",)}, Refusal.NOT_ALLOWED),
+    ({"tasks": ("residual",)}, Refusal.NOT_ALLOWED),
+    ({"protocols": ("secure",)}, Refusal.NOT_ALLOWED),
+    ({"runs": ()}, Refusal.NOT_ALLOWED),
+    ({"runs": ("MOVIES", "movie", "*s2")}, Refusal.NOT_ALLOWED),
+    ({"smallest_catalogue": 26}, Refusal.SINGLES_OUT),
+    ({"catalogues": ("0" * 64,)}, Refusal.SINGLES_OUT),
+    ({"published_only": True}, Refusal.NOT_PUBLISHED),
+    ({"adjacency": Adjacency.REPLACE}, Refusal.OTHER_ADJACENCY),
+    ({"least_noise": 1e4}, Refusal.NOT_PRIVATE),
+    ({"epsilon": 0.01}, Refusal.OVER_LIMIT),
+    ({"epsilon_per_run": 0.01}, Refusal.OVER_LIMIT),
+    ({"epsilon": 0.01, "scale_down": True}, Refusal.OVER_LIMIT),
+]
+"""Policies that do not allow the boards of these tests."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "code"),
-    [
-        ({"runs": ("books",)}, Refusal.NOT_ALLOWED),
-        ({"tasks": ("residual",)}, Refusal.NOT_ALLOWED),
-        ({"protocols": ("secure",)}, Refusal.NOT_ALLOWED),
-        ({"runs": ()}, Refusal.NOT_ALLOWED),
-        ({"runs": ("MOVIES", "movie", "*s2")}, Refusal.NOT_ALLOWED),
-        ({"smallest_catalogue": 26}, Refusal.SINGLES_OUT),
-        ({"catalogues": ("0" * 64,)}, Refusal.SINGLES_OUT),
-        ({"published_only": True}, Refusal.NOT_PUBLISHED),
-        ({"adjacency": Adjacency.REPLACE}, Refusal.OTHER_ADJACENCY),
-        ({"least_noise": 1e4}, Refusal.NOT_PRIVATE),
-        ({"epsilon": 4.9}, Refusal.OVER_LIMIT),
-        ({"epsilon_per_run": 4.9}, Refusal.OVER_LIMIT),
-        ({"epsilon": 0.2, "scale_down": True}, Refusal.OVER_LIMIT),
-    ],
+    [*NOT_ALLOWED, ({"epsilon": 4.9}, Refusal.OVER_LIMIT), ({"epsilon_per_run": 4.9}, Refusal.OVER_LIMIT)],
 )
 def test_what_the_policy_does_not_allow_is_refused_and_counted(
     device: Callable[..., Device], boards: list[Board], policy: dict[str, Any], code: Refusal
@@ -258,8 +265,8 @@ def test_a_certificate_with_less_noise_than_the_configuration_states_is_refused(
                 multiplier = request.release.noise_multiplier * factor
                 noisy = replace(request.release, noise_multiplier=multiplier)
                 ledger.book({**noisy.event(), "noise": SecureNoise.label, "private": True})
-            certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
-        codes.append(device().code(board.with_certificate(certificate.to_dict())))
+            noised = with_certificate(board, ledger)
+        codes.append(device().code(noised))
     assert codes == [Refusal.BAD_BOARD, None, None]
 
 
@@ -316,8 +323,7 @@ def test_the_right_terms_on_the_wrong_predecessor_are_refused(
     with Ledger.create(tmp_path / "ledger.sqlite", budget) as ledger:
         for request in TASK.requests(boards[0]):
             ledger.book({**request.release.event(), "noise": SecureNoise.label, "private": True})
-        certificate = certificate_for(board, ledger, trust=Trusted().trust, dataset="made up")
-    board = board.with_certificate(certificate.to_dict())
+        board = with_certificate(board, ledger)
 
     assert device().code(board) is None  # sound, to somebody who has not answered its predecessor
     mine = Device(tmp_path / "other", a_policy())

@@ -23,7 +23,6 @@ from tests.client.certified_boards import (
     Device,
     Ratings,
     a_question,
-    certified_boards,
     opened,
     refused,
 )
@@ -31,11 +30,6 @@ from tests.common.algorithms.conftest import a_residual_task, a_task, population
 
 TASK = a_task(epsilon=5.0)
 POLICY = Policy(epsilon=8.0, delta=1e-5, smallest_catalogue=5)
-
-
-@pytest.fixture(scope="module")
-def boards(tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
-    return certified_boards(tmp_path_factory.mktemp("run"), TASK)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from typing import Any
 import grpc
 import pytest
 
-from fedboard.client.participation.connection import ServerConnection, Trouble
-from fedboard.client.participation.node import Node, Waits, pause_after
+from fedboard.client.participation.connection import CallError, ServerConnection, Trouble
+from fedboard.client.participation.node import Node, pause_after
 from fedboard.client.participation.policy import Server as ServerSection
 from fedboard.client.participation.rounds import Gate, RatingSource
 from fedboard.common.messages import devices as wire
@@ -231,7 +231,7 @@ def test_what_no_server_of_a_fleet_says_is_waited_out(
     with node(server, [said]) as device:
         assert device.turn() > 0.0
 
-        assert device._waits.trouble is not None
+        assert device.trouble is not None
         assert (device.tally.asked, device.tally.answered) == (0, 0)
 
 
@@ -283,7 +283,7 @@ def test_a_server_without_a_certificate_of_the_authority_hears_nothing(
     with node(other, []) as device:
         assert device.turn() > 0.0
 
-        assert device._waits.trouble is Trouble.UNREACHABLE
+        assert device.trouble is Trouble.UNREACHABLE
     assert server.heard == []
 
 
@@ -311,7 +311,7 @@ def test_a_certificate_whose_time_is_over_is_told_in_a_word(
     with serving(tmp_path) as old, node(old, [nothing()]) as device:
         device.turn()
 
-        assert device._waits.trouble is Trouble.EXPIRED
+        assert device.trouble is Trouble.EXPIRED
         assert old.heard == []
 
 
@@ -319,7 +319,7 @@ def test_a_certificate_that_is_for_another_name_is_not_trusted(files: Path) -> N
     with serving(files, "127.0.0.2") as other, node(other, [nothing()]) as device:
         device.turn()
 
-        assert device._waits.trouble is Trouble.UNREACHABLE
+        assert device.trouble is Trouble.UNREACHABLE
         assert other.heard == []
 
 
@@ -329,7 +329,7 @@ def test_a_server_that_is_away_is_waited_for_ever_longer(files: Path) -> None:
     with node(Server(files, port=port), []) as device:
         pauses = [device.turn() for _ in range(4)]
 
-        assert device._waits.trouble is Trouble.UNREACHABLE
+        assert device.trouble is Trouble.UNREACHABLE
         assert pauses[0] < 0.5 < pauses[-1]
 
 
@@ -347,7 +347,7 @@ def test_what_is_no_grpc_is_a_trouble(files: Path) -> None:
         with node(Server(files, port=int(listening.getsockname()[1])), []) as device:
             assert device.turn() > 0.0
 
-            assert device._waits.trouble is Trouble.UNREACHABLE
+            assert device.trouble is Trouble.UNREACHABLE
 
 
 def test_a_stop_that_comes_while_an_event_s_lock_is_not_held_is_no_error(
@@ -390,19 +390,22 @@ def test_a_status_is_a_trouble_that_is_told_in_a_word(
     with node(server, [status]) as device:
         device.turn()
 
-        assert device._waits.trouble is trouble
+        assert device.trouble is trouble
     assert "a text of the server" not in caplog.text
 
 
 def test_a_server_that_is_away_is_asked_less_and_less_and_each_trouble_is_said_once(
-    caplog: pytest.LogCaptureFixture,
+    files: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    node = Waits("fleet.example.org:443", lambda: None)
-    with caplog.at_level(logging.WARNING, logger="fedboard"):
-        waits = [node.failed(Trouble.UNREACHABLE) for _ in range(8)]
-        node.failed(Trouble.TAKEN)
-        node.went_well()
-        again = node.failed(Trouble.UNREACHABLE)
+    came: list[Trouble | None] = [*[Trouble.UNREACHABLE] * 8, Trouble.TAKEN, None, Trouble.UNREACHABLE]
+
+    def work() -> None:
+        if (trouble := came.pop(0)) is not None:
+            raise CallError(trouble)
+
+    with node(Server(files, port=9), []) as device, caplog.at_level(logging.WARNING, logger="fedboard"):
+        monkeypatch.setattr(device, "_work", work)
+        *waits, _, _, again = [device.turn() for _ in range(len(came))]
 
     for n, wait in enumerate(waits):
         assert 0.8 <= wait / min(0.25 * 2**n, 10.0) <= 1.2
@@ -418,11 +421,11 @@ def test_a_slow_server_is_given_time_but_not_for_ever() -> None:
     assert pause_after(60.0, took=1000.0) == 60.0
 
 
-def test_what_is_done_in_between_is_done_once_a_minute() -> None:
+def test_what_is_done_in_between_is_done_once_a_minute(files: Path) -> None:
     done = list[int]()
-    node = Waits("fleet.example.org:443", lambda: done.append(1))
+    device = Node(Server(files, port=9).settings(), broken, idle=lambda: done.append(1))
 
-    node.tidy()
-    node.tidy()
+    device._tidy()
+    device._tidy()
 
     assert done == [1]

@@ -23,17 +23,13 @@ from fedboard.common.messages.sealing import ReplyKey
 from fedboard.common.messages.signing import CLOCK_SECONDS, LONGEST_SECONDS, QuestionKey
 from fedboard.common.protocols.registry import sized_protocol
 from tests.client.asking import ASKER, SERVER, opened, signed
-from tests.client.certified_boards import RUN, Device, a_question, certified_boards, put, refused
+from tests.client.certified_boards import RUN, Device, a_question, put, refused
+from tests.client.participation.test_gate import NOT_ALLOWED
 from tests.client.sessions import Session, code_of
 from tests.common.algorithms.conftest import N_USERS, a_task
 
 TASK = a_task(epsilon=5.0)
 NOW = 1_800_000_000.0
-
-
-@pytest.fixture(scope="module")
-def boards(tmp_path_factory: pytest.TempPathFactory) -> list[Board]:
-    return certified_boards(tmp_path_factory.mktemp("run"), TASK)
 
 
 @pytest.fixture
@@ -156,21 +152,7 @@ def test_a_question_without_end_cannot_be_signed_nor_is_it_taken() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        ({"runs": ("books-*",)}, Refusal.NOT_ALLOWED),
-        ({"runs": ()}, Refusal.NOT_ALLOWED),
-        ({"tasks": ("residual",)}, Refusal.NOT_ALLOWED),
-        ({"protocols": ("secure-sum",)}, Refusal.NOT_ALLOWED),
-        ({"catalogues": ("0" * 64,)}, Refusal.SINGLES_OUT),
-        ({"smallest_catalogue": 1000}, Refusal.SINGLES_OUT),
-        ({"published_only": True}, Refusal.NOT_PUBLISHED),
-        ({"least_noise": 1000.0}, Refusal.NOT_PRIVATE),
-        ({"epsilon": 0.01}, Refusal.OVER_LIMIT),
-        ({"epsilon_per_run": 0.01}, Refusal.OVER_LIMIT),
-    ],
-)
+@pytest.mark.parametrize(("policy", "expected"), NOT_ALLOWED)
 def test_an_answer_that_the_policy_no_longer_allows_is_not_sent_again(
     policy: dict[str, Any], expected: Refusal, device: Callable[..., Device], boards: list[Board]
 ) -> None:

@@ -152,10 +152,9 @@ def test_her_row_holds_what_the_board_can_use(store: RatingStore, board: Board) 
     rated = {"14": 2.0, "10": 4.5, "99": 3.0, "11": 7.0}
     store.put([OwnRating(item=item, rating=rating) for item, rating in rated.items()])
 
-    own, coverage = store.cohort(board), store.coverage(board)
+    own = store.cohort(board)
     assert (own.items.tolist(), own.ratings.tolist()) == ([0, 4], [4.5, 2.0])
     assert (own.n_users, own.n_items, own.first_row) == (1, 6, 0)
-    assert (coverage.used, coverage.not_in_catalogue, coverage.out_of_range) == (2, 1, 1)
 
 
 def test_for_implicit_feedback_being_listed_is_the_rating(
@@ -253,10 +252,9 @@ def test_titles_that_were_typed_before_any_board_are_found_when_one_comes(
     typed = {"heat (1995)": 5.0, "Alien": 4.0, "Ran (1985)": 3.0, "Ran": 3.0, "No Such Film": 2.0, "15": 1.0}
     store.put([OwnRating(item=item, rating=rating) for item, rating in typed.items()])
 
-    own, coverage = store.cohort(make_board()), store.coverage(make_board())
+    own = store.cohort(make_board())
 
     assert dict(zip(own.items.tolist(), own.ratings.tolist(), strict=True)) == {0: 5.0, 4: 4.0, 5: 1.0}
-    assert (coverage.used, coverage.not_in_catalogue) == (3, 3)
     assert store.cohort(make_board(titles=False)).items.tolist() == [5]
 
 

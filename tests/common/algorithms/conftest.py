@@ -83,7 +83,7 @@ def through(
     board = task.first_board(Catalogue(item_ids=tuple(map(str, range(cohort.n_items)))))
     while requests := task.requests(board):
         if board.version == lost:
-            board = lost_round(board)
+            board = lost_round(board).board
         else:
             sums = FactoredSums.of(task.contribute(cohort, board, requests))
             booked = {r.name: r.release.book(ledger, noise or SeededNoise(0)) for r in requests}

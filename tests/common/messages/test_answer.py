@@ -20,6 +20,7 @@ from tests.common.algorithms.conftest import (
     population,
     residual_boards,
 )
+from tests.refusals import refused
 
 LIMIT = 1 << 22
 TASK = a_task()
@@ -48,9 +49,7 @@ CONTENT = an_answer(*ASKED[1]).to_bytes(n_items=N_ITEMS)
 
 
 def code_of(content: bytes, limit: int = LIMIT) -> Refusal:
-    with pytest.raises(RefusedError) as refused:
-        Answer.from_bytes(content, limit=limit)
-    return refused.value.code
+    return refused(Answer.from_bytes, content, limit=limit)
 
 
 @pytest.mark.parametrize(("task", "board"), ASKED, ids=NAMES)
@@ -102,14 +101,8 @@ def test_flipped_bytes_give_a_code_or_an_answer(flips: list[tuple[int, int]]) ->
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"n_users": -1},
-        {"n_users": 39},
-        {"n_users": 10**18},
-        {"n_users": True},
-        {"n_users": 40.5},
-        {"first_row": -1},
-        {"first_row": 2**62},
-        {"first_row": 10**30},
+        *({"n_users": number} for number in (-1, 39, 10**18, True, 40.5)),
+        *({"first_row": number} for number in (-1, 2**62, 10**30)),
         {"round": "1"},
         {"run": None},
         {"board_digest": 7},
@@ -131,26 +124,21 @@ def test_an_answer_of_an_unknown_form_is_refused() -> None:
     assert code_of(pack_frame("answer", fields, {})) is Refusal.WRONG_FORM
 
 
-@pytest.mark.parametrize(
-    "arrays",
-    [
-        {},
-        {"indptr": np.zeros(3, dtype=np.int64)},
-        {"items": np.zeros(3, dtype=np.int32)},
-        {"indptr": np.zeros((3, 1), dtype=np.int64), "items": np.zeros(0, dtype=np.int32)},
-        {"indptr": np.zeros(4, dtype=np.int64), "items": np.zeros(0, dtype=np.int32)},
-        {"indptr": np.zeros(3, dtype=np.int64), "items": np.zeros((0, 2), dtype=np.int32)},
-        {
-            "indptr": np.zeros(3, dtype=np.int64),
-            "items": np.zeros(0, dtype=np.int32),
-            "ratings": np.zeros(0, dtype=np.int16),
-        },
-    ],
-)
-def test_rows_without_their_frame_are_refused(arrays: dict[str, Any]) -> None:
+def test_rows_without_their_frame_are_refused() -> None:
     fields = {**FACTORED, "form": "factored", "n_users": 2}
+    bounds, items = np.zeros(3, dtype=np.int64), np.zeros(0, dtype=np.int32)
+    Answer.from_bytes(pack_frame("answer", fields, {"indptr": bounds, "items": items}), limit=LIMIT)
 
-    assert code_of(pack_frame("answer", fields, arrays)) is Refusal.MALFORMED
+    for arrays in (
+        {},
+        {"indptr": bounds},
+        {"items": items},
+        {"indptr": bounds[:, None], "items": items},
+        {"indptr": np.zeros(4, dtype=np.int64), "items": items},
+        {"indptr": bounds, "items": np.zeros((0, 2), dtype=np.int32)},
+        {"indptr": bounds, "items": items, "ratings": np.zeros(0, dtype=np.int16)},
+    ):
+        assert code_of(pack_frame("answer", fields, arrays)) is Refusal.MALFORMED
 
 
 def test_an_answer_shows_nothing_of_itself() -> None:

@@ -12,6 +12,7 @@ from hypothesis.extra import numpy as npst
 
 from fedboard.common.messages.frame import Frame, pack_frame, unpack_frame
 from fedboard.common.messages.refusals import Refusal, RefusedError
+from tests.refusals import refused
 
 LIMIT = 1 << 20
 KINDS = ("letter", "parcel")
@@ -35,10 +36,7 @@ def unpacked(content: bytes) -> Frame:
 
 
 def code_of(content: bytes, *, limit: int = LIMIT) -> Refusal:
-    with pytest.raises(RefusedError) as refused:
-        unpack_frame(content, kinds=KINDS, limit=limit)
-    assert str(refused.value) == refused.value.code.value
-    return refused.value.code
+    return refused(unpack_frame, content, kinds=KINDS, limit=limit)
 
 
 def a_frame() -> bytes:

@@ -42,6 +42,7 @@ from tests.common.protocols.meetings import (
     shifts_of,
     two_servers,
 )
+from tests.refusals import refused
 
 ELSEWHERE = b"run 1, round 2, this board"
 Hostile = Mapping[str, bytes]
@@ -194,9 +195,7 @@ def test_the_server_takes_one_reply_of_each_client_that_it_asked(case: Case) -> 
         for name, reply in replies.items():
             met.server.take(name, reply)
             for again in (reply, replies["client-0"]):
-                with pytest.raises(RefusedError) as refused:
-                    met.server.take(name, again)
-                assert refused.value.code is Refusal.DUPLICATE
+                assert refused(met.server.take, name, again) is Refusal.DUPLICATE
 
     assert_same(met.told(met.server.sums()), met.expected())
 

@@ -9,7 +9,7 @@ import pytest
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.messages.frame import pack_frame
-from fedboard.common.messages.refusals import Refusal, RefusedError
+from fedboard.common.messages.refusals import Refusal
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.gaussian import GaussianRelease
@@ -28,6 +28,7 @@ from tests.common.protocols.test_distributed_dp import (
     assert_noise,
     numbers_of,
 )
+from tests.refusals import refused
 
 REQUESTS = (Request(source=SumSource.TOTAL, release=RELEASE),)
 
@@ -139,10 +140,7 @@ def test_a_message_that_does_not_fit_is_refused_and_changes_nothing(array, code:
     server.take("a", protocol.join(ABOUT, SilentNoise()).answer(question, gives(1, value=5 << 10)))
     bound = protocol.join(ABOUT, SilentNoise()).answer(question, gives(1))[: len(question)]
 
-    with pytest.raises(RefusedError) as refused:
-        server.take("b", bound + pack_frame("local", {}, {"residues": array}))
-
-    assert refused.value.code is code
+    assert refused(server.take, "b", bound + pack_frame("local", {}, {"residues": array})) is code
     server.proceed()
     assert numbers_of(server.sums()).sum() == 5 << 10
 
@@ -151,9 +149,8 @@ def test_a_client_with_more_users_than_there_is_room_for_sends_nothing() -> None
     protocol = Local(most_users=2)
     question = protocol.open(ABOUT, REQUESTS, ["a"], n_items=0).outgoing()["a"]
 
-    with pytest.raises(RefusedError) as refused:
-        protocol.join(ABOUT, SecureNoise()).answer(question, gives(3))
-    assert refused.value.code is Refusal.TOO_MANY_USERS
+    client = protocol.join(ABOUT, SecureNoise())
+    assert refused(client.answer, question, gives(3)) is Refusal.TOO_MANY_USERS
 
 
 def test_a_lattice_that_is_too_coarse_is_refused() -> None:

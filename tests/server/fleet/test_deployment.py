@@ -28,8 +28,8 @@ from fedboard.common.messages.devices_pb2 import WorkRequest
 from fedboard.common.reports.wording import spent
 from fedboard.server.fleet.state_folder import RoundLog
 from tests.commands import done as fedboard
-from tests.common.reports.asking import pages
 from tests.server.fleet.deployed import NODES, ROUNDS, Fleet, deployed
+from tests.server.operating.asking import pages
 
 pytestmark = pytest.mark.slow
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import numpy as np
 import pytest
 
@@ -21,7 +22,7 @@ from fedboard.common.protocols.sums.residues import coarse_sums
 from fedboard.common.protocols.two_server.protocol import TwoServer
 from fedboard.common.protocols.two_server.session import LeaderSession
 from fedboard.server.helper.link import HelperLink
-from fedboard.server.helper.messages import SERVICE, Refused, Share, Taken, Total, read, read_identity
+from fedboard.server.helper.messages import REFUSED, SERVICE, Begin, Take, Total, packed
 from fedboard.server.helper.rounds import AnsweredRounds
 from fedboard.server.tls import make_authority
 from tests.common.algorithms.conftest import N_ITEMS
@@ -40,8 +41,8 @@ def command(folder: Path) -> list[str]:
     """Of a helper with these files, on a free port."""
     words: list[str | Path] = [
         "helper",
-        "--port",
-        "0",
+        "--address",
+        "127.0.0.1:0",
         "--identity",
         folder / "id.key",
         "--state",
@@ -143,7 +144,7 @@ def test_a_round_over_tls_then_a_kill_and_a_restart_and_nothing_is_answered_twic
     flags = ("--token", str(folder / "token"))
     about, second = about_of(BOARD), about_of(BOARD, session="02")
     with running(folder, *flags) as process, linked(folder, process.port) as link:
-        protocol = protocol_for(2).pinned(read_identity(process.identity)).helped_by(link.about(BOARD))
+        protocol = protocol_for(2).pinned(bytes.fromhex(process.identity)).helped_by(link.about(BOARD))
         server = answered(protocol, about)
         other = answered(protocol, second)
         assert not server.proceed()
@@ -159,13 +160,13 @@ def test_a_round_over_tls_then_a_kill_and_a_restart_and_nothing_is_answered_twic
 
     with running(folder, *flags) as process, linked(folder, process.port) as link:
         assert process.identity == identity
-        protocol = protocol_for(2).pinned(read_identity(identity)).helped_by(link.about(BOARD))
+        protocol = protocol_for(2).pinned(bytes.fromhex(identity)).helped_by(link.about(BOARD))
         for which in (about, second):
             with pytest.raises(TooFewAnswersError, match="answered-before") as lost:
                 protocol.open(which, REQUESTS, ("a", "b"), n_items=N_ITEMS)
             assert lost.value.given
         with pytest.raises(RefusedError) as forgotten:
-            link.ask(Total(about_of(BOARD, run="run 2"), ("a", "b")), Share)
+            link.ask(Total(about_of(BOARD, run="run 2"), ("a", "b")))
         assert forgotten.value.code is Refusal.NO_SESSION
         assert not answered(protocol, about_of(BOARD, run="run 3")).proceed()
         assert process.end(signal.SIGTERM) == 0
@@ -188,26 +189,24 @@ def test_only_the_leader_and_only_what_is_well_formed_is_answered(folder: Path) 
     with running(folder, "--token", str(folder / "token")) as process:
         for token in (None, "wrong-token"):
             with linked(folder, process.port, token=token) as link, pytest.raises(RefusedError) as refused:
-                link.ask(Total(b"", ()), Taken)
+                link.ask(Total(b"", ()))
             assert refused.value.code is Refusal.NOT_ALLOWED
         with linked(folder, process.port) as link:
-            for method in ("Begin", "Take", "Total"):
-                for garbage in (
-                    b"",
-                    Refused(Refusal.LATE).to_bytes()[:-1],
-                    Taken().to_bytes(),
-                    os.urandom(200),
-                ):
+            whole = packed(Total(b"", ("a",)))
+            taken = packed(Take(b"", "a", (2, 2), b"abc", b""))
+            wrong = {"Begin": whole, "Take": taken, "Total": packed(Begin(b"", {}, b""))}
+            for method, other in wrong.items():
+                for garbage in (b"", whole[:-1], other, os.urandom(200)):
                     call = link._channel.unary_unary(f"/{SERVICE}/{method}")
-                    with pytest.raises(RefusedError) as refused:
-                        read(call(garbage, metadata=link._metadata), Taken)
-                    assert refused.value.code is Refusal.MALFORMED
+                    with pytest.raises(grpc.RpcError) as failed:
+                        call(garbage, metadata=link._metadata)
+                    assert (failed.value.code(), failed.value.details()) == (REFUSED, "malformed")
         stranger = folder / "stranger"
         make_authority(stranger / "authority.pem", stranger / "authority.key", name="stranger")
         (stranger / "token").write_text("ab" * 32)
         (stranger / "token").chmod(0o600)
         with linked(stranger, process.port, seconds=3.0) as link, pytest.raises(RefusedError) as refused:
-            link.ask(Total(b"", ()), Taken)
+            link.ask(Total(b"", ()))
         assert refused.value.code is Refusal.UNREACHABLE
         second = subprocess.run(
             command(folder),

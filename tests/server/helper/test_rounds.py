@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from fedboard.common.board import Board
-from fedboard.common.errors import InputError, PrivacyError
+from fedboard.common.errors import InputError, PrivacyError, SettingError
 from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.two_server.session import LeaderSession
-from fedboard.server.helper.messages import helper_identity, identity_text, read_identity, read_token
+from fedboard.server.helper.messages import helper_identity, identity_text, read_token
 from fedboard.server.helper.rounds import FILE_NAME, AnsweredRounds, HelperRounds
+from fedboard.server.run_spec import HelperServer
 from tests.common.algorithms.conftest import N_ITEMS
 from tests.common.protocols.meetings import BOARDS, TASK, rows_of
 from tests.server.helper.rounds_at_hand import Direct, about_of, protocol_for
@@ -159,13 +160,13 @@ def test_an_identity_is_made_once_kept_secret_and_read_back(tmp_path: Path) -> N
 
     assert path.stat().st_mode & 0o777 == 0o600
     assert identity_text(helper_identity(path)) == identity_text(key)
-    assert read_identity(identity_text(key)) == key.public_key().public_bytes_raw()
     path.chmod(0o644)
     with pytest.raises(InputError, match="others can read"):
         helper_identity(path)
-    for text in ("", "zz", "ab" * 31):
-        with pytest.raises(InputError, match="64 hexadecimal"):
-            read_identity(text)
+    assert HelperServer(address="h:1", authority=path, identity=identity_text(key)).identity
+    for text in ("", "zz", "ab" * 31, "AB" * 32, "ab" * 32 + "\n"):
+        with pytest.raises(SettingError, match="64 hexadecimal"):
+            HelperServer(address="h:1", authority=path, identity=text)
     path.write_text("nothing")
     with pytest.raises(InputError, match="no private key"):
         helper_identity(path)

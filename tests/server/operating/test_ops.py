@@ -83,13 +83,13 @@ def test_a_round_that_ends_later_is_seen_and_a_line_that_is_being_written_is_not
 
 def test_a_board_service_tells_requests_bytes_and_times():
     counters = ServiceCounters()
-    counters.requests.update({("Get", "ok"): 2, ("Watch", "ok"): 1})
+    counters.requests.update({("Fetch", "ok"): 2, ("Watch", "ok"): 1})
     counters.answered, counters.answer_seconds = 2, 0.25
     counters.bytes_sent, counters.rate_limited, counters.streams, counters.latest_version = 12345, 6, 2, 9
     with start_ops(HERE, run=None, families=lambda: service_families(counters)) as running:
         found = samples(running)
 
-    assert found["fedboard_board_requests_total", "Get", "ok"] == 2
+    assert found["fedboard_board_requests_total", "Fetch", "ok"] == 2
     assert found["fedboard_board_requests_total", "Watch", "ok"] == 1
     assert found["fedboard_board_sent_bytes_total",] == 12345
     assert found["fedboard_board_rate_limited_requests_total",] == 6

@@ -71,24 +71,6 @@ def test_the_service_goes_on_after_calls_whose_path_is_no_text(
         assert rb"\"version\":4" in latest(service)
 
 
-def test_strangers_do_not_fill_the_log(
-    mirror: Mirror,
-    serve: Callable[..., RunningBoards],
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    service = serve(mirror.folder)
-    for _ in range(5):
-        send(service, call(UNREADABLE))
-        for name in (FETCH, WATCH, PENDING, COSIGN):
-            send(service, call(method(name).encode(), b"\xff" * 5))
-        latest(service)
-
-    assert len(caplog.records) == 1, caplog.text
-    assert "Traceback" not in caplog.text
-    assert "Traceback" not in capfd.readouterr().err, "gRPC prints some itself"
-
-
 @pytest.mark.parametrize("name", [FETCH, WATCH, PENDING, COSIGN])
 def test_what_is_no_request_is_refused_with_a_word(
     mirror: Mirror, serve: Callable[..., RunningBoards], name: str

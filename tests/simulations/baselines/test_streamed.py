@@ -37,7 +37,7 @@ def train_of(ratings: Ratings, feedback: Feedback, pool: WorkerPool, block: int 
     config = SimulationConfig(feedback=feedback)
     problem = streamed_problem(HeldStream.of_ratings(ratings), config)
     source = StreamBlocks(stream=problem.stream, splitting=problem.splitting, block_ratings=block)
-    return TrainRows(source, SPANS, pool=pool)
+    return TrainRows(source.train, SPANS, n_items=source.n_items, pool=pool)
 
 
 @pytest.mark.parametrize("block", [1, 900, 1 << 20])
@@ -81,16 +81,15 @@ def test_of_very_many_users_the_first_sweeps_look_at_some_and_the_last_at_all(
     config = replace(default_als(Feedback.EXPLICIT, rating_range=RANGE, rank=2), sweeps=8)
     read: list[int] = []
 
-    class Watched(StreamBlocks):
-        def train(self, start, stop):
-            read.append(start)
-            return super().train(start, stop)
-
     monkeypatch.setattr(sums, "MOST_USERS_AT_FIRST", 150)
     with WorkerPool(1) as pool:
-        rows = train_of(ratings, Feedback.EXPLICIT, pool)
-        blocks = Watched(stream=rows.source.stream, splitting=rows.source.splitting)
-        rows = TrainRows(blocks, SPANS, pool=pool)
+        whole = train_of(ratings, Feedback.EXPLICIT, pool)
+
+        def watched(start, stop):
+            read.append(start)
+            return whole.read(start, stop)
+
+        rows = TrainRows(watched, SPANS, n_items=whole.n_items, pool=pool)
         found = fit_als_by_sums(rows, config)
 
     starts = [start for start, _ in SPANS]

@@ -1,8 +1,8 @@
 """The engine: the same board for any number of workers, and no half release when one dies."""
 
 import os
-import pickle
 import signal
+import stat
 from functools import partial
 from pathlib import Path
 
@@ -30,8 +30,8 @@ from fedboard.common.privacy.releases.noise import SeededNoise
 from fedboard.common.protocols.sums.exact import FactoredSums, kept_rows, whole_sums
 from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.server.round import run_round
+from fedboard.simulations.data.stream import mapped_rows, write_rows
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
-from fedboard.simulations.engine.shared import SharedArray, SharedArrays
 from tests.common.algorithms.conftest import a_prepared_board, a_task, population, presence
 
 pytestmark = pytest.mark.slow
@@ -118,15 +118,28 @@ def test_a_worker_killed_in_a_round_leaves_no_board(tmp_path: Path, phase: str, 
         assert len(ledger.events()) == booked  # before the sums are complete nothing is even paid for
 
 
-def test_a_handle_that_was_pickled_shows_the_same_memory() -> None:
-    owner = SharedArrays()
-    shared = owner.copy_of(np.arange(5.0))
+def test_rows_that_are_mapped_are_those_that_were_written_and_who_writes_to_them_changes_no_file(
+    tmp_path: Path,
+) -> None:
+    rows = population().rows(3, 20)
+    write_rows(tmp_path / "rows", rows)
 
-    again: SharedArray = pickle.loads(pickle.dumps(shared))
-    again.array[2] = -1.0
+    found = mapped_rows(tmp_path / "rows")
+    found.ratings[:] = 0
 
-    assert shared.array.tolist() == [0.0, 1.0, -1.0, 3.0, 4.0]
-    owner.close()
+    again = mapped_rows(tmp_path / "rows")
+    for name in ("indptr", "items", "ratings", "keys"):
+        assert getattr(again, name).tolist() == getattr(rows, name).tolist()
+    assert (again.n_items, again.first_row, again.features) == (rows.n_items, 3, None)
+
+
+def test_what_workers_share_is_its_owners_alone_and_not_left_behind(tmp_path: Path) -> None:
+    task = a_task()
+    with WorkerPool(2) as pool, Engine(task, population(), protocol=Trusted(), pool=pool) as engine:
+        folder = Path(engine._scratch.name)
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        assert (folder / "rows" / "ratings.npy").exists()
+    assert not folder.exists()
 
 
 def test_shared_boards_are_not_left_behind(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.ledger.population import Population
 from fedboard.server.publication import BoardStore
-from fedboard.simulations.simulate import Silent, simulate
+from fedboard.simulations.runs.trainer import Listener
+from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import N_USERS, a_config, digests
 
 pytestmark = pytest.mark.slow
@@ -85,7 +86,7 @@ def test_personal_levels_hold(tmp_path: Path, by_the_engine: Engine, algorithm: 
     assert digests(tmp_path / "run")[1] != by_the_engine(algorithm)[1]
 
 
-class Interrupts(Silent):
+class Interrupts(Listener):
     """Ctrl-C after so many rounds."""
 
     def __init__(self, after: int) -> None:

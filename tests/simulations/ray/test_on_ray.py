@@ -31,7 +31,8 @@ from fedboard.simulations.ray import runtime as runtime_module
 from fedboard.simulations.ray.cluster import Cluster, require_encrypted
 from fedboard.simulations.ray.runtime import OnRay, RayPool, span_on_worker
 from fedboard.simulations.runs.calibrated import build_any, load_any
-from fedboard.simulations.simulate import Silent, simulate
+from fedboard.simulations.runs.trainer import Listener
+from fedboard.simulations.simulate import simulate
 from tests.simulations.flower.small_runs import a_config, digests
 from tests.simulations.ray.nodes import Nodes
 
@@ -94,7 +95,7 @@ def marking(monkeypatch: pytest.MonkeyPatch, marks: Path, **settings: bool) -> N
     monkeypatch.setattr(runtime_module, "span_on_worker", span)
 
 
-class InterruptedInTheMiddle(Silent):
+class InterruptedInTheMiddle(Listener):
     """Ctrl-C after some spans of the third round."""
 
     def __init__(self) -> None:
@@ -285,7 +286,7 @@ def test_nobody_answers_there(tmp_path: Path) -> None:
 def test_a_node_is_killed_in_mid_round_and_another_joins(
     of_the_engine: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Killing(Silent):
+    class Killing(Listener):
         def __init__(self, nodes: Nodes) -> None:
             self.nodes, self.doomed, self.rounds = nodes, nodes.join(), 0
 
@@ -317,7 +318,7 @@ def test_ray_is_started_on_this_machine_where_no_cluster_is_named(
 
     folders = set[Path]()
 
-    class Looking(Silent):
+    class Looking(Listener):
         def progress(self, phase: str, done: int, total: int) -> None:
             if phase == "users":
                 folders.add(Path(ray.nodes()[0]["ObjectStoreSocketName"]).parents[3])

@@ -19,7 +19,7 @@ from fedboard.server.training import FinishedRound
 from fedboard.simulations.config import SimulationConfig, parse_config
 from fedboard.simulations.data.examples import ExampleProblem, split_examples
 from fedboard.simulations.data.synthetic.examples import SharedLinear
-from fedboard.simulations.runs.calibrated import build_any, completed, load_any
+from fedboard.simulations.runs.calibrated import build_any, load_any
 from fedboard.simulations.runs.trainer import EngineTrainer, require_own_parts
 from fedboard.simulations.simulate import simulate
 from tests.client.ratings.written import write_examples
@@ -193,4 +193,4 @@ def test_what_only_ratings_have_is_refused(changes: dict[str, Any], says: str) -
     with pytest.raises(InputError, match=says):
         parse_config({"algorithm": SHARED, **changes})
     with pytest.raises(InputError, match=says):  # of a file only running it tells what it learns from
-        completed(parse_config({"algorithm": FEDREP, **changes}))
+        load_any(parse_config({"algorithm": FEDREP, **changes}))

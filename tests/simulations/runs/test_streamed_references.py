@@ -17,10 +17,9 @@ from fedboard.simulations.evaluation import evaluation
 from fedboard.simulations.problem import Problem, StreamedProblem, problem_of, streamed_problem
 from fedboard.simulations.runs.calibrated import build_task
 from fedboard.simulations.runs.directory import RunDirectory
-from fedboard.simulations.runs.trainer import Simulated
+from fedboard.simulations.runs.trainer import Listener, Simulated
 from fedboard.simulations.runs.without_privacy import compared, run_reference
 from fedboard.simulations.sections import RunConfig
-from fedboard.simulations.simulate import Silent
 from tests.simulations.engine.conftest import some_ratings
 
 EXPLICIT = SimulationConfig(
@@ -55,7 +54,7 @@ def comparison(problem: Problem | StreamedProblem, folder: Path) -> dict[str, An
             problem=problem,
             task=task,
             backend="numpy",
-            listener=Silent(),
+            listener=Listener(),
         )
         return compared(simulated, board, pool=pool)
 

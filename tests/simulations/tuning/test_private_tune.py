@@ -100,15 +100,13 @@ def test_every_board_claims_the_whole_and_can_be_checked(finished: tuple[Private
     assert "public constant" in said
 
 
-def test_what_was_chosen_is_told_with_costs_and_constants(finished: tuple[PrivateTuneResult, Path]) -> None:
+def test_what_was_chosen_is_told_with_costs(finished: tuple[PrivateTuneResult, Path]) -> None:
     result, out = finished
     told = msgspec.json.decode((out / "chosen.json").read_bytes())
 
-    assert told == msgspec.json.decode(msgspec.json.encode(result.chosen, enc_hook=str))
+    assert told == msgspec.json.decode(msgspec.json.encode(result.chosen))
     assert [cost["part"] for cost in told["costs"]] == list(PARTS)
     assert math.fsum(cost["share"] for cost in told["costs"]) == pytest.approx(1, abs=1e-12)
-    assert told["constants"]["rank"] == 2
-    assert not {"item_ridge", "clip_norm", "counts"} & told["constants"].keys()
     for trial in out.glob("trials/*"):  # no held-out metric of a trial: that would be a release of its own
         assert {path.name for path in trial.iterdir()} == {"boards", "ledger.sqlite"}
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from fedboard.client.boards.soundness import has_sound_arrays
+from fedboard.client.participation.promises import has_sound_arrays
 from fedboard.common.algorithms import registry
 from fedboard.common.algorithms.registry import (
     EXAMPLE_ALGORITHMS,

@@ -20,12 +20,7 @@ from tests.common.protocols.secure_sum.secure_sums import (
     with_content,
 )
 from tests.common.protocols.secure_sum.test_masking import LOW_ORDER
-
-
-def refused(action: object, *arguments: object) -> Refusal:
-    with pytest.raises(RefusedError) as told:
-        action(*arguments)  # type: ignore[operator]
-    return told.value.code
+from tests.refusals import refused
 
 
 def finished(summing: Summing) -> None:

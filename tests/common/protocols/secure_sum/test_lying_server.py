@@ -28,18 +28,13 @@ from tests.common.protocols.secure_sum.secure_sums import (
     content_of,
     with_content,
 )
+from tests.refusals import refused
 
 FLEET: dict[str, Any] = {"dropout": 0.1, "colluding": 0.01}
 CLIENTS = 60
 LISTED = Listed.of(CLIENTS)
 SMALL = Listed.of(10)
 Refuses = Callable[..., Refusal]
-
-
-def refused(action: Callable[..., object], *arguments: object) -> Refusal:
-    with pytest.raises(RefusedError) as error:
-        action(*arguments)
-    return error.value.code
 
 
 def inputs_are_in(count: int = CLIENTS, **settings: Any) -> Summing:

@@ -28,6 +28,7 @@ from tests.common.protocols.meetings import (
     rows_of,
     two_servers,
 )
+from tests.refusals import refused
 
 ITEMS = BOARDS["items"]
 REQUESTS = TASK.requests(ITEMS)
@@ -79,12 +80,6 @@ def taken() -> tuple[LeaderSession, Eavesdropper, dict[str, bytes]]:
     return server, helper, replies
 
 
-def code_of(action: object, *arguments: object) -> Refusal:
-    with pytest.raises(RefusedError) as refused:
-        action(*arguments)  # type: ignore[operator]
-    return refused.value.code
-
-
 # A hostile leader.
 
 
@@ -93,8 +88,8 @@ def test_the_helper_gives_one_total_and_no_other_of_any_clients() -> None:
     helper.total(ABOUT, CLIENTS)
 
     for clients in (CLIENTS, CLIENTS[:2], CLIENTS[1:]):
-        assert code_of(helper.total, ABOUT, clients) is Refusal.ANSWERED_BEFORE
-    assert code_of(helper.take, ABOUT, "late", helper.parts["client-0"]) is Refusal.ANSWERED_BEFORE
+        assert refused(helper.total, ABOUT, clients) is Refusal.ANSWERED_BEFORE
+    assert refused(helper.take, ABOUT, "late", helper.parts["client-0"]) is Refusal.ANSWERED_BEFORE
     with pytest.raises(RefusedError):
         helper.begin(ABOUT, REQUESTS, sized().rules)
 
@@ -103,7 +98,7 @@ def test_the_helper_gives_no_total_of_other_clients_than_it_took_and_the_right_o
     _, helper, _ = taken()
 
     for clients in (CLIENTS[:2], (*CLIENTS, "client-9"), (*CLIENTS, CLIENTS[0]), ()):
-        assert code_of(helper.total, ABOUT, clients) is Refusal.UNKNOWN_NODE
+        assert refused(helper.total, ABOUT, clients) is Refusal.UNKNOWN_NODE
     assert helper.total(ABOUT, CLIENTS[::-1]).size
 
 
@@ -111,7 +106,7 @@ def test_the_helper_gives_no_total_of_one_client() -> None:
     server, helper, replies = begun()
     server.take("client-0", replies["client-0"])
 
-    assert code_of(helper.total, ABOUT, ("client-0",)) is Refusal.TOO_FEW
+    assert refused(helper.total, ABOUT, ("client-0",)) is Refusal.TOO_FEW
 
 
 def test_one_part_under_two_names_is_taken_once() -> None:
@@ -119,9 +114,9 @@ def test_one_part_under_two_names_is_taken_once() -> None:
     _, helper, _ = taken()
     before = helper.honest._sessions[ABOUT]._sums.vector()
 
-    assert code_of(helper.take, ABOUT, "client-7", helper.parts["client-0"]) is Refusal.DUPLICATE
+    assert refused(helper.take, ABOUT, "client-7", helper.parts["client-0"]) is Refusal.DUPLICATE
     other = helper.parts["client-1"]
-    assert code_of(helper.take, ABOUT, "client-0", other) is Refusal.DUPLICATE
+    assert refused(helper.take, ABOUT, "client-0", other) is Refusal.DUPLICATE
     helper.take(ABOUT, "client-0", helper.parts["client-0"])  # as when the answer to it was lost
 
     np.testing.assert_array_equal(helper.honest._sessions[ABOUT]._sums.vector(), before)
@@ -132,7 +127,7 @@ def test_a_part_of_another_round_or_under_other_parameters_cannot_be_opened() ->
     for about, protocol in ((b"run 1, round 2, this board", sized()), (ABOUT, sized(most_users=90_000))):
         helper = LocalHelper(SilentNoise())
         helper.begin(about, REQUESTS, protocol.rules)
-        assert code_of(helper.take, about, "client-0", there.parts["client-0"]) is Refusal.MALFORMED
+        assert refused(helper.take, about, "client-0", there.parts["client-0"]) is Refusal.MALFORMED
 
 
 def test_keys_that_the_leader_changed_are_refused() -> None:
@@ -145,9 +140,9 @@ def test_keys_that_the_leader_changed_are_refused() -> None:
     for place in (300, part.keys.shape[1] - 1):
         keys = part.keys.copy()
         keys[0, place] ^= 1
-        assert code_of(fresh.take, ABOUT, "client-5", replace(part, keys=keys)) is Refusal.MALFORMED
+        assert refused(fresh.take, ABOUT, "client-5", replace(part, keys=keys)) is Refusal.MALFORMED
     twice = np.vstack([part.keys, part.keys])
-    assert code_of(fresh.take, ABOUT, "client-5", replace(part, keys=twice)) is Refusal.MALFORMED
+    assert refused(fresh.take, ABOUT, "client-5", replace(part, keys=twice)) is Refusal.MALFORMED
 
 
 def test_a_client_answers_one_key_of_a_round() -> None:
@@ -161,9 +156,9 @@ def test_a_client_answers_one_key_of_a_round() -> None:
     given = Given(contribution=rows_of(ITEMS, 0, 1), requests=REQUESTS)
     sent = client.answer(messages[0], given)
 
-    assert code_of(client.answer, messages[1], given) is Refusal.OUT_OF_TURN
+    assert refused(client.answer, messages[1], given) is Refusal.OUT_OF_TURN
     resumed = protocol.resume(ABOUT, SecureNoise(), client.to_bytes())
-    assert code_of(resumed.answer, messages[1], given) is Refusal.OUT_OF_TURN
+    assert refused(resumed.answer, messages[1], given) is Refusal.OUT_OF_TURN
     assert resumed.answer(messages[0], given) == sent
 
 
@@ -206,7 +201,7 @@ def test_more_users_than_the_sums_have_room_for_are_refused() -> None:
     server, _, replies = begun(sized(most_users=2, survivors=2))
     server.take("client-0", replies["client-0"])
     server.take("client-1", replies["client-1"])
-    assert code_of(server.take, "client-2", replies["client-2"]) is Refusal.TOO_MANY_USERS
+    assert refused(server.take, "client-2", replies["client-2"]) is Refusal.TOO_MANY_USERS
 
 
 def test_garbage_that_no_honest_users_could_have_sent_is_known_to_the_leader_alone(
@@ -235,7 +230,7 @@ def test_a_helper_that_is_away_at_any_time_loses_clients_or_the_round_and_nothin
     server.take("client-0", replies["client-0"])
     real = helper.honest.take
     helper.honest.take = away  # type: ignore[method-assign]
-    assert code_of(server.take, "client-1", replies["client-1"]) is Refusal.UNREACHABLE
+    assert refused(server.take, "client-1", replies["client-1"]) is Refusal.UNREACHABLE
     helper.honest.take = real  # type: ignore[method-assign]
     server.take("client-2", replies["client-2"])
     helper.honest.total = away  # type: ignore[assignment,method-assign]

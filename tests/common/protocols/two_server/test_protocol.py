@@ -20,6 +20,7 @@ from fedboard.simulations.sessions.session import drive
 from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.meetings import ABOUT, BOARDS, TASK, SilentNoise, rows_of
 from tests.common.releases import a_release
+from tests.refusals import refused
 
 ITEMS = BOARDS["items"]
 REQUESTS = TASK.requests(ITEMS)
@@ -243,9 +244,7 @@ def test_a_client_that_pins_the_helper_answers_no_other_and_none_that_did_not_si
     given = Given(contribution=rows_of(ITEMS, 0, 1), requests=REQUESTS)
 
     other = two_servers().pinned(bytes(32)).join(ABOUT, SecureNoise())
-    with pytest.raises(RefusedError) as refused:
-        other.answer(message, given)
-    assert refused.value.code is Refusal.OTHER_HELPER
+    assert refused(other.answer, message, given) is Refusal.OTHER_HELPER
     assert protocol.pinned(helper.identity).join(ABOUT, SecureNoise()).answer(message, given)
     with pytest.raises(InputError, match="pinned"):
         protocol.pinned(bytes(32)).open(ABOUT, REQUESTS, ("a", "b"), n_items=N_ITEMS)

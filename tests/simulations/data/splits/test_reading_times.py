@@ -104,27 +104,27 @@ def test_data_in_memory_bring_their_times(framework: str) -> None:
 @pytest.mark.parametrize(
     ("name", "was", "wrong", "said"),
     [
-        ("u.data", f"3\t{FIRST}", "3\tsoon", "u.data, line 2: the time is not a whole number"),
-        ("ml-1m.dat", f"::{SECOND}", "::", "ml-1m.dat, line 1: the time is not a whole number"),
+        ("u.data", f"3\t{FIRST}", "3\tsoon", "u.data, line 2: time 'soon' is not a whole number"),
+        ("ml-1m.dat", f"::{SECOND}", "::", "ml-1m.dat, line 1: the time is empty"),
         (
             "dates.csv",
             "2005-12-02",
             "soon",
-            "dates.csv, line 2: the when 'soon' is neither a number nor a date",
+            "dates.csv, line 2: when 'soon' is neither a number nor a date",
         ),
-        ("dates.csv", "4,2005-12-02", "4,", "dates.csv, line 2: the when '' is neither a number nor a date"),
-        ("fractions.csv", f"{SECOND}.5", "nan", "line 2: the when 'nan' is neither a number nor a date"),
+        ("dates.csv", "4,2005-12-02", "4,", "dates.csv, line 2: the when is empty"),
+        ("fractions.csv", f"{SECOND}.5", "nan", "line 2: when 'nan' is neither a number nor a date"),
         (
             "ours.inter",
             f"{SECOND}.5",
             "1e400",
-            "line 2: the timestamp:float '1e400' is neither a number nor a date",
+            "line 2: timestamp:float '1e400' is neither a number nor a date",
         ),
         (
             "combined_data_1.txt",
             "2005-12-02",
             "soon",
-            "line 2: the date 'soon' is neither a number",
+            "line 2: date 'soon' is neither a number",
         ),
     ],
 )

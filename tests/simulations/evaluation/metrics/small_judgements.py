@@ -7,7 +7,7 @@ from fedboard.simulations.data import Triples
 from fedboard.simulations.data.splits import HeldOut, RatingSplit, UserSplit
 from fedboard.simulations.engine import WorkerPool
 from fedboard.simulations.evaluation.evaluation import census_of, judge_spans
-from fedboard.simulations.evaluation.split_blocks import InMemoryBlocks
+from fedboard.simulations.evaluation.split_blocks import held_spans
 from fedboard.simulations.evaluation.tallies import Judgement
 
 
@@ -18,6 +18,6 @@ def judge_held_out(
         split = UserSplit(train=history, validation=held_out, test=held_out)
     else:
         split = RatingSplit(train=history, train_and_validation=history, validation=held_out, test=held_out)
-    spans = InMemoryBlocks(split=split).spans(part)
+    spans = held_spans(split, part)
     with WorkerPool(1) as pool:
         return judge_spans(model, spans, census_of(spans, part, counts), part=part, pool=pool)

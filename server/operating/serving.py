@@ -16,10 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 from fedboard.common.errors import InputError
 from fedboard.common.messages.addresses import parse_address
+from fedboard.server.operating.run_report import LIVE_POLICY, RunReport
 
 LOOPBACK = "127.0.0.1"
 USUAL = "usual"
@@ -27,7 +28,6 @@ USUAL = "usual"
 RUN_PORT = 8717
 """Tried first where no address is given, so that a page that is open finds its server again after a restart."""
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-fA-F:.]+)\]|(?P<name>[^\s:/\[\]@]+))(?::[0-9]{1,5})?")
-_OWN = ("same-origin", "none")
 _NEIGHBOURS = 20
 """Ports after it that are tried next."""
 
@@ -82,16 +82,6 @@ def warning_of(place: Place) -> str | None:
     )
 
 
-def family_of(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
-    """How to listen there.
-
-    Raises:
-        OSError: the name is not known.
-    """
-    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    return family, (str(address[0]), int(address[1]))
-
-
 def is_own_host(headers: Sequence[str], *, listening: str) -> bool:
     """Whether the Host of a request is one by which this page may be asked for.
 
@@ -113,22 +103,6 @@ def is_own_host(headers: Sequence[str], *, listening: str) -> bool:
     return _address(name) == address
 
 
-def is_for_another_page(*, origin: str | None, host: str, site: str | None, mode: str | None) -> bool:
-    """Whether a browser asks on behalf of a page that is not this one, as its headers tell.
-
-    Following a link to the page is allowed from anywhere: the page alone says nothing.
-
-    Args:
-        origin: of the page that asks, if it says so.
-        host: as it came.
-        site: ``Sec-Fetch-Site``, if the browser sends it.
-        mode: ``Sec-Fetch-Mode``.
-    """
-    if origin is not None and origin != f"http://{host}":
-        return True
-    return site is not None and site not in _OWN and mode != "navigate"
-
-
 def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(text)
@@ -147,7 +121,7 @@ _SLOW_SECONDS = 10.0
 _TICK_SECONDS = 0.2
 _LAST_WORDS_SECONDS, _READS_SECONDS = 1.5, 3.0
 """A page asks each second: so long its last state is there for those who asked so short ago."""
-_MOST_CONNECTIONS, _MAKES_ROOM_SECONDS = 32, 1.0
+_MOST_CONNECTIONS = 32
 _NOTHING = "default-src 'none'"
 _HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -156,21 +130,6 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
 }
-
-
-class Source(Protocol):
-    """What is watched."""
-
-    policy: str
-    """Content-Security-Policy of the page."""
-
-    def signature(self) -> object:
-        """Cheap; another one means that there may be news."""
-        ...
-
-    def page(self) -> str:
-        """The whole page as it is now, in HTML. Never raises: what cannot be read is told, too."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,14 +149,13 @@ Places: TypeAlias = Mapping[str, Callable[[], Answer]]
 class Newest:
     """The newest page, written where somebody asks for it, once for all of them."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, report: RunReport) -> None:
         """Look at nothing yet."""
-        self._source, self._lock = source, threading.Lock()
-        self.policy = source.policy
+        self._report, self._lock = report, threading.Lock()
         self._seen: object = None
-        self._rested = 0.0
-        self._told = (0, "")
-        self._life, self._asked = secrets.token_hex(8), 0.0
+        self._rested = self._asked = 0.0
+        self._number, self._page = 0, ""
+        self._life = secrets.token_hex(8)
 
     def look(self) -> tuple[str, str]:
         """The page and its tag, which is another one where the page is, and for another server."""
@@ -205,7 +163,7 @@ class Newest:
             self._asked = time.monotonic()
             if self._asked >= self._rested:
                 self._write()
-            return f'"{self._life}-{self._told[0]}"', self._told[1]
+            return f'"{self._life}-{self._number}"', self._page
 
     def end(self) -> bool:
         """Write the last page, however short ago one was written; whether somebody reads it."""
@@ -216,29 +174,33 @@ class Newest:
             return True
 
     def _write(self) -> None:
-        seen = self._source.signature()  # before reading: what changes meanwhile is seen next time
-        if self._told[0] and seen == self._seen:
+        seen = self._report.signature()  # before reading: what changes meanwhile is seen next time
+        if self._page and seen == self._seen:
             return
         self._seen, began = seen, time.thread_time()
-        text = self._source.page()
-        if text != self._told[1]:
-            self._told = (self._told[0] + 1, text)
+        page = self._report.page()
+        if page != self._page:
+            self._number, self._page = self._number + 1, page
         self._rested = time.monotonic() + min(_TIMES_A_PAGE * (time.thread_time() - began), _LONGEST_PAUSE)
 
 
-class PageServer:
+class PageServer(socketserver.ThreadingMixIn, socketserver.TCPServer):
     """A page on one address, and what else is named, until the block ends.
 
-    Guarantee: only GET is answered. The page goes to requests that name this machine as their host
-    and come for no other page; so does the rest where nobody but this machine can ask, and beyond it whoever
-    collects may name the host in their own way. At most 32 connections are open at a time, of which one that is
-    slow to ask makes room. The page is written only while somebody reads it.
+    Guarantee: only GET is answered. The page goes to requests that name this machine as their host and come for no
+    other page; so does the rest where nobody but this machine can ask, and beyond it whoever collects may name the
+    host in their own way. At most 32 connections are open at a time: one more ends the oldest. The page is written
+    only while somebody reads it.
     """
+
+    daemon_threads = True
+    block_on_close = False
+    allow_reuse_address = True
 
     def __init__(
         self,
         place: Place,
-        source: Source | None,
+        report: RunReport | None,
         *,
         others: Places | None = None,
         name: str = "the live page",
@@ -247,24 +209,44 @@ class PageServer:
 
         Args:
             place: where.
-            source: of the page; None: there is none.
+            report: the page; None: there is none.
             others: what is answered beside it.
             name: of what is served, for errors.
 
         Raises:
             InputError: the address cannot be used.
         """
-        self.newest, self.others = None if source is None else Newest(source), others or {}
-        self.place = place
-        self._server = _listening(place, self, name)
-        self.port = int(self._server.server_address[1])
+        self.place, self.others = place, others or {}
+        self.newest = None if report is None else Newest(report)
+        self._connections: dict[Any, None] = {}
+        self._listen(name)
+        self.port = int(self.server_address[1])
         host = place.host if ":" not in place.host else f"[{place.host}]"
         self.address = f"http://{host}:{self.port}/"
         """What a browser opens."""
 
-    def __enter__(self) -> "PageServer":
+    def _listen(self, name: str) -> None:
+        """At the first port that is free."""
+        host, ports = self.place.host, self.place.ports
+        for port in ports:
+            try:
+                found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+                self.address_family = found[0]
+                super().__init__((str(found[4][0]), port), _Handler)
+                return
+            except OSError as error:
+                problem = error
+        tried = f"{host}:{ports[0]}" + (f" to {ports[-1]}" if len(ports) > 1 else "")
+        raise InputError(
+            f"{name}: nothing can be served on {tried} ({problem.strerror or problem}); give another HOST:PORT"
+        )
+
+    def __enter__(self) -> Self:
         """Serve."""
-        self._thread = threading.Thread(target=self._serve, name="live-http", daemon=True)
+        serve = {"poll_interval": _TICK_SECONDS}
+        self._thread = threading.Thread(
+            target=self.serve_forever, kwargs=serve, name="live-http", daemon=True
+        )
         self._thread.start()
         return self
 
@@ -272,52 +254,22 @@ class PageServer:
         """Let those who read it have the last page, and end."""
         if self.newest is not None and self.newest.end():
             time.sleep(_LAST_WORDS_SECONDS)
-        self._server.shutdown()
+        self.shutdown()
         self._thread.join()
-        self._server.server_close()
-
-    def _serve(self) -> None:
-        self._server.serve_forever(poll_interval=_TICK_SECONDS)
-
-
-class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
-    """Threads that end with the process; a bounded number of them."""
-
-    daemon_threads = True
-    block_on_close = False
-    allow_reuse_address = True
-
-    def __init__(self, family: socket.AddressFamily, address: tuple[str, int], live: PageServer) -> None:
-        self.address_family = family
-        self.live = live
-        self._free = threading.BoundedSemaphore(_MOST_CONNECTIONS)
-        self.unread: dict[Any, None] = {}
-        """Connections whose request has not come in whole, the oldest first."""
-        super().__init__(address, _Handler)
+        self.server_close()
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Answer in a thread, or hang up where too many are under way and none of them makes room."""
-        if self._free.acquire(blocking=False) or self._made_room():
-            self.unread[request] = None
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
-
-    def _made_room(self) -> bool:
-        """Whether the connection whose request is longest on its way was ended."""
-        for slowest in list(self.unread)[:1]:
+        """Answer in a thread; where too many are under way, the oldest is ended."""
+        self._connections[request] = None
+        for oldest in list(self._connections)[:-_MOST_CONNECTIONS]:
             with suppress(OSError):
-                slowest.shutdown(socket.SHUT_RDWR)
-            return self._free.acquire(timeout=_MAKES_ROOM_SECONDS)
-        return False
+                oldest.shutdown(socket.SHUT_RDWR)
+        super().process_request(request, client_address)
 
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Make room again afterwards."""
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self.unread.pop(request, None)
-            self._free.release()
+    def shutdown_request(self, request: Any) -> None:
+        """It is over."""
+        self._connections.pop(request, None)
+        super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing: a browser that left is no trouble, and a stack trace is for nobody here."""
@@ -325,38 +277,45 @@ class _Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     timeout = _SLOW_SECONDS
-    server: _Server
+    server: PageServer
 
     def do_GET(self) -> None:
         """The page, unless it is the one that the reader has, or one of the other places."""
-        self.server.unread.pop(self.connection, None)
-        live = self.server.live
+        place, newest = self.server.place, self.server.newest
+        other = self.server.others.get(self.path)
         hosts = self.headers.get_all("Host") or []
-        other = live.others.get(self.path)
-        if not is_own_host(hosts, listening=live.place.host) and (other is None or live.place.is_loopback):
+        if not is_own_host(hosts, listening=place.host) and (other is None or place.is_loopback):
             self._refuse(421, "this page is served to its own address alone")
-        elif is_for_another_page(
-            origin=self.headers.get("Origin"),
-            host=hosts[0] if hosts else "",
-            site=self.headers.get("Sec-Fetch-Site"),
-            mode=self.headers.get("Sec-Fetch-Mode"),
-        ):
+        elif self._is_for_another_page():
             self._refuse(403, "this is for no other page")
         elif other is not None:
             told = other()
-            self._answer(told.status, told.kind, told.content, policy=_NOTHING)
-        elif live.newest is not None and self.path == _PAGE:
-            tag, page = live.newest.look()
+            self._answer(told.status, told.kind, told.content)
+        elif newest is not None and self.path == _PAGE:
+            tag, page = newest.look()
             held = self.headers.get("If-None-Match") == tag
             content = b"" if held else page.encode()
-            self._answer(304 if held else 200, _HTML, content, policy=live.newest.policy, tag=tag)
+            self._answer(304 if held else 200, _HTML, content, policy=LIVE_POLICY, tag=tag)
         else:
             self._refuse(404, "there is nothing here")
 
-    def _refuse(self, status: int, sentence: str) -> None:
-        self._answer(status, _PLAIN, f"{sentence}\n".encode(), policy=_NOTHING)
+    def _is_for_another_page(self) -> bool:
+        """Whether a browser asks on behalf of a page that is not this one, as its headers tell.
 
-    def _answer(self, status: int, kind: str, content: bytes, *, policy: str, tag: str = "") -> None:
+        Following a link to the page is allowed from anywhere: the page alone says nothing.
+        """
+        headers, own_origin = self.headers, f"http://{self.headers.get('Host')}"
+        if headers.get("Origin", own_origin) != own_origin:
+            return True
+        own = headers.get("Sec-Fetch-Site", "none") in ("same-origin", "none")
+        return not own and headers.get("Sec-Fetch-Mode") != "navigate"
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        self._answer(status, _PLAIN, f"{sentence}\n".encode())
+
+    def _answer(
+        self, status: int, kind: str, content: bytes, *, policy: str = _NOTHING, tag: str = ""
+    ) -> None:
         self.send_response(status)
         own = {"Content-Type": kind, "Content-Length": str(len(content)), "Content-Security-Policy": policy}
         for name, value in (own | _HEADERS | ({"ETag": tag} if tag else {})).items():
@@ -374,16 +333,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 (the name of the base class)
         """Say nothing."""
-
-
-def _listening(place: Place, live: PageServer, name: str) -> _Server:
-    problem: OSError | None = None
-    for port in place.ports:
-        try:
-            family, address = family_of(place.host, port)
-            return _Server(family, address, live)
-        except OSError as error:
-            problem = error
-    told = "" if problem is None else f" ({problem.strerror or problem})"
-    tried = f"{place.host}:{place.ports[0]}" + (f" to {place.ports[-1]}" if len(place.ports) > 1 else "")
-    raise InputError(f"{name}: nothing can be served on {tried}{told}; give another HOST:PORT")

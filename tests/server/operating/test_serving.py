@@ -10,8 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from fedboard.common.errors import InputError
-from fedboard.common.reports.serving import Answer, PageServer, Place, is_own_host, place_of, warning_of
-from tests.common.reports.asking import Told, asked, states
+from fedboard.server.operating.run_report import LIVE_POLICY
+from fedboard.server.operating.serving import Answer, PageServer, Place, is_own_host, place_of, warning_of
+from tests.server.operating.asking import Told, asked, states
 
 HERE = Place(host="127.0.0.1", ports=(0,))
 
@@ -91,7 +92,7 @@ def test_the_page_comes_with_its_policy_and_may_be_framed_by_nobody(address: str
     status, headers, content = asked(address)
 
     assert (status, json.loads(content)) == (200, {"secret": True})
-    assert headers["Content-Security-Policy"] == Told.policy
+    assert headers["Content-Security-Policy"] == LIVE_POLICY
     assert headers["X-Frame-Options"] == "DENY"
     assert headers["X-Content-Type-Options"] == "nosniff"
     assert headers["Cache-Control"] == "no-store"

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.client.boards.soundness import array_rules, has_sound_arrays
 from fedboard.client.participation.policy import Policy
+from fedboard.client.participation.promises import array_rules, has_sound_arrays
 from fedboard.common.algorithms.registry import rebuild_task
 from fedboard.common.algorithms.residual.config import Curvature, Start
 from fedboard.common.algorithms.shared.algorithm import RatingTask

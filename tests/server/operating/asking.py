@@ -12,8 +12,6 @@ from urllib.parse import urlsplit
 class Told:
     """A source whose state a test sets."""
 
-    policy = "default-src 'none'; style-src 'sha256-abc'"
-
     def __init__(self, **state: Any) -> None:
         self.state: dict[str, Any] = state
         self.reads = 0
