@@ -32,20 +32,13 @@ from fedboard.common.algorithms.shared.ratings_config import (
     as_written,
 )
 from fedboard.common.algorithms.shared.regression import Regression
-from fedboard.common.algorithms.shared.sums import calibrated_request
+from fedboard.common.algorithms.shared.sums import item_vectors
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.checks import require
 from fedboard.common.cohort import Cohort
-from fedboard.common.contribution import Contribution, Request, SumSource
-from fedboard.common.contribution_bounding.clipping import (
-    RESPONSE_BOUND,
-    VECTOR_BOUND,
-    WEIGHT_ONE,
-    clip_responses,
-    clip_vectors,
-    quantise_weights,
-)
+from fedboard.common.contribution import Contribution, Request
+from fedboard.common.contribution_bounding.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.task import ReleasedSums
 
 
@@ -135,20 +128,13 @@ class DampedMeans:
 
     def _deviations(self, *, n_items: int) -> tuple[Request, ...]:
         # A user's part is e_ij r_ij over her items: with the squares of e_ij / sqrt(count_cap) summing to at most 1
-        # and |r_ij| within its bound, its norm is at most the product of the three largest integers.
-        step = math.sqrt(self.settings.shared.count_cap) * self.settings.deviation_bound
-        return (
-            calibrated_request(
-                self.settings.shared,
-                SumSource.ITEM_LINEAR,
-                "deviations",
-                rows=n_items,
-                grid_step=step / (WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND),
-                l2_bound=WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND,
-                same_sign=False,
-                covers="clipped ratings minus the mean per item, each user's row scaled to at most sqrt(count_cap)",
-            ),
+        # and |r_ij| within its bound, its norm is at most the largest that the grid expresses.
+        largest = math.sqrt(self.settings.shared.count_cap) * self.settings.deviation_bound
+        covers = "clipped ratings minus the mean per item, each user's row scaled to at most sqrt(count_cap)"
+        request = item_vectors(
+            self.settings.shared, "deviations", n_items=n_items, largest=largest, covers=covers
         )
+        return (request,)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""

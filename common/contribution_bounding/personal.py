@@ -241,8 +241,7 @@ def _times(values: NDArray[np.integer[Any]], steps: IntArray) -> IntArray:
 def _times_root(values: ShortArray, steps: IntArray) -> ShortArray:
     """``values * sqrt(steps / SCALE_STEPS)`` toward zero: the root of a whole number below 2^52, rounded down."""
     roots = np.floor(np.sqrt(np.square(values, dtype=np.int64) * steps)).astype(np.int64)
-    scaled: ShortArray = (np.sign(values) * (roots // _ROOT_STEPS)).astype(np.int16)
-    return scaled
+    return (np.sign(values) * (roots // _ROOT_STEPS)).astype(np.int16)
 
 
 def _weights(contribution: Contribution) -> IntArray:

@@ -206,10 +206,7 @@ def _beyond_laplace(scale: float) -> Callable[[FloatArray, FloatArray], FloatArr
         small = scale - large
         with np.errstate(divide="ignore", invalid="ignore"):
             tail = np.where(small > 0, small * small * np.exp(-distances / small), 0.0)
-        found: FloatArray = (large * large * np.exp(-distances / large) - tail) / (
-            large * large - small * small
-        )
-        return found
+        return (large * large * np.exp(-distances / large) - tail) / (large * large - small * small)
 
     return probability
 

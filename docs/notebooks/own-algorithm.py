@@ -14,12 +14,7 @@ import numpy as np
 
 import fedboard
 from fedboard.common.board import Board
-from fedboard.common.contribution import Contribution, SumSource
-from fedboard.common.contribution_bounding.clipping import (
-    RESPONSE_BOUND,
-    VECTOR_BOUND,
-    WEIGHT_ONE,
-)
+from fedboard.common.contribution import Contribution
 from fedboard.common.contribution_bounding.clipping import (
     clip_responses,
     clip_vectors,
@@ -28,8 +23,8 @@ from fedboard.common.contribution_bounding.clipping import (
 from fedboard.common.algorithms.shared.algorithm import Algorithm
 from fedboard.common.algorithms.shared.array_rules import ArrayRule
 from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
-from fedboard.common.algorithms.shared.sums import calibrated_request
 from fedboard.common.algorithms.shared.ratings_config import as_written
+from fedboard.common.algorithms.shared.sums import item_counts, item_vectors
 
 # %% [markdown]
 # ## 1. What is public: settings, and how the budget is shared
@@ -94,26 +89,18 @@ class CentredMeans:
         half = (
             self.settings.shared.rating_high - self.settings.shared.rating_low
         ) / 2
-        in_units = WEIGHT_ONE * RESPONSE_BOUND * VECTOR_BOUND
         return (
-            calibrated_request(
+            item_counts(
                 self.settings.shared,
-                SumSource.ITEM_COUNT,
                 "counts",
-                rows=n_items,
-                grid_step=1 / WEIGHT_ONE,
-                l2_bound=WEIGHT_ONE,
-                same_sign=True,
+                n_items=n_items,
                 covers="how many rated each item, each user's row of norm at most 1",
             ),
-            calibrated_request(
+            item_vectors(
                 self.settings.shared,
-                SumSource.ITEM_LINEAR,
                 "centred",
-                rows=n_items,
-                grid_step=half / in_units,
-                l2_bound=in_units,
-                same_sign=False,
+                n_items=n_items,
+                largest=half,
                 covers="ratings minus the middle of the scale, each user's row of norm at most half its width",
             ),
         )

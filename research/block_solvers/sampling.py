@@ -22,12 +22,18 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fedboard.common.algorithms.langevin.algorithm import user_weights
+from fedboard.common.algorithms.langevin.algorithm import kept_ratings, user_weights
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.checks import require_whole
+from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from research.block_solvers.factorisation import Factorisation, Stream, start
 from research.block_solvers.rating_sweep import FactorRows, SweepRates
+
+
+def trimmed(cohort: Cohort, *, most: int, seed: int) -> Cohort:
+    """The same users with at most ``most`` ratings each, drawn at random."""
+    return cohort.where(kept_ratings(cohort, most=most, seed=seed))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +259,7 @@ def sample_dpmf(
     """Run the chain from a draw of the prior and keep its last state.
 
     Args:
-        stream: ratings, at most tau a user (``common.algorithms.trimming.trimmed``). Private.
+        stream: ratings, at most tau a user (``kept_ratings``). Private.
         config: public.
         budget_shares: B_j / B in [0, 1], float64, shape (n_users,), for users who want an epsilon_j of their
             own: ``2 epsilon_j / epsilon``. None for 1.

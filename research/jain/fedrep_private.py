@@ -27,7 +27,7 @@ from fedboard.common.algorithms.representation.config import (
     LOSSES,
     PersonalSettings,
 )
-from fedboard.common.algorithms.representation.local import (
+from fedboard.common.algorithms.representation.device import (
     GRID,
     bounded,
     fit_vectors,

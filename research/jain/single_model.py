@@ -12,7 +12,7 @@ import numpy as np
 
 from fedboard.common.algorithms.representation.algorithm import solved_step, unit_total
 from fedboard.common.algorithms.representation.config import NoisedSettings
-from fedboard.common.algorithms.representation.local import moment_rows, packed_width
+from fedboard.common.algorithms.representation.device import moment_rows, packed_width
 from fedboard.common.algorithms.shared.array_rules import ArrayRule
 from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm, Examples
 from fedboard.common.arrays import FloatArray

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
+from fedboard.common.algorithms.langevin.algorithm import user_weights
 from fedboard.common.arrays import FloatArray
 from fedboard.common.cohort import Cohort
 from research.block_solvers.factorisation import Factorisation, arrange
-from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf
+from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf, trimmed
 from research.liu.privacy import CHAIN, PAPER_TEMPERATURE
 from research.liu.ratings import (
     USER_RIDGE,

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedboard.common.algorithms.langevin.algorithm import Langevin, trimmed
+from fedboard.common.algorithms.langevin.algorithm import Langevin
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.errors import InputError
 from fedboard.common.privacy.accounting.exact import epsilon_of, mu_for
@@ -14,7 +14,7 @@ from fedboard.simulations.baselines.als import default_als, fit_als
 from fedboard.simulations.sections import RunConfig
 from fedboard.simulations.sweeps.cells import Cell, run_cells
 from research.block_solvers.factorisation import arrange
-from research.block_solvers.sampling import DpmfConfig, sample_dpmf
+from research.block_solvers.sampling import DpmfConfig, sample_dpmf, trimmed
 from research.liu.ratings import Rated, rated
 from research.shared.experiment import Outcome, Setting
 from research.shared.panels import Line, line_panels

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedboard.common.algorithms.representation.algorithm import leading_directions, orthonormal
 from fedboard.common.algorithms.representation.config import LOSSES, RepresentationConfig
-from fedboard.common.algorithms.representation.local import fit_vectors, scores_of
+from fedboard.common.algorithms.representation.device import fit_vectors, scores_of
 from fedboard.common.algorithms.supervised.examples import Examples, PaddedExamples
 from fedboard.common.arrays import FloatArray
 

@@ -1,5 +1,6 @@
 """What a format of rating files says of itself, its reader, and the rows that it reads."""
 
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -50,6 +51,17 @@ class Asked:
     def mapping(self) -> ColumnMapping:
         """The columns to read."""
         return self.columns if self.times else replace(self.columns, time=None)
+
+
+def by_line(line: str) -> Callable[[Looks], bool]:
+    """Recognise a file by its first line, a regular expression for all of it."""
+    pattern = re.compile(line)
+    return lambda looks: pattern.fullmatch(looks.line) is not None
+
+
+def by_name(*names: str) -> Callable[[Looks], bool]:
+    """Recognise a file by its name, or by its ending, which begins with a dot."""
+    return lambda looks: looks.file.base_name in names or looks.file.suffix in names
 
 
 class Which(Enum):

@@ -5,7 +5,6 @@ Ratings that are in memory, as a stream.
 
 import hashlib
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -15,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedboard.common.arrays import IntArray
-from fedboard.common.checks import require_whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data.ratings import Ratings
-from fedboard.simulations.data.sorting import cut
 
 
 class UserStream(Protocol):
@@ -33,7 +30,6 @@ class UserStream(Protocol):
     @property
     def name(self) -> str:
         """Short name for reports and for the statement of the data."""
-        ...
 
     @property
     def identity(self) -> str:
@@ -41,49 +37,40 @@ class UserStream(Protocol):
         generator's settings and seed. Partial sums are only ever continued over the same one. Private where it
         is of ratings.
         """
-        ...
 
     @property
     def n_users(self) -> int:
         """Rows are ``0..n_users - 1``; a row is one user, whole."""
-        ...
 
     @property
     def rating_range(self) -> tuple[float, float]:
         """Lowest and highest rating, both inclusive. Public."""
-        ...
 
     @property
     def presence(self) -> bool:
         """Whether an entry says only that somebody used an item, as ``Ratings.presence``. Public."""
-        ...
 
     @property
     def items_listed(self) -> bool:
         """Whether the list of items stands apart from the ratings, as ``Ratings.items_listed``. Public."""
-        ...
 
     @property
     def item_ids(self) -> NDArray[np.str_]:
         """Shape (n_items,). Public."""
-        ...
 
     @property
     def titles(self) -> tuple[str, ...] | None:
         """One per item, where there are any. Public."""
-        ...
 
     @property
     def n_items(self) -> int:
         """Size of the catalogue. Public."""
-        ...
 
     def counts(self, start: int, stop: int) -> IntArray:
         """How many ratings each of users ``start:stop`` has, int64, shape (stop - start,), as ``read`` gives them.
 
         Memory: of these numbers; blocks are cut by them. Private.
         """
-        ...
 
     def read(self, start: int, stop: int) -> Cohort:
         """All ratings of users ``start:stop``: items ascending and unique within a row, values within
@@ -94,32 +81,10 @@ class UserStream(Protocol):
         Raises:
             InputError: what is there cannot be read, or is no longer what ``identity`` says.
         """
-        ...
 
 
 ROOM_OF_A_USER = 4
 """What a user takes beside her ratings, her vector and her key, in ratings."""
-
-
-def block_bounds(
-    counts: IntArray, most_ratings: int, room_of_a_user: int = ROOM_OF_A_USER
-) -> Iterator[tuple[int, int]]:
-    """Cut users into blocks of at most so many ratings, where each user counts as some ratings more; one who alone
-    has more is a block of her own.
-
-    Args:
-        counts: ratings of each user, int64, shape (n_users,). Private.
-        most_ratings: >= 1. Public.
-        room_of_a_user: those that each user counts as more. Public.
-
-    Yields:
-        Bounds (first, one past the last), one block after the other; none is empty.
-
-    Raises:
-        InputError: fewer than one rating asked for.
-    """
-    require_whole("ratings in a block", most_ratings)
-    yield from cut(counts + room_of_a_user, most_ratings)
 
 
 _NUMBERS = "numbers.npy"

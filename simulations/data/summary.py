@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from fedboard.common.arrays import IntArray
 from fedboard.simulations.data.ratings import Ratings
 from fedboard.simulations.data.shards import ShardedRatings
 from fedboard.simulations.data.workbench import Workbench, quoted, workbench
@@ -71,14 +70,9 @@ def _facts(
 ) -> dict[str, Any]:
     """Of rows with ``item``, ``value`` and ``time``, and of the counts ``n`` of users."""
     users, items = about.n_users, about.n_items
-    by_count = np.zeros(items + 1, dtype=np.int64)
-    for count, how_many in bench.query(f"SELECT n, count(*) FROM ({counts}) GROUP BY n"):
-        by_count[count] = how_many
-    by_count[0] += users - by_count.sum()
-    per_item = np.zeros(items, dtype=np.int64)
-    for item, count in bench.query(f"SELECT item, count(*) FROM {table} GROUP BY item"):
-        per_item[item] = count
-    ratings = int(per_item.sum())
+    per_item = f"SELECT count(*) AS n FROM {table} GROUP BY item"
+    ratings = int(bench.one(f"SELECT count(*) FROM {table}"))
+    top = f"SELECT n FROM ({per_item}) ORDER BY n DESC LIMIT {max(1, round(items / 10))}"
     facts = {
         "note": NOTE,
         "name": about.name,
@@ -87,9 +81,9 @@ def _facts(
         "ratings": ratings,
         "density": ratings / (users * items),
         "rating_range": list(about.rating_range),
-        "ratings_per_user": _spread(by_count),
-        "ratings_per_item": _spread(np.bincount(per_item)),
-        "share_of_top_items": float(np.sort(per_item)[-max(1, round(items / 10)) :].sum() / ratings),
+        "ratings_per_user": _spread(bench, counts, users),
+        "ratings_per_item": _spread(bench, per_item, items),
+        "share_of_top_items": float(bench.one(f"SELECT sum(n) FROM ({top})")) / ratings,
         "values": _bars(bench, table, about.rating_range),
         "test_ratings": test_ratings or 0,
         "has_titles": about.titles is not None,
@@ -120,15 +114,10 @@ def _times(bench: Workbench, table: str, ratings: int) -> dict[str, int]:
     return {name: int(found[place]) for name, place in places.items()}
 
 
-def _spread(by_count: IntArray) -> dict[str, float]:
-    """Mean and quantiles of numbers of which it is known how many there are of each size."""
-    ends = np.cumsum(by_count)
-    total = int(ends[-1])
-    places = np.array(list(_QUANTILES.values())) * (total - 1)
-    below, above = (
-        np.searchsorted(ends, rounded(places).astype(np.int64), side="right")
-        for rounded in (np.floor, np.ceil)
-    )
-    found = below + (above - below) * (places - np.floor(places))
-    mean = float(by_count @ np.arange(by_count.size)) / total
-    return {"mean": mean, **dict(zip(_QUANTILES, found.tolist(), strict=True))}
+def _spread(bench: Workbench, counts: str, of: int) -> dict[str, float]:
+    """Mean and quantiles of so many numbers ``n``; those that are not among the counts are 0."""
+    missing = of - int(bench.one(f"SELECT count(*) FROM ({counts})"))
+    every = f"SELECT n FROM ({counts}) UNION ALL SELECT 0 FROM range({missing})"
+    shares = list(_QUANTILES.values())
+    mean, found = bench.query(f"SELECT avg(n), quantile_cont(n, {shares}) FROM ({every})")[0]
+    return {"mean": mean, **dict(zip(_QUANTILES, found, strict=True))}

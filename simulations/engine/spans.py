@@ -10,6 +10,7 @@ import numpy as np
 
 from fedboard.common.arrays import BitArray, BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
+from fedboard.common.checks import require_whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.contribution_bounding.participation import PresentRows
@@ -21,8 +22,9 @@ from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.common.task import ClientTask
 from fedboard.server.runtime import item_blocks
 from fedboard.simulations.data.id_keys import Kind, id_keys
+from fedboard.simulations.data.sorting import cut
 from fedboard.simulations.data.splits import Splitting
-from fedboard.simulations.data.stream import ROOM_OF_A_USER, UserStream, block_bounds
+from fedboard.simulations.data.stream import ROOM_OF_A_USER, UserStream
 from fedboard.simulations.engine.merging import (
     SpanRead,
     SpanSums,
@@ -182,8 +184,9 @@ def blocks_of(
     Raises:
         InputError: they cannot be read, or the stream contradicts itself.
     """
+    require_whole("ratings in a block", most_ratings)
     counts = stream.counts(start, stop)
-    for first, last in block_bounds(counts, most_ratings, room_of_a_user):
+    for first, last in cut(counts + room_of_a_user, most_ratings):
         block = stream.read(start + first, start + last)
         expected = counts[first:last]
         if not (block.first_row == start + first and np.array_equal(block.counts, expected)):

@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
+from fedboard.common.algorithms.langevin.algorithm import user_weights
 from fedboard.common.errors import InputError
 from fedboard.simulations.data import SyntheticConfig
 from research.block_solvers.factorisation import arrange
-from research.block_solvers.sampling import DpmfConfig, sample_dpmf
+from research.block_solvers.sampling import DpmfConfig, sample_dpmf, trimmed
 from research.liu import exact, personal, privacy
 from research.liu.ratings import Rated, rated
 from research.shared.drawing import house_style

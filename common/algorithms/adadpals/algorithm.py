@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedboard.common import kernels
+from fedboard.common.algorithms.adadpals import server
 from fedboard.common.algorithms.adadpals.config import (
     AdaDpalsConfig,
     BudgetShares,
@@ -27,28 +27,10 @@ from fedboard.common.algorithms.adadpals.config import (
     shares_by_release,
     written_config,
 )
-from fedboard.common.algorithms.adadpals.update import (
-    BiasedModel,
-    ItemSolver,
-    after_biases,
-    bias_requests,
-    contribute_biases,
-    gauged,
-    item_ridge_of,
-    regression,
-    unobserved_scale,
-)
+from fedboard.common.algorithms.shared import array_rules as rules
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, clip_rows, next_clip_norm
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
-from fedboard.common.algorithms.shared.array_rules import (
-    ArrayRule,
-    biased_model,
-    mean_rating,
-    moving_clip_norm,
-    number,
-    prepared,
-    vectors,
-)
+from fedboard.common.algorithms.shared.array_rules import vectors
 from fedboard.common.algorithms.shared.preparation import (
     ONE_USER,
     answer,
@@ -61,36 +43,35 @@ from fedboard.common.algorithms.shared.preparation import (
     share_among_learnt,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.regression import gram_of
+from fedboard.common.algorithms.shared.regression import fit_vectors, user_ridges
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board, Catalogue
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request, SumSource
 from fedboard.common.contribution_bounding.clipping import clip_responses, clip_vectors, quantise_weights
 from fedboard.common.contribution_bounding.weights import WeightScheme, entry_weights, item_weights
-from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 
-def array_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, settings: AdaDpalsConfig) -> tuple[rules.ArrayRule, ...]:
     """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
-    return (*model_rules(board, settings), *_bias_rules(board, settings), moving_clip_norm(settings))
+    return (*model_rules(board, settings), *_bias_rules(board, settings), rules.moving_clip_norm(settings))
 
 
-def _bias_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+def _bias_rules(board: Board, settings: AdaDpalsConfig) -> tuple[rules.ArrayRule, ...]:
     if not settings.biases or not board.version:
         return ()
-    spread = number("spread", 0.0, settings.shared.half_range)
-    return (biased_model(board, settings.rank)[1], spread)
+    spread = rules.number("spread", 0.0, settings.shared.half_range)
+    return (rules.biased_model(board, settings.rank)[1], spread)
 
 
-def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[ArrayRule, ...]:
+def model_rules(board: Board, settings: AdaDpalsConfig) -> tuple[rules.ArrayRule, ...]:
     """Those of the model itself, without what follows the users' norms."""
     return (
         vectors("item_factors", board, settings.rank),
-        *(prepared(board) if board.version else ()),
+        *(rules.prepared(board) if board.version else ()),
         *(
-            mean_rating(settings.shared)
+            rules.mean_rating(settings.shared)
             if board.version and settings.shared.feedback is Feedback.EXPLICIT
             else ()
         ),
@@ -122,7 +103,7 @@ class AdaDpals(TaskOfSettings):
         if version == 0:
             return preparation(settings, n_items=n_items)
         if t == 0:
-            return bias_requests(settings, n_items=n_items)
+            return server.bias_requests(settings, n_items=n_items)
         if t > settings.rounds:
             return ()
         clip_norm = settings.clip_norm if board is None else clip_norm_of(board, settings)
@@ -139,20 +120,13 @@ class AdaDpals(TaskOfSettings):
         """
         settings = self.settings
         if settings.biases:
-            return BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
-        factors = np.ascontiguousarray(board.arrays["item_factors"], dtype=np.float32)
-        own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
-        ridge = settings.user_ridge * own_counts**settings.user_ridge_exponent
-        gram = None
-        if settings.unobserved_weight > 0:
-            gram = settings.unobserved_weight * gram_of(factors)
-        return kernels.solve_ridge(
-            cohort.indptr,
-            cohort.items,
-            self._labels(cohort, board),
-            factors,
-            ridge=ridge.astype(np.float32),
-            gram=gram,
+            return server.BiasedModel.of(board).fit(cohort, settings, backend=self.backend)
+        return fit_vectors(
+            cohort,
+            self.labels(cohort, board),
+            board.arrays["item_factors"],
+            ridge=user_ridges(cohort, settings.user_ridge, settings.user_ridge_exponent),
+            unobserved_weight=settings.unobserved_weight,
             backend=self.backend,
         )
 
@@ -161,9 +135,9 @@ class AdaDpals(TaskOfSettings):
         if board.version == 0:
             return self._contribute_preparation(cohort, requests)
         if self._alternation(board.version) == 0:
-            return contribute_biases(cohort, board, self.settings)
+            return server.contribute_biases(cohort, board, self.settings)
         vectors, clip_norm = self.fit_local(cohort, board), clip_norm_of(board, self.settings)
-        labels = self._labels(cohort, board)
+        labels = self.labels(cohort, board)
         if self.settings.biases:
             labels, vectors = labels - vectors[cohort.user_of_entry(), 0], vectors[:, 1:]
 
@@ -203,10 +177,10 @@ class AdaDpals(TaskOfSettings):
         requests = self.requests(board)
         t = self._alternation(board.version)
         if t == 0:
-            return after_biases(board, released, requests)
+            return server.after_biases(board, released, requests)
         names = {request.source: request.name for request in requests}
         clip_norm = clip_norm_of(board, self.settings)
-        solver = ItemSolver(
+        solver = server.ItemSolver(
             quadratic=names[SumSource.ITEM_QUADRATIC],
             linear=names[SumSource.ITEM_LINEAR],
             ridge=board.arrays["item_ridge"] * (clip_norm / self.settings.clip_norm) ** 2,
@@ -217,13 +191,13 @@ class AdaDpals(TaskOfSettings):
         per_item = (solver.quadratic, solver.linear)
         factors = released.map_items(per_item, solver, width=self.settings.rank)
         factors[board.arrays["learnt"] == 0] = 0.0
-        arrays = {"item_factors": gauged(self.settings, factors, board.arrays["item_counts"])}
+        arrays = {"item_factors": server.gauged(self.settings, factors, board.arrays["item_counts"])}
         return board.successor(**arrays, **next_clip_norm(board, released, self.settings, t))
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """The users' and the items' factors as they are; with biases (1, v_j) and (b_i, u_i)."""
         if self.settings.biases:
-            model, users = BiasedModel.of(board), local.copy()
+            model, users = server.BiasedModel.of(board), local.copy()
             users[:, 0] = 1.0
             biases = board.arrays["item_biases"] / np.float32(model.spread)
             return users, np.column_stack([biases, model.factors])
@@ -233,7 +207,7 @@ class AdaDpals(TaskOfSettings):
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
         factors, shared = board.arrays["item_factors"], self.settings.shared
         if self.settings.biases:
-            model, own = BiasedModel.of(board), local[users]
+            model, own = server.BiasedModel.of(board), local[users]
             found = own[:, 0] + np.einsum("pd,pd->p", factors[items], own[:, 1:], dtype=np.float64)
             found = model.base[items] + model.spread * found
             biased: FloatArray = np.clip(found, shared.rating_low, shared.rating_high)
@@ -245,11 +219,12 @@ class AdaDpals(TaskOfSettings):
         ratings: FloatArray = np.clip(scores + mean, shared.rating_low, shared.rating_high)
         return ratings
 
-    def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
+    def labels(self, cohort: Cohort, board: Board) -> Float32Array:
+        """What vectors are fitted to; float32, shape (n_ratings,). Private."""
         if self.settings.shared.feedback is Feedback.IMPLICIT:
             return cohort.ratings
         if self.settings.biases:
-            return BiasedModel.of(board).labels(cohort)
+            return server.BiasedModel.of(board).labels(cohort)
         return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def _contribute_preparation(self, cohort: Cohort, requests: tuple[Request, ...]) -> Contribution:
@@ -287,10 +262,10 @@ class AdaDpals(TaskOfSettings):
             mean=np.array([mean]),
             item_counts=counts,
             item_weights=omega,
-            item_scale=unobserved_scale(settings, omega, counts),
+            item_scale=server.unobserved_scale(settings, omega, counts),
             learnt=head_of(counts, settings.head_fraction),
-            item_ridge=item_ridge_of(counts, settings),
-            item_factors=gauged(settings, board.arrays["item_factors"], counts),
+            item_ridge=server.item_ridge_of(counts, settings),
+            item_factors=server.gauged(settings, board.arrays["item_factors"], counts),
             **levels,
         )
 
@@ -303,11 +278,8 @@ class AdaDpals(TaskOfSettings):
     def _item_gram(self, names: Mapping[SumSource, str], released: ReleasedSums) -> FloatArray | None:
         if SumSource.QUADRATIC not in names:
             return None
-        gram = unpack_symmetric(released.array(names[SumSource.QUADRATIC]), rank=self.settings.rank)[0]
-        values, vectors = np.linalg.eigh(gram)
-        weight = self.settings.item_unobserved_weight
-        projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
-        return projected
+        packed, weight = released.array(names[SumSource.QUADRATIC]), self.settings.item_unobserved_weight
+        return server.psd_matrix(packed, self.settings.rank, weight=weight)
 
 
 ALGORITHM = Algorithm(
@@ -326,7 +298,7 @@ ALGORITHM = Algorithm(
     task=AdaDpals.made,
     array_rules=array_rules,
     folder=files(__package__),
-    regression=regression,
+    regression=server.regression,
     not_called=frozenset({"left_out"}),
 )
 """One task with five weightings."""

@@ -4,7 +4,7 @@ Nothing here looks at data.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from fedboard.common.algorithms.shared.adaptive_clipping import (
     ClippedSettings,
@@ -18,11 +18,12 @@ from fedboard.common.algorithms.shared.preparation import (
     users_request,
 )
 from fedboard.common.algorithms.shared.ratings_config import (
-    SUM_SHARE_OF_MEAN,
     Feedback,
     Rank,
     ReleaseShares,
     as_written,
+    grown,
+    mean_shares,
 )
 from fedboard.common.algorithms.shared.sums import item_matrices, item_vectors, user_matrix
 from fedboard.common.checks import Fraction, NotNegative, Positive, Rounds, Share, UpToOne, require, whole
@@ -95,6 +96,7 @@ class AdaDpalsConfig(ClippedSettings):
 class BudgetShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
+    BEFORE: ClassVar = ("mean", "counts", "users", "clip", "bias_counts", "bias_sums")
     mean: Share = 0.002
     """Both sums of the private mean together; unused for implicit feedback."""
     counts: Share = 0.12
@@ -113,18 +115,6 @@ class BudgetShares(ReleaseShares):
     """Item Gram matrices, as a share of what a round has left; the right-hand sides get the rest."""
     round_growth: float = 0.0
     """Round t gets a share proportional to t^round_growth."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            InputError: a share is outside (0, 1).
-        """
-        super(BudgetShares, self).__post_init__()
-        left = 1.0 - self.mean - self.counts - self.users
-        require(self.clip < left, "shares.clip", f"< {left:g}, what others leave", self.clip)
-        apart = self.mean + self.counts + self.users + self.clip + self.bias_counts + self.bias_sums
-        require(apart < 1.0, "shares before the first round together", "< 1", apart)
 
 
 MOMENTS_WITH_BIASES = 0.01
@@ -156,8 +146,7 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
     if config.biases:
         result["moments"] = MOMENTS_WITH_BIASES
     elif explicit:
-        result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN
-        result["mean/number"] = shares.mean * (1 - SUM_SHARE_OF_MEAN)
+        result |= mean_shares(shares.mean)
     result["counts"] = shares.counts
     if needs_population(config):
         result["users"] = shares.users
@@ -165,9 +154,7 @@ def shares_by_release(config: AdaDpalsConfig, shares: BudgetShares) -> dict[str,
         result |= {"bias/counts": shares.bias_counts, "bias/sums": shares.bias_sums}
     adapting = sum(adapts_clipping(config, t) for t in range(1, config.rounds + 1))
     left = 1.0 - sum(result.values()) - (shares.clip if adapting else 0.0)
-    growth = [float(t) ** shares.round_growth for t in range(1, config.rounds + 1)]
-    for t, weight in enumerate(growth, start=1):
-        of_round = left * weight / sum(growth)
+    for t, of_round in enumerate(grown(left, config.rounds, shares.round_growth), start=1):
         if not explicit:
             result[f"round-{t}/gram"] = of_round * shares.gram
             of_round *= 1 - shares.gram

@@ -24,7 +24,7 @@ import numpy as np
 
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals, model_rules
 from fedboard.common.algorithms.adadpals.config import needs_population
-from fedboard.common.algorithms.adadpals.update import regression
+from fedboard.common.algorithms.adadpals.server import psd_matrix, regression
 from fedboard.common.algorithms.adadpsgd.config import (
     AdaDpsgdConfig,
     AdaDpsgdShares,
@@ -47,7 +47,6 @@ from fedboard.common.contribution_bounding.clipping import (
     quantise_weights,
 )
 from fedboard.common.contribution_bounding.weights import WeightScheme
-from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 
@@ -120,7 +119,7 @@ class AdaDpsgd(TaskOfSettings):
 
         Along v_j lies the whole gradient of an example, so clipping it is a scale on this number.
         """
-        factors, labels = board.arrays["item_factors"], self._labels(cohort, board)
+        factors, labels = board.arrays["item_factors"], self._model.labels(cohort, board)
         norms = np.maximum(np.linalg.norm(vectors, axis=1), 1e-300)
         longest = _INSIDE * self.settings.gradient_clip / norms
         rows, found = cohort.user_of_entry(), np.empty(cohort.n_ratings)
@@ -130,11 +129,6 @@ class AdaDpsgd(TaskOfSettings):
             predicted = np.einsum("pd,pd->p", u, vectors[own], dtype=np.float64)
             found[part] = np.clip(2.0 * (labels[part] - predicted), -longest[own], longest[own])
         return found
-
-    def _labels(self, cohort: Cohort, board: Board) -> Float32Array:
-        if self.settings.shared.feedback is Feedback.IMPLICIT:
-            return cohort.ratings
-        return cohort.ratings - np.float32(board.arrays["mean"][0])
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""
@@ -225,54 +219,32 @@ def weight_sums(
 
 
 def after_step(
-    board: Board, released: ReleasedSums, requests: Mapping[SumSource, Request], settings: AdaDpsgdConfig
+    board: Board,
+    released: ReleasedSums,
+    requests: Mapping[SumSource, Request],
+    settings: AdaDpsgdConfig,
 ) -> Board:
     """One step of every item, projected on the ball of radius C."""
     gradient, start = requests[SumSource.ITEM_LINEAR], board.arrays["item_factors"].astype(np.float64)
     gram = _gram_now(board, released, requests, settings)
-    beside = _Beside.of(board, gram, settings)
+    # Beside the ratings an item's objective has reg_i |u|^2 + a_i u^T G u.
+    ridge, unobserved = (
+        board.arrays["item_ridge"],
+        settings.item_unobserved_weight * board.arrays["item_scale"],
+    )
+    pull, curvature, arrays = 2.0 * ridge[:, None] * start, 2.0 * ridge, dict[str, Any]()
+    if gram is not None:
+        pull += 2.0 * unobserved[:, None] * (start @ gram)
+        curvature = curvature + 2.0 * unobserved * float(np.linalg.eigvalsh(gram)[-1])
+        arrays["gram"] = gram
     sums = released.map_items((gradient.name,), Passed(gradient.name), width=settings.rank)
-    arrays: dict[str, Any] = {} if gram is None else {"gram": gram}
-    rates = _rates(board, gradient, beside.curvature, settings)
-    factors = _projected(start + rates[:, None] * (sums - beside.gradient(start)), settings.radius)
+    rates = _rates(board, gradient, curvature, settings)
+    factors = _projected(start + rates[:, None] * (sums - pull), settings.radius)
     factors[board.arrays["learnt"] == 0] = 0.0
     arrays["item_factors"] = factors
     if settings.steps_per_solve > 1 and settings.solves(board.version + 1):
         arrays["solve_factors"] = factors
     return board.successor(**arrays)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Beside:
-    """What an item's objective has beside the ratings: ``reg_i |u|^2 + a_i u^T G u``. Public."""
-
-    ridge: FloatArray
-    unobserved: FloatArray
-    """a_i, float64, shape (n_items,)."""
-    gram: FloatArray | None
-
-    @staticmethod
-    def of(board: Board, gram: FloatArray | None, settings: AdaDpsgdConfig) -> "_Beside":
-        """With the strengths that the board and the settings state."""
-        return _Beside(
-            ridge=board.arrays["item_ridge"],
-            unobserved=settings.item_unobserved_weight * board.arrays["item_scale"],
-            gram=gram,
-        )
-
-    def gradient(self, factors: FloatArray) -> FloatArray:
-        """float64, shape (n_items, rank)."""
-        found: FloatArray = 2.0 * self.ridge[:, None] * factors
-        if self.gram is not None:
-            found += 2.0 * self.unobserved[:, None] * (factors @ self.gram)
-        return found
-
-    @property
-    def curvature(self) -> FloatArray:
-        """The largest in any direction, float64, shape (n_items,)."""
-        largest = 0.0 if self.gram is None else float(np.linalg.eigvalsh(self.gram)[-1])
-        found: FloatArray = 2.0 * self.ridge + 2.0 * self.unobserved * largest
-        return found
 
 
 def _rates(board: Board, gradient: Request, curvature: FloatArray, settings: AdaDpsgdConfig) -> FloatArray:
@@ -292,16 +264,16 @@ def _rates(board: Board, gradient: Request, curvature: FloatArray, settings: Ada
 
 
 def _gram_now(
-    board: Board, released: ReleasedSums, requests: Mapping[SumSource, Request], settings: AdaDpsgdConfig
+    board: Board,
+    released: ReleasedSums,
+    requests: Mapping[SumSource, Request],
+    settings: AdaDpsgdConfig,
 ) -> FloatArray | None:
     """G, released now or at the last solve; None for explicit feedback, or where that round was lost."""
     if SumSource.QUADRATIC not in requests:
         kept = board.arrays.get("gram")
         return None if kept is None else np.asarray(kept, dtype=np.float64)
-    packed = released.array(requests[SumSource.QUADRATIC].name)
-    values, vectors = np.linalg.eigh(unpack_symmetric(packed, rank=settings.rank)[0])
-    projected: FloatArray = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return projected
+    return psd_matrix(released.array(requests[SumSource.QUADRATIC].name), settings.rank)
 
 
 def _projected(vectors: FloatArray, radius: float) -> Float32Array:

@@ -4,20 +4,21 @@ Nothing here looks at data.
 """
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, needs_population
 from fedboard.common.algorithms.adadpals.config import preparation as model_preparation
 from fedboard.common.algorithms.shared.preparation import users_request
 from fedboard.common.algorithms.shared.ratings_config import (
-    SUM_SHARE_OF_MEAN,
     Feedback,
     RatingSettings,
     ReleaseShares,
+    grown,
+    mean_shares,
     settings_as,
 )
 from fedboard.common.algorithms.shared.sums import item_vectors, user_matrix
-from fedboard.common.checks import Positive, Rounds, Share, require, whole
+from fedboard.common.checks import Positive, Rounds, Share, whole
 from fedboard.common.contribution import Request
 from fedboard.common.contribution_bounding.weights import WeightScheme
 
@@ -100,6 +101,7 @@ class AdaDpsgdConfig(RatingSettings):
 class AdaDpsgdShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
+    BEFORE: ClassVar = ("mean", "counts", "users", "gram")
     mean: Share = 0.002
     """Both sums of the private mean together; unused for implicit feedback."""
     counts: Share = 0.06
@@ -110,16 +112,6 @@ class AdaDpsgdShares(ReleaseShares):
     """All global Gram matrices together; unused for explicit feedback."""
     step_growth: float = 0.0
     """Step t gets a share proportional to t^step_growth; the theorem has 0."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            InputError: a share is outside (0, 1).
-        """
-        super(AdaDpsgdShares, self).__post_init__()
-        together = self.mean + self.counts + self.users + self.gram
-        require(together < 1.0, "shares.mean + shares.counts + shares.users + shares.gram", "< 1", together)
 
 
 def gradient_name(t: int) -> str:
@@ -138,17 +130,12 @@ def shares_by_release(config: AdaDpsgdConfig, shares: AdaDpsgdShares) -> dict[st
     The order is the order of the run.
     """
     explicit = config.shared.feedback is Feedback.EXPLICIT
-    result = {}
-    if explicit:
-        result["mean/sum"] = shares.mean * SUM_SHARE_OF_MEAN
-        result["mean/number"] = shares.mean * (1 - SUM_SHARE_OF_MEAN)
+    result = mean_shares(shares.mean) if explicit else {}
     result |= {"counts": shares.counts, "users": shares.users}
-    steps = range(1, config.steps + 1)
-    solves = 0 if explicit else sum(config.solves(t) for t in steps)
+    solves = 0 if explicit else sum(config.solves(t) for t in range(1, config.steps + 1))
     left = 1.0 - sum(result.values()) - (shares.gram if solves else 0.0)
-    growth = {t: float(t) ** shares.step_growth for t in steps}
-    for t in steps:
-        result[gradient_name(t)] = left * growth[t] / sum(growth.values())
+    for t, of_step in enumerate(grown(left, config.steps, shares.step_growth), start=1):
+        result[gradient_name(t)] = of_step
         if solves and config.solves(t):
             result[gram_name(t)] = shares.gram / solves
     return result

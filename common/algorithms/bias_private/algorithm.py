@@ -19,29 +19,10 @@ from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
+from fedboard.common.algorithms.shared import array_rules as rules
+from fedboard.common.algorithms.shared import levels, preparation
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
-from fedboard.common.algorithms.shared.array_rules import ArrayRule, mean_rating, number, prepared
-from fedboard.common.algorithms.shared.levels import (
-    LikelyCounts,
-    NoisySums,
-    confounding,
-    even_counts_request,
-    even_rows,
-    even_sums_request,
-    likely_counts,
-    posterior_effects,
-    released_sums,
-)
-from fedboard.common.algorithms.shared.preparation import (
-    USUAL_SPREAD,
-    answer,
-    in_range,
-    moments_of,
-    moments_request,
-    moments_share,
-    released_level,
-    spread_of,
-)
+from fedboard.common.algorithms.shared.preparation import moments_share
 from fedboard.common.algorithms.shared.ratings_config import (
     Feedback,
     RatingsConfig,
@@ -124,7 +105,7 @@ def shares_by_release(settings: BiasConfig, shares: BiasShares) -> dict[str, flo
 
 def after_moments(board: Board, released: ReleasedSums, request: Request, settings: BiasConfig) -> Board:
     """Mean and deviation of ratings, and the users."""
-    level = released_level(released, request, settings.shared)
+    level = preparation.released_level(released, request, settings.shared)
     return board.successor(
         mean=np.array([level.mean]), spread=np.array([level.spread]), population=np.array([level.users])
     )
@@ -133,8 +114,10 @@ def after_moments(board: Board, released: ReleasedSums, request: Request, settin
 def after_first(board: Board, released: ReleasedSums, requests: tuple[Request, Request]) -> Board:
     """Weighted counts, and the effects that the first sums speak for."""
     asked, summed = requests
-    counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
-    sums = released_sums(released, summed, spread=spread_of(board))
+    counts = levels.likely_counts(
+        released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio
+    )
+    sums = levels.released_sums(released, summed, spread=preparation.spread_of(board))
     # Were all to rate equally many, a rating would weigh this in every c_i.
     each = _mean_weight(board, counts.mean)
     return board.successor(
@@ -156,35 +139,36 @@ def after_second(board: Board, released: ReleasedSums, request: Request, first: 
         "weighted_counts" not in board.arrays
     ):  # the first round was lost, and without counts a sum means nothing
         return board.successor()
-    counts = LikelyCounts(
+    counts = levels.LikelyCounts(
         mean=np.asarray(board.arrays["weighted_counts"]), variance=np.asarray(board.arrays["count_variances"])
     )
     taken_out = np.asarray(board.arrays["item_biases"], dtype=np.float64)
-    again = released_sums(released, request, spread=spread_of(board))
-    second = NoisySums(
+    again = levels.released_sums(released, request, spread=preparation.spread_of(board))
+    second = levels.NoisySums(
         values=again.values + counts.mean * taken_out,
         variances=again.variances + counts.variance * taken_out**2,
     )
-    before = NoisySums(
+    before = levels.NoisySums(
         values=np.asarray(board.arrays["first_sums"]),
         variances=np.full(
-            second.values.size, (spread_of(board) * real_stddev(first) * released.noise_ratio) ** 2
+            second.values.size,
+            (preparation.spread_of(board) * real_stddev(first) * released.noise_ratio) ** 2,
         ),
     )
-    apart = confounding(before, second, counts.mean, spread=spread_of(board))
+    apart = levels.confounding(before, second, counts.mean, spread=preparation.spread_of(board))
     trust = 1.0 / (before.variances + apart * counts.mean**2)
     share = trust / (trust + 1.0 / second.variances)
-    both = NoisySums(
+    both = levels.NoisySums(
         values=share * before.values + (1.0 - share) * second.values,
         variances=share / trust,
     )
-    doubtful = LikelyCounts(mean=counts.mean, variance=counts.variance * share)
+    doubtful = levels.LikelyCounts(mean=counts.mean, variance=counts.variance * share)
     return board.successor(item_biases=_effects(board, both, doubtful).astype(np.float32))
 
 
-def _effects(board: Board, sums: NoisySums, counts: LikelyCounts) -> FloatArray:
-    return posterior_effects(
-        sums, counts, spread=spread_of(board), mean_weight=_mean_weight(board, counts.mean)
+def _effects(board: Board, sums: levels.NoisySums, counts: levels.LikelyCounts) -> FloatArray:
+    return levels.posterior_effects(
+        sums, counts, spread=preparation.spread_of(board), mean_weight=_mean_weight(board, counts.mean)
     )
 
 
@@ -207,7 +191,7 @@ class BiasPrivate(TaskOfSettings):
         return self.begun(
             catalogue.without_features,
             mean=np.array([shared.centre]),
-            spread=np.array([USUAL_SPREAD * shared.half_range]),
+            spread=np.array([preparation.USUAL_SPREAD * shared.half_range]),
             item_biases=np.zeros(n_items, dtype=np.float32),
             item_counts=np.ones(n_items),
             item_weights=np.ones(n_items),
@@ -218,37 +202,37 @@ class BiasPrivate(TaskOfSettings):
         """Moments, then one or two rounds over items."""
         settings = self.settings
         if version == 0:
-            return (moments_request(settings.shared),)
+            return (preparation.moments_request(settings.shared),)
         if version > settings.rounds:
             return ()
         name, clip = ("first", settings.first_clip) if version == 1 else ("second", settings.second_clip)
-        sums = even_sums_request(settings.shared, name, n_items=n_items, clip_norm=clip)
-        return (even_counts_request(settings.shared, n_items=n_items), sums) if version == 1 else (sums,)
+        sums = levels.even_sums_request(settings.shared, name, n_items=n_items, clip_norm=clip)
+        return (
+            (levels.even_counts_request(settings.shared, n_items=n_items), sums) if version == 1 else (sums,)
+        )
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
         settings = self.settings
         if board.version == 0:
-            return answer(
+            return preparation.answer(
                 cohort,
-                totals={"moments": moments_of(cohort, settings.shared)},
+                totals={"moments": preparation.moments_of(cohort, settings.shared)},
             )
         clip = settings.first_clip if board.version == 1 else settings.second_clip
         left = self._left(cohort, board)
-        return even_rows(cohort, left, spread=spread_of(board), clip_norm=clip)
+        return levels.even_rows(cohort, left, spread=preparation.spread_of(board), clip_norm=clip)
 
     def _left(self, cohort: Cohort, board: Board) -> FloatArray:
         """What the board leaves of each rating, in the second round without the user's own bias. Private."""
-        left = in_range(cohort, self.settings.shared) - base_of(board)[cohort.items]
+        left = preparation.in_range(cohort, self.settings.shared) - base_of(board)[cohort.items]
         if board.version > 1:
             left -= self._own(cohort, left)[cohort.user_of_entry()]
-        found: FloatArray = left
-        return found
+        return left
 
     def _own(self, cohort: Cohort, left: FloatArray) -> FloatArray:
         sums = np.bincount(cohort.user_of_entry(), weights=left, minlength=cohort.n_users)
-        own: FloatArray = sums / (cohort.counts + self.settings.user_ridge)
-        return own
+        return sums / (cohort.counts + self.settings.user_ridge)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""
@@ -278,17 +262,14 @@ class BiasPrivate(TaskOfSettings):
 
 def base_of(board: Board) -> FloatArray:
     """What the board alone predicts: float64, shape (n_items,). Public."""
-    base: FloatArray = float(board.arrays["mean"][0]) + np.asarray(
-        board.arrays["item_biases"], dtype=np.float64
-    )
-    return base
+    return float(board.arrays["mean"][0]) + np.asarray(board.arrays["item_biases"], dtype=np.float64)
 
 
-def _array_rules(board: Board, settings: BiasConfig) -> tuple[ArrayRule, ...]:
+def _array_rules(board: Board, settings: BiasConfig) -> tuple[rules.ArrayRule, ...]:
     """What a device requires of the arrays before it computes anything."""
-    biases = ArrayRule(name="item_biases", dtype=np.dtype(np.float32), shape=(board.catalogue.n_items,))
-    spread = number("spread", 0.0, settings.shared.half_range)
-    return (biases, *prepared(board), *mean_rating(settings.shared), spread)
+    biases = rules.ArrayRule(name="item_biases", dtype=np.dtype(np.float32), shape=(board.catalogue.n_items,))
+    spread = rules.number("spread", 0.0, settings.shared.half_range)
+    return (biases, *rules.prepared(board), *rules.mean_rating(settings.shared), spread)
 
 
 def _regression(settings: BiasConfig, own: Cohort, board: Board) -> Regression:

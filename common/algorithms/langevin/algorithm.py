@@ -22,41 +22,175 @@ more than B. N_j is the number of ratings that she keeps.
 Reference: Liu, Wang and Smola (2015), sec. 3 and 6.6.
 """
 
+import math
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedboard.common.algorithms.langevin.config import (
-    LangevinConfig,
-    LangevinShares,
-    preparation,
-    shares_by_release,
-    step,
-)
 from fedboard.common.algorithms.residual.algorithm import Residual, model_of
-from fedboard.common.algorithms.residual.local import Unclipped, fit_users, regression, residuals
+from fedboard.common.algorithms.residual.config import ResidualConfig
+from fedboard.common.algorithms.residual.device import Unclipped, fit_users, regression, residuals
+from fedboard.common.algorithms.shared import array_rules as rules
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
-from fedboard.common.algorithms.shared.array_rules import (
-    ROUNDING,
-    ArrayRule,
-    biased_model,
-    mean_rating,
-    number,
-    prepared,
+from fedboard.common.algorithms.shared.preparation import (
+    answer,
+    capped_counts,
+    capped_mean,
+    counts_request,
+    mean_requests,
+    released_mean,
 )
-from fedboard.common.algorithms.shared.preparation import answer, capped_counts, capped_mean, released_mean
-from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.sums import real_stddev
+from fedboard.common.algorithms.shared.ratings_config import (
+    Feedback,
+    RatingSettings,
+    ReleaseShares,
+    grown,
+    mean_shares,
+    settings_as,
+)
+from fedboard.common.algorithms.shared.sums import item_vectors, real_stddev
 from fedboard.common.arrays import BoolArray, Float32Array, FloatArray, IndexArray, IntArray
 from fedboard.common.board import Board, Catalogue
+from fedboard.common.checks import NotNegative, Positive, Rounds, Share, require, whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.contribution_bounding.clipping import quantise_weights
 from fedboard.common.contribution_bounding.weights import WeightScheme, entry_weights, item_weights
 from fedboard.common.errors import InputError
 from fedboard.common.task import ReleasedSums
+
+_INSIDE = 1.0 - 1e-9  # keeps weights inside their bound whatever floating point does
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LangevinConfig(RatingSettings):
+    """Everything a device must know to take part. Every field is public by definition."""
+
+    rank: int = 8
+    """Length of the embeddings, d."""
+    steps: Rounds = 16
+    """Langevin steps after the preparation round, T; each is a release of its own."""
+    most_ratings: Annotated[int, whole()] = 100
+    """tau: each device takes at most so many of its ratings, drawn at random."""
+    largest_weight: Positive = 1.0
+    """rho: a user's weight is min(rho, tau / her number of ratings)."""
+    weight_exponent: float = 0.25
+    """mu in omega_i = n_i^-mu, the square root of the preconditioner: rare items make longer steps."""
+    clip_norm: Positive = 1.0
+    """Bound on a user's whole contribution, in units of that of a user with tau ratings, each of average omega,
+    with residual 1 and ``|x_j|`` = 1."""
+    likelihood: Positive = 1.0
+    """s: how much a squared star counts in the density that is sampled; smaller is hotter."""
+    precision: Positive = 40.0
+    """Of the normal prior on an item's coordinates."""
+    temperature: Positive = 1.0
+    """zeta: variance of the released noise in a step over the step's length."""
+    step_limit: Positive = 1.0
+    """Longest step, in units of one over the largest curvature: where the noise would allow a longer one, the step
+    is cut, and colder."""
+    decay: NotNegative = 0.33
+    """The budget of step t, hence the length of the step, falls as t^-decay."""
+    averaged_steps: Annotated[int, whole()] = 1
+    """The last board is the mean of so many last states; 1 for the sample itself."""
+    vector_bound: float = 1.0
+    """Gamma: bound on ``|x_j|``, x_j = (bias_scale, v_j)."""
+    bias_scale: float = 0.5
+    """s: the constant first coordinate of x_j, which carries the item biases."""
+    user_ridge: float = 3.0
+    """Strength of the device's ridge on v_j, lambda in eq. 5."""
+    user_ridge_exponent: float = 0.25
+    """The ridge grows with the user's own number of ratings to this power; 0 in the paper."""
+    user_bias_ridge: float = 2.0
+    """Strength of the device's ridge on her own bias; grows the same way."""
+    device_seed: int = 0
+    """Seed of which ratings are kept; in a deployment each device draws its own."""
+
+    def __post_init__(self) -> None:
+        """Check every public range.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        feedback = self.shared.feedback
+        explicit = feedback is Feedback.EXPLICIT
+        require(explicit, "feedback", "explicit: the likelihood of this task is one of ratings", feedback)
+        super(LangevinConfig, self).__post_init__()
+        averaged = self.averaged_steps
+        require(averaged <= self.steps, "averaged_steps", f"at most {self.steps}, the steps", averaged)
+        _ = self.model  # checks what both share
+
+    @property
+    def model(self) -> ResidualConfig:
+        """What this task has in common with ``residual``: all but the item step."""
+        unused = {
+            "clip_norm": self.vector_bound,
+            "bias_clip_norm": self.bias_scale,
+        }  # a step's bound is the board's
+        return settings_as(ResidualConfig, self, rounds=self.steps, **unused)
+
+    @property
+    def largest_weights_norm(self) -> float:
+        """Largest L2 norm of a user's weights w_j over her trimmed ratings: sqrt(tau rho), or less if rho < 1."""
+        return math.sqrt(self.most_ratings * self.largest_weight * min(1.0, self.largest_weight))
+
+    @property
+    def width(self) -> int:
+        """Length of x_j."""
+        return self.rank + 1
+
+    @property
+    def largest(self) -> float:
+        """Largest ``|r_ij| |x_j|``; no contribution is longer."""
+        return self.vector_bound * self.model.residual_bound
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LangevinShares(ReleaseShares):
+    """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
+
+    BEFORE: ClassVar = ("mean", "counts")
+    mean: Share = 0.002
+    """Both sums of the private mean together."""
+    counts: Share = 0.04
+    """The private item counts."""
+
+
+def shares_by_release(config: LangevinConfig, shares: LangevinShares) -> dict[str, float]:
+    """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
+    result = mean_shares(shares.mean) | {"counts": shares.counts}
+    steps = grown(1.0 - sum(result.values()), config.steps, -config.decay)
+    return result | {f"step-{t}": of_step for t, of_step in enumerate(steps, start=1)}
+
+
+def step(settings: LangevinConfig, t: int, *, n_items: int, clip_norm: float | None) -> tuple[Request, ...]:
+    """The gradient of step t, from 1.
+
+    A user's whole contribution, ``f_j a_i w_j r_ij x_j`` over her items, has norm at most clip_norm whatever her
+    ratings are: that is the sensitivity.
+
+    Args:
+        settings: public.
+        t: number of the step.
+        n_items: size of the catalogue.
+        clip_norm: real bound, from the board; None for the largest that the grid expresses.
+
+    Raises:
+        InputError: clip_norm is not a finite number > 0.
+    """
+    bound = settings.largest if clip_norm is None else clip_norm
+    require(0.0 < bound < math.inf, "clip_norm", "finite and > 0", bound)
+    request = item_vectors(
+        settings.shared,
+        f"step-{t}",
+        n_items=n_items,
+        width=settings.width,
+        largest=settings.largest,
+        clip_norm=bound,
+        covers="g_i = sum of w r x per item over at most tau ratings a user, each user's part clipped as a whole",
+    )
+    return (request,)
 
 
 def kept_ratings(cohort: Cohort, *, most: int, seed: int) -> BoolArray:
@@ -69,11 +203,6 @@ def kept_ratings(cohort: Cohort, *, most: int, seed: int) -> BoolArray:
     """
     equal = np.ones(cohort.n_items)
     return entry_weights(WeightScheme.UNIFORM, cohort, equal, items_per_user=most, seed=seed) > 0
-
-
-def trimmed(cohort: Cohort, *, most: int, seed: int) -> Cohort:
-    """The same users with the ratings that ``kept_ratings`` marks."""
-    return cohort.where(kept_ratings(cohort, most=most, seed=seed))
 
 
 def user_weights(
@@ -101,11 +230,7 @@ def user_weights(
     shares = np.ones(counts.size) if budget_shares is None else budget_shares
     if shares.shape != counts.shape or not ((shares >= 0) & (shares <= 1)).all():
         raise InputError("budget_shares must hold one number in [0, 1] per user")
-    weights: FloatArray = np.minimum(largest, most * shares / np.maximum(counts, 1))
-    return weights
-
-
-_SHARE_OF_BOUND = 1.0 - 1e-9
+    return np.minimum(largest, most * shares / np.maximum(counts, 1))
 
 
 def after_preparation(board: Board, released: ReleasedSums, settings: LangevinConfig) -> Board:
@@ -113,16 +238,15 @@ def after_preparation(board: Board, released: ReleasedSums, settings: LangevinCo
     counts = np.maximum(released.array("counts")[:, 0], 1.0)
     omega = item_weights(WeightScheme.ADAPTIVE, counts, exponent=settings.weight_exponent)
     # The largest possible norm of a user's weights is 1, as the grid wants it.
-    roots = omega * (_SHARE_OF_BOUND / (omega.max() * settings.largest_weights_norm))
+    roots = omega * (_INSIDE / (omega.max() * settings.largest_weights_norm))
     average = float(np.sqrt(np.sum(counts * roots**2) / np.sum(counts)))
-    largest = settings.vector_bound * settings.model.residual_bound
     clip_norm = settings.clip_norm * float(np.sqrt(settings.most_ratings)) * average
     return board.successor(
         mean=np.array([released_mean(released, settings.shared)]),
         item_counts=counts,
         item_weights=roots,
         learnt=np.ones(counts.size, dtype=np.uint8),
-        clip_norm=np.array([min(clip_norm, largest)]),
+        clip_norm=np.array([min(clip_norm, settings.largest)]),
     )
 
 
@@ -141,7 +265,9 @@ def after_step(board: Board, released: ReleasedSums, request: Request, settings:
         arrays["mean_state"] = mean.astype(np.float32)
         if board.version == settings.steps:
             arrays |= _item_arrays(mean, settings)
-    return board.successor(**arrays, temperature=np.array([_temperature(length, request, settings)]))
+    # Variance of the noise in a step over the variance of Langevin dynamics at temperature 1.
+    temperature = length * (settings.likelihood * real_stddev(request)) ** 2
+    return board.successor(**arrays, temperature=np.array([temperature]))
 
 
 def step_length(board: Board, request: Request, settings: LangevinConfig) -> float:
@@ -157,11 +283,6 @@ def step_length(board: Board, request: Request, settings: LangevinConfig) -> flo
     return min(wanted, settings.step_limit / curvature)
 
 
-def _temperature(length: float, request: Request, settings: LangevinConfig) -> float:
-    """Variance of the noise in a step over the variance of Langevin dynamics at temperature 1."""
-    return length * (settings.likelihood * real_stddev(request)) ** 2
-
-
 def _coordinates(board: Board, settings: LangevinConfig) -> FloatArray:
     biases = np.asarray(board.arrays["item_biases"], dtype=np.float64) / settings.bias_scale
     return np.column_stack([biases, board.arrays["item_factors"]])
@@ -174,14 +295,14 @@ def _item_arrays(coordinates: FloatArray, settings: LangevinConfig) -> dict[str,
     }
 
 
-def array_rules(board: Board, settings: LangevinConfig) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, settings: LangevinConfig) -> tuple[rules.ArrayRule, ...]:
     """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
-    model = biased_model(board, settings.rank)
+    model = rules.biased_model(board, settings.rank)
     if board.version == 0:
         return model
-    largest = settings.vector_bound * settings.model.residual_bound
-    clip_norm = number("clip_norm", largest * ROUNDING, largest)
-    return (*model, *prepared(board), *mean_rating(settings.shared), clip_norm)
+    largest = settings.largest
+    clip_norm = rules.number("clip_norm", largest * rules.ROUNDING, largest)
+    return (*model, *rules.prepared(board), *rules.mean_rating(settings.shared), clip_norm)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +325,8 @@ class Langevin(TaskOfSettings):
     def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
         """Preparation, then the steps."""
         if version == 0:
-            return preparation(self.settings, n_items=n_items)
+            shared = self.settings.shared  # private mean and private counts, asked in one visit
+            return (*mean_requests(shared), counts_request(shared, n_items=n_items))
         if version > self.settings.steps:
             return ()
         clip_norm = None if board is None else float(board.arrays["clip_norm"][0])
@@ -222,7 +344,18 @@ class Langevin(TaskOfSettings):
                 weights=quantise_weights(capped_counts(cohort, self.settings.shared.count_cap)),
                 totals=capped_mean(cohort, self.settings.shared),
             )
-        part = self._measure(cohort, board)
+        settings, shared, model = self.settings, self.settings.model, model_of(board)
+        # Her vector is from all her ratings, her gradient from those that she keeps.
+        local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
+        constant = np.full((cohort.n_users, 1), settings.bias_scale)
+        part = Unclipped.of(
+            cohort,
+            self.weigh(cohort, board),
+            residuals(cohort, local, model),
+            np.hstack([constant, local[:, 1:]]),
+            residual_bound=shared.residual_bound,
+            vector_bound=settings.vector_bound,
+        )
         return part.clipped(part.norms(), float(board.arrays["clip_norm"][0]))
 
     def weigh(self, cohort: Cohort, board: Board) -> FloatArray:
@@ -252,21 +385,6 @@ class Langevin(TaskOfSettings):
     def _shared(self) -> Residual:
         """The task whose model of ratings this one's is."""
         return Residual(self.settings.model, backend=self.backend)
-
-    def _measure(self, cohort: Cohort, board: Board) -> Unclipped:
-        """Each user's gradient on the ratings that she keeps, before it is clipped; her vector is from all."""
-        settings, shared = self.settings, self.settings.model
-        model = model_of(board)
-        local = fit_users(cohort, model, shared, backend=self.backend, user_ridge=shared.user_ridge)
-        constant = np.full((cohort.n_users, 1), settings.bias_scale)
-        return Unclipped.of(
-            cohort,
-            self.weigh(cohort, board),
-            residuals(cohort, local, model),
-            np.hstack([constant, local[:, 1:]]),
-            residual_bound=shared.residual_bound,
-            vector_bound=settings.vector_bound,
-        )
 
 
 ALGORITHM = Algorithm(

@@ -90,8 +90,7 @@ class PopularityPrivate(TaskOfSettings):
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """The released count of each item as its score; float64, shape (n_pairs,)."""
-        scores: FloatArray = np.asarray(board.arrays["popularity"], dtype=np.float64)[items]
-        return scores
+        return np.asarray(board.arrays["popularity"], dtype=np.float64)[items]
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """1 for each user and the count for each item."""

@@ -1,16 +1,15 @@
 """A shared representation: learn it together from sums of rows of norm 1, keep every personal model at home.
 
-The server turns noised sums into an orthonormal representation; what a device sends is in ``local.py``.
+The server turns noised sums into an orthonormal representation; what a device sends is in ``device.py``.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import msgspec
 import numpy as np
 
+from fedboard.common.algorithms.representation import device
 from fedboard.common.algorithms.representation.config import (
     INITIALISATION,
     LOSSES,
@@ -23,18 +22,9 @@ from fedboard.common.algorithms.representation.config import (
     gradient_name,
     shares_by_release,
 )
-from fedboard.common.algorithms.representation.local import (
-    GRID,
-    alternation_rows,
-    fit_vectors,
-    initial_rows,
-    packed_width,
-    scores_of,
-    unpack,
-    unpack_kronecker,
-)
+from fedboard.common.algorithms.shared.algorithm import TaskOfSettings
 from fedboard.common.algorithms.shared.array_rules import ROUNDING, ArrayRule
-from fedboard.common.algorithms.shared.sums import user_totals
+from fedboard.common.algorithms.shared.sums import real_stddev, user_totals
 from fedboard.common.algorithms.supervised.examples import ExampleAlgorithm, Examples
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
@@ -54,7 +44,7 @@ def unit_total(
         PrivacyError: the settings hold no noise for this release.
     """
     told = f"{covers}, each user's sum scaled to norm 1"
-    return user_totals(settings, name, width=width, bound=scale, steps=GRID, covers=told)
+    return user_totals(settings, name, width=width, bound=scale, steps=device.GRID, covers=told)
 
 
 def leading_directions(matrix: FloatArray, rank: int) -> FloatArray:
@@ -86,8 +76,8 @@ def solved_step(
     Reference: Jain et al. (2021), Alg. 2 line 3.
     """
     rank = gradient.size // dimension
-    assert curvature.size == packed_width(dimension) * packed_width(rank)
-    values, vectors = np.linalg.eigh(unpack_kronecker(curvature, dimension, rank))
+    assert curvature.size == device.packed_width(dimension) * device.packed_width(rank)
+    values, vectors = np.linalg.eigh(device.unpack_kronecker(curvature, dimension, rank))
     edge = noise_stddev * math.sqrt(dimension * (rank + 1))
     inverse = 1.0 / np.maximum(values, max(edge, np.finfo(float).tiny))
     step: FloatArray = vectors @ (inverse * (vectors.T @ gradient))
@@ -124,30 +114,30 @@ def start_request(settings: NoisedSettings, *, dimension: int) -> Request:
         PrivacyError: the settings hold no noise for it.
     """
     covers = "products of pairs of a user's examples"
-    return unit_total(INITIALISATION, packed_width(dimension), settings, covers=covers)
+    return unit_total(INITIALISATION, device.packed_width(dimension), settings, covers=covers)
 
 
 def started(board: Board, released: ReleasedSums, settings: PersonalSettings) -> FloatArray:
     """U as the noised sum of the start has it, float64, shape (dimension, rank)."""
     return leading_directions(
-        unpack(released.array(INITIALISATION)[0], board.catalogue.n_items), settings.rank
+        device.unpack(released.array(INITIALISATION)[0], board.catalogue.n_items), settings.rank
     )
 
 
 def own_vectors(examples: Examples, board: Board, settings: PersonalSettings) -> FloatArray:
     """The users' own vectors, float64, shape (n_users, rank). Private."""
-    return fit_vectors(examples.padded(), representation_of(board), settings)
+    return device.fit_vectors(examples.padded(), representation_of(board), settings)
 
 
 def predicted(local: FloatArray, board: Board, examples: Examples, settings: PersonalSettings) -> FloatArray:
     """Expected label of each example of each user, float64, shape (n_examples,). Private."""
     padded = examples.padded()
-    scores = scores_of(padded, representation_of(board), local)
+    scores = device.scores_of(padded, representation_of(board), local)
     return LOSSES[settings.loss].predict(scores)[padded.used]
 
 
 @dataclass(frozen=True, slots=True)
-class Representation:
+class Representation(TaskOfSettings):
     """Private alternating minimisation for ``y ~ <U^T x, v_j>``: U is on the board, v_j stays with user j.
 
     Board 0 holds no data; the round after it starts U from pairs of examples (Alg. 3), each later one solves for U
@@ -159,44 +149,47 @@ class Representation:
     NAME: ClassVar[str] = "representation"
     settings: RepresentationConfig
 
-    @property
-    def name(self) -> str:
-        """Registered name."""
-        return self.NAME
-
-    @property
-    def config(self) -> Mapping[str, Any]:
-        """The public configuration, JSON-able."""
-        built: Mapping[str, Any] = msgspec.to_builtins(self.settings)
-        return built
-
-    def plan(self) -> tuple[tuple[Request, ...], ...]:
-        """The start, then the alternations; widths are the board's when asked."""
-        return tuple(self._requests(version, dimension=1) for version in range(self.settings.rounds + 1))
-
     def first_board(self, catalogue: Catalogue) -> Board:
         """A representation of zeros over the features that the catalogue names.
 
         Raises:
             InputError: fewer features than the rank.
         """
-        arrays = {"representation": zeros_over(catalogue, self.settings)}
-        return Board(version=0, task=self.name, config=self.config, arrays=arrays, catalogue=catalogue)
+        return self.begun(catalogue, representation=zeros_over(catalogue, self.settings))
 
-    def requests(self, board: Board) -> tuple[Request, ...]:
-        """What the round after this board asks; nothing after the last alternation."""
-        if board.version > self.settings.rounds:
+    def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
+        """The start, then the alternations, over so many features."""
+        packed, rank, settings = device.packed_width(n_items), self.settings.rank, self.settings
+        if version == 0:
+            return (start_request(settings, dimension=n_items),)
+        if version > settings.rounds:
             return ()
-        return self._requests(board.version, dimension=board.catalogue.n_items)
+        return (
+            unit_total(
+                curvature_name(version),
+                packed * device.packed_width(rank),
+                settings,
+                covers="curvature of the loss in the representation",
+            ),
+            unit_total(
+                gradient_name(version),
+                n_items * rank,
+                settings,
+                scale=settings.step_bounds[version - 1],
+                covers="gradient of the loss in the representation",
+            ),
+        )
 
     def contribute(self, examples: Examples, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's examples and the board alone."""
         padded = examples.padded()
         if board.version == 0:
-            totals = {INITIALISATION: initial_rows(padded, self.settings, clip_norm=self.settings.clip_norm)}
+            totals = {
+                INITIALISATION: device.initial_rows(padded, self.settings, clip_norm=self.settings.clip_norm)
+            }
         else:
             t = board.version
-            rows = alternation_rows(
+            rows = device.alternation_rows(
                 padded,
                 representation_of(board),
                 self.settings,
@@ -210,12 +203,12 @@ class Representation:
         if board.version == 0:
             return board.successor(representation=started(board, released, self.settings))
         dimension = board.catalogue.n_items
-        curvature, gradient = self._requests(board.version, dimension=dimension)
+        curvature, gradient = self.requests(board)
         step = solved_step(
             released.array(curvature.name)[0],
             released.array(gradient.name)[0],
             dimension=dimension,
-            noise_stddev=curvature.release.noise_stddev * curvature.release.grid_step,
+            noise_stddev=real_stddev(curvature),
         )
         if self.settings.answer is AlternationTarget.RESIDUAL:
             step = representation_of(board) + step
@@ -228,26 +221,6 @@ class Representation:
     def predict(self, local: FloatArray, board: Board, examples: Examples) -> FloatArray:
         """Expected label of each example of each user, float64, shape (n_examples,). Private."""
         return predicted(local, board, examples, self.settings)
-
-    def _requests(self, version: int, *, dimension: int) -> tuple[Request, ...]:
-        packed, rank, settings = packed_width(dimension), self.settings.rank, self.settings
-        if version == 0:
-            return (start_request(settings, dimension=dimension),)
-        return (
-            unit_total(
-                curvature_name(version),
-                packed * packed_width(rank),
-                settings,
-                covers="curvature of the loss in the representation",
-            ),
-            unit_total(
-                gradient_name(version),
-                dimension * rank,
-                settings,
-                scale=settings.step_bounds[version - 1],
-                covers="gradient of the loss in the representation",
-            ),
-        )
 
 
 def representation_rule(board: Board, rank: int) -> ArrayRule:

@@ -28,8 +28,6 @@ class LossName(StrEnum):
 class Loss:
     """One loss l(s, y) of scores and labels, elementwise."""
 
-    value: Callable[[FloatArray, FloatArray], FloatArray]
-    """l(s, y)."""
     residual: Callable[[FloatArray, FloatArray], FloatArray]
     """-dl/ds at (s, y)."""
     curvature: Callable[[FloatArray], FloatArray]
@@ -50,7 +48,6 @@ def _logistic(s: FloatArray) -> FloatArray:
 
 LOSSES = {
     LossName.SQUARED: Loss(
-        value=lambda s, y: 0.5 * (s - y) ** 2,
         residual=lambda s, y: y - s,
         curvature=np.ones_like,
         predict=lambda s: s,
@@ -58,7 +55,6 @@ LOSSES = {
         newton_steps=1,
     ),
     LossName.LOGISTIC: Loss(
-        value=lambda s, y: np.logaddexp(0.0, s) - y * s,
         residual=lambda s, y: y - _logistic(s),
         curvature=lambda s: _logistic(s) * _logistic(-s),
         predict=_logistic,

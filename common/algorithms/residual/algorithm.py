@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from fedboard.common.algorithms.residual import device, releases, server
 from fedboard.common.algorithms.residual.config import (
     OF_RATINGS,
     ResidualConfig,
@@ -29,53 +30,12 @@ from fedboard.common.algorithms.residual.config import (
     shares_by_release,
     stage_of,
 )
-from fedboard.common.algorithms.residual.local import (
-    ItemModel,
-    Unclipped,
-    evidence_rows,
-    fit_users,
-    regression,
-    residuals,
-    unit_of,
-    unit_vectors,
-    user_ridge,
-)
-from fedboard.common.algorithms.residual.releases import (
-    RIDGES,
-    bias_column,
-    of_stage,
-    release_name,
-    require_catalogue,
-    sketch_factors,
-)
-from fedboard.common.algorithms.residual.rounds import (
-    LEAST_COUNT,
-    after_alternation,
-    after_biases,
-    after_pairs,
-    after_preparation,
-)
+from fedboard.common.algorithms.shared import array_rules as rules
+from fedboard.common.algorithms.shared import preparation
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, clip_rows
 from fedboard.common.algorithms.shared.algorithm import Algorithm, TaskOfSettings
-from fedboard.common.algorithms.shared.array_rules import (
-    ROUNDING,
-    ArrayRule,
-    biased_model,
-    mean_rating,
-    moving_clip_norm,
-    number,
-    prepared,
-    vectors,
-)
+from fedboard.common.algorithms.shared.array_rules import vectors
 from fedboard.common.algorithms.shared.levels import even_weights
-from fedboard.common.algorithms.shared.preparation import (
-    LEAST_SPREAD,
-    ONE_USER,
-    answer,
-    capped_counts,
-    moments_of,
-    share_among_learnt,
-)
 from fedboard.common.algorithms.shared.ratings_config import Feedback, as_written
 from fedboard.common.algorithms.shared.regression import content_of
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray, IntArray
@@ -87,29 +47,32 @@ from fedboard.common.contribution_bounding.weights import WeightScheme, entry_we
 from fedboard.common.task import ReleasedSums
 
 
-def array_rules(board: Board, settings: ResidualConfig) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, settings: ResidualConfig) -> tuple[rules.ArrayRule, ...]:
     """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
     model = (
-        *biased_model(board, settings.rank),
+        *rules.biased_model(board, settings.rank),
         vectors("sketch_factors", board, settings.rank, needed=False),
-        moving_clip_norm(settings),
+        rules.moving_clip_norm(settings),
     )
     if board.version == 0:
         return model
     if not settings.has_biases:
-        return (*model, *prepared(board), number("mean", 0.0, 0.0))
+        return (*model, *rules.prepared(board), rules.number("mean", 0.0, 0.0))
     widest = settings.shared.half_range
-    level = (*mean_rating(settings.shared), number("spread", LEAST_SPREAD * widest, widest))
-    ridge = number("user_ridge", *_ridge_limits(settings), needed=False)
-    explores = number("explores", 0.0, 1.0, needed=False)
-    return (*model, *prepared(board, least_count=LEAST_COUNT), *level, ridge, explores)
+    level = (
+        *rules.mean_rating(settings.shared),
+        rules.number("spread", preparation.LEAST_SPREAD * widest, widest),
+    )
+    ridge = rules.number("user_ridge", *_ridge_limits(settings), needed=False)
+    explores = rules.number("explores", 0.0, 1.0, needed=False)
+    return (*model, *rules.prepared(board, least_count=server.LEAST_COUNT), *level, ridge, explores)
 
 
 def _ridge_limits(settings: ResidualConfig) -> tuple[float, float]:
     """Candidates and the configured ridge, for every spread."""
-    widest, strengths = settings.shared.half_range, (*RIDGES, settings.user_ridge)
-    low, high = min(strengths) * (LEAST_SPREAD * widest) ** 2, max(strengths) * widest**2
-    return low * (1 - ROUNDING), high * (1 + ROUNDING)
+    widest, strengths = settings.shared.half_range, (*releases.RIDGES, settings.user_ridge)
+    low, high = min(strengths) * (preparation.LEAST_SPREAD * widest) ** 2, max(strengths) * widest**2
+    return low * (1 - rules.ROUNDING), high * (1 + rules.ROUNDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +98,7 @@ class Residual(TaskOfSettings):
         Raises:
             InputError: the catalogue is too large for the start that is configured.
         """
-        require_catalogue(self.settings, n_items=catalogue.n_items)
+        releases.require_catalogue(self.settings, n_items=catalogue.n_items)
         return self.begun(
             catalogue,
             item_factors=np.zeros((catalogue.n_items, self.settings.rank), dtype=np.float32),
@@ -146,7 +109,7 @@ class Residual(TaskOfSettings):
         """Preparation, biases, pairs if any, then alternations."""
         clip_norm = None if board is None else clip_norm_of(board, self.settings)
         stage = stage_of(version, self.settings)
-        return of_stage(stage, self.settings, n_items=n_items, clip_norm=clip_norm)
+        return releases.of_stage(stage, self.settings, n_items=n_items, clip_norm=clip_norm)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """Each user's bias and embedding, and her part of the content behind them. Private, unclipped.
@@ -154,8 +117,8 @@ class Residual(TaskOfSettings):
         float32, shape (n_users, 1 + rank), and wider where the catalogue has features and ratings are explicit.
         """
         model = self._own_model(board)
-        ridge = user_ridge(board, self.settings)
-        return fit_users(cohort, model, self.settings, backend=self.backend, user_ridge=ridge)
+        ridge = device.user_ridge(board, self.settings)
+        return device.fit_users(cohort, model, self.settings, backend=self.backend, user_ridge=ridge)
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
@@ -164,7 +127,7 @@ class Residual(TaskOfSettings):
             return self._contribute_preparation(cohort)
         if stage.kind is StageKind.BIASES and not settings.has_biases:
             weights = quantise_weights(self.weigh(cohort, board))
-            return answer(cohort, weights=weights)
+            return preparation.answer(cohort, weights=weights)
         left = model_of(board).left_of(cohort)
         part = self._measure(cohort, board, stage, left)
         if stage.kind is StageKind.PAIRS:
@@ -183,38 +146,41 @@ class Residual(TaskOfSettings):
         settings, model = self.settings, model_of(board)
         if not releases_ridges(settings, stage.alternation):
             return {}
-        rows = evidence_rows(
+        rows = device.evidence_rows(
             cohort,
             left,
             model.factors,
-            spread=unit_of(board, settings),
+            spread=device.unit_of(board, settings),
             exponent=settings.user_ridge_exponent,
             bias_ridge=settings.user_bias_ridge,
             backend=self.backend,
         )
-        return {release_name(stage.alternation): rows}
+        return {releases.release_name(stage.alternation): rows}
 
-    def _measure(self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array) -> Unclipped:
+    def _measure(self, cohort: Cohort, board: Board, stage: Stage, left: Float32Array) -> device.Unclipped:
         """What the board leaves unexplained of each user's ratings, along (s) or (s, v_j); ``left`` by biases."""
         settings, model = self.settings, model_of(board)
-        ridge = user_ridge(board, settings)
-        local = fit_users(cohort, model, settings, backend=self.backend, user_ridge=ridge, targets=left)
+        ridge = device.user_ridge(board, settings)
+        local = device.fit_users(
+            cohort, model, settings, backend=self.backend, user_ridge=ridge, targets=left
+        )
         vectors = np.full((cohort.n_users, int(settings.has_biases)), settings.bias_scale)
         if stage.alternation:
-            vectors[:] = bias_column(board, settings, stage.alternation)
-            own, sketched = local[:, 1:], sketch_factors(board, settings, stage.alternation)
+            vectors[:] = releases.bias_column(board, settings, stage.alternation)
+            own, sketched = local[:, 1:], releases.sketch_factors(board, settings, stage.alternation)
             if sketched is not None:
                 sketch = replace(model, factors=sketched.factors)
-                units = unit_vectors(
+                units = device.unit_vectors(
                     cohort, sketch, settings, backend=self.backend, user_ridge=ridge, targets=left
                 )
                 own = own.copy()
                 own[:, sketched.columns] = sketched.length * units
             vectors = np.hstack([vectors, own])
-        return Unclipped.of(
+        return device.Unclipped.of(
             cohort,
             self.weigh(cohort, board),
-            residuals(cohort, local, model, backend=self.backend, targets=left) / unit_of(board, settings),
+            device.residuals(cohort, local, model, backend=self.backend, targets=left)
+            / device.unit_of(board, settings),
             vectors,
             residual_bound=settings.residual_bound,
             vector_bound=settings.vector_bound if stage.alternation else settings.bias_scale,
@@ -226,7 +192,7 @@ class Residual(TaskOfSettings):
         Items that are not learnt get nothing.
         """
         omega = np.asarray(board.arrays["item_weights"])
-        return share_among_learnt(
+        return preparation.share_among_learnt(
             cohort,
             board,
             lambda own: entry_weights(WeightScheme.ADAPTIVE, own, omega, backend=self.backend),
@@ -236,13 +202,13 @@ class Residual(TaskOfSettings):
         """The next board; post-processing of the noised sums and of what is already public."""
         stage = stage_of(board.version, self.settings)
         if stage.kind is StageKind.PREPARATION:
-            return after_preparation(board, released, self.requests(board), self.settings)
+            return server.after_preparation(board, released, self.requests(board), self.settings)
         if stage.kind is StageKind.PAIRS:
-            return after_pairs(board, released, self.settings)
+            return server.after_pairs(board, released, self.settings)
         requests = {request.source: request for request in self.requests(board)}
         if stage.kind is StageKind.BIASES:
-            return after_biases(board, released, requests, self.settings, features=self.features)
-        return after_alternation(board, released, requests, self.settings, features=self.features)
+            return server.after_biases(board, released, requests, self.settings, features=self.features)
+        return server.after_alternation(board, released, requests, self.settings, features=self.features)
 
     def predict(self, local: Float32Array, board: Board, users: IndexArray, items: IndexArray) -> FloatArray:
         """Predicted ratings on the public range, or scores for implicit feedback; float64, shape (n_pairs,)."""
@@ -252,10 +218,7 @@ class Residual(TaskOfSettings):
         if not self.settings.has_biases:
             return scores
         scores += model.mean + model.biases[items] + own[:, 0]
-        ratings: FloatArray = np.clip(
-            scores, self.settings.shared.rating_low, self.settings.shared.rating_high
-        )
-        return ratings
+        return np.clip(scores, self.settings.shared.rating_low, self.settings.shared.rating_high)
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
         """Vectors whose inner products order the items for each user: (1, v_j, h_j) and (b_i, u_i, phi_i)."""
@@ -264,28 +227,28 @@ class Residual(TaskOfSettings):
         users[:, 0] = 1.0
         return users, np.column_stack([model.biases, model.vectors])
 
-    def _own_model(self, board: Board) -> ItemModel:
+    def _own_model(self, board: Board) -> device.ItemModel:
         """What a person predicts by for herself: the board's model and, for ratings, content."""
         return replace(model_of(board), content=content_of(board) if self.settings.has_biases else None)
 
     def _contribute_preparation(self, cohort: Cohort) -> Contribution:
         shared = self.settings.shared
         if self.settings.has_biases:
-            weights, totals = even_weights(cohort), {"moments": moments_of(cohort, shared)}
+            weights, totals = even_weights(cohort), {"moments": preparation.moments_of(cohort, shared)}
         else:
-            weights = capped_counts(cohort, shared.count_cap)
-            totals = {"users": ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]}
-        return answer(
+            weights = preparation.capped_counts(cohort, shared.count_cap)
+            totals = {"users": preparation.ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]}
+        return preparation.answer(
             cohort,
             weights=quantise_weights(weights),
             totals=totals,
         )
 
 
-def model_of(board: Board) -> ItemModel:
+def model_of(board: Board) -> device.ItemModel:
     """What a device reads off the board."""
     mean = float(board.arrays["mean"][0]) if "mean" in board.arrays else 0.0
-    return ItemModel(
+    return device.ItemModel(
         mean=mean,
         biases=np.asarray(board.arrays["item_biases"]),
         factors=np.asarray(board.arrays["item_factors"]),
@@ -301,7 +264,7 @@ ALGORITHM = Algorithm(
     task=Residual,
     array_rules=array_rules,
     folder=files(__package__),
-    regression=regression,
+    regression=device.regression,
     complete=complete,
     not_called=frozenset({"psd"}),
 )

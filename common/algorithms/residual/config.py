@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import ClassVar
 
 from fedboard.common.algorithms.shared.adaptive_clipping import (
     ClippedSettings,
@@ -11,7 +12,7 @@ from fedboard.common.algorithms.shared.adaptive_clipping import (
 from fedboard.common.algorithms.shared.preparation import (
     moments_share,
 )
-from fedboard.common.algorithms.shared.ratings_config import Feedback, Rank, ReleaseShares
+from fedboard.common.algorithms.shared.ratings_config import Feedback, Rank, ReleaseShares, grown
 from fedboard.common.checks import BelowOne, Fraction, NotNegative, Positive, Rounds, Share, UpToOne, require
 
 _LEAST_MOMENTS = 0.005
@@ -142,6 +143,7 @@ class ResidualConfig(ClippedSettings):
 class ResidualShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
+    BEFORE: ClassVar = ("users", "counts", "weighted_counts", "bias", "spectral", "clip")
     users: Share = 0.0005
     """The private number of users; implicit feedback only, since with ratings it is among the moments."""
     counts: Share = 0.04
@@ -163,16 +165,6 @@ class ResidualShares(ReleaseShares):
     round_growth: float = 2.0
     """Round t gets a share proportional to t^round_growth."""
 
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            InputError: a share is outside (0, 1), or nothing is left for the rounds.
-        """
-        super(ResidualShares, self).__post_init__()
-        before = self.users + self.counts + self.weighted_counts + self.bias + self.spectral + self.clip
-        require(before < 1.0, "shares before the first round together", "< 1", before)
-
 
 def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[str, float]:
     """Share of mu^2 of each release of a complete run, by release name, in the order of the run; sums to 1."""
@@ -191,9 +183,7 @@ def shares_by_release(config: ResidualConfig, shares: ResidualShares) -> dict[st
     adapting = sum(adapts_clipping(config, t) for t in range(1, config.rounds + 1))
     left = 1.0 - sum(result.values()) - (shares.clip if adapting else 0.0)
     require(left > 0.0, "shares before the first round together", "< 1", 1.0 - left)
-    growth = [float(t) ** shares.round_growth for t in range(1, config.rounds + 1)]
-    for t, weight in enumerate(growth, start=1):
-        of_round = left * weight / sum(growth)
+    for t, of_round in enumerate(grown(left, config.rounds, shares.round_growth), start=1):
         if adapts_clipping(config, t):
             result[f"round-{t}/clip"] = shares.clip / adapting
         if config.curvature is Curvature.RELEASED:

@@ -18,7 +18,7 @@ from fedboard.common.algorithms.residual.config import (
     Start,
     releases_ridges,
 )
-from fedboard.common.algorithms.residual.update import USUAL_TRACE, ReleasedRound
+from fedboard.common.algorithms.residual.item_step import USUAL_TRACE, ReleasedRound
 from fedboard.common.algorithms.shared.adaptive_clipping import (
     clip_requests,
 )

@@ -7,7 +7,6 @@ its posterior mean. Items that many users rated keep their estimate; the others 
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
@@ -23,7 +22,7 @@ _FIRST_VARIANCE = 0.3  # where sweeps start
 _LEAST_PULL = 1e-9  # keeps matrices positive definite; squared stars
 _SIMULATED = 40  # with 20, one of seven draws of pure noise is taken for items that differ
 _KEPT_DRAWS = 1 << 22
-"""Normal numbers of one size of problem, 32 MB: of more items they are drawn anew."""
+"""Normal numbers of one fit, 32 MB: of more items they are drawn anew in each sweep."""
 _LEAST_NOISE = 1e-18  # variance added where noise is drawn: without any there would be no root
 
 
@@ -70,109 +69,67 @@ def fit_prior(estimates: Estimates, design: FloatArray | None, *, ridge: float) 
     """
     width = estimates.values.shape[1]
     means, covariance = np.zeros_like(estimates.values), _FIRST_VARIANCE * np.eye(width)
-    whole, first = _Simulated(estimates), _Simulated(_first_of(estimates))
+    whole, first = _simulation(estimates), _simulation(_first_of(estimates))
     for _ in range(_SWEEPS + 1):
         if design is not None:
             means = _regressed(estimates, design, covariance + _LEAST_PULL * np.eye(width), ridge)
-        found = _beyond_noise(_surprises(whole, means, covariance))
+        errors = estimates.values - means
+        found = _beyond_noise(*_surprises(whole(), errors, covariance))
         if width > 1:
-            alone = _beyond_noise(_surprises(first, means[:, :1], covariance[:1, :1]))
+            alone = _beyond_noise(*_surprises(first(), errors[:, :1], covariance[:1, :1]))
             found[0, 0] = max(found[0, 0], alone[0, 0])
         covariance = found
     return Prior(means=means, covariance=covariance + _LEAST_PULL * np.eye(width))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Surprises:
-    """Weighted second moments of estimates around their prior means, of their noise, and of simulated noise."""
-
-    found: FloatArray
-    """float64, shape (width, width), as are the others."""
-    noise: FloatArray
-    simulated: FloatArray
-    """float64, shape (_SIMULATED, width, width)."""
+_Blocks = Iterable[tuple[slice, FloatArray, Iterable[FloatArray]]]
+"""Blocks of items, their noise covariances, and ``_SIMULATED`` times noise of shape (items, width)."""
 
 
-class _Simulated:
-    """Estimates beside noise that is drawn with their covariances: the same in every sweep, so kept where small."""
-
-    def __init__(self, estimates: Estimates) -> None:
-        self.values = estimates.values
-        self._estimates = estimates
-        self._kept: list[tuple[slice, FloatArray, Iterable[FloatArray]]] = []
-
-    def blocks(self) -> Iterable[tuple[slice, FloatArray, Iterable[FloatArray]]]:
-        """Blocks of items, their noise covariances, and ``_SIMULATED`` times noise of shape (items, width)."""
-        if not _few_draws(*self.values.shape):
-            return self._drawn()
-        if not self._kept:
-            self._kept = [(block, noise, list(drawn)) for block, noise, drawn in self._drawn()]
-        return self._kept
-
-    def _drawn(self) -> Iterator[tuple[slice, FloatArray, Iterable[FloatArray]]]:
-        width = self.values.shape[1]
-        draws = _draws(*self.values.shape)
-        for block, noise in self._estimates.blocks():
-            roots = np.linalg.cholesky(noise + _LEAST_NOISE * np.eye(width))
-            yield block, noise, _along(np.asarray(roots, dtype=np.float64), next(draws))
+def _simulation(estimates: Estimates) -> Callable[[], _Blocks]:
+    """Noise that is drawn with the covariances of the estimates: the same in every sweep, so kept where small."""
+    if _SIMULATED * estimates.values.size > _KEPT_DRAWS:
+        return lambda: _simulated(estimates)
+    kept = [(block, noise, list(drawn)) for block, noise, drawn in _simulated(estimates)]
+    return lambda: kept
 
 
-def _along(roots: FloatArray, draws: Iterable[FloatArray]) -> Iterator[FloatArray]:
-    return (np.einsum("iab,ib->ia", roots, normal) for normal in draws)
+def _simulated(estimates: Estimates) -> _Blocks:
+    """By one generator each, so that blocks may be of any size. Nothing here protects anybody."""
+    generators = [np.random.default_rng(number) for number in range(_SIMULATED)]
+    for block, noise in estimates.blocks():
+        roots = np.linalg.cholesky(noise + _LEAST_NOISE * np.eye(noise.shape[1]))
+        shape = noise.shape[:2]
+        yield block, noise, (np.einsum("iab,ib->ia", roots, rng.standard_normal(shape)) for rng in generators)
 
 
-def _surprises(simulation: _Simulated, means: FloatArray, covariance: FloatArray) -> _Surprises:
+def _surprises(
+    blocks: _Blocks, errors: FloatArray, covariance: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Weighted second moments of estimates around their prior means, of their noise, and of simulated noise.
+
+    float64, shapes (width, width), (width, width) and (_SIMULATED, width, width).
+    """
     width = covariance.shape[0]
     found, noise_of_all, total = np.zeros((width, width)), np.zeros((width, width)), 0.0
     simulated = np.zeros((_SIMULATED, width, width))
-    for block, noise, draws in simulation.blocks():
+    for block, noise, draws in blocks:
         weights = 1.0 / np.trace(noise + covariance, axis1=1, axis2=2) ** 2
-        errors = simulation.values[block] - means[block]
-        found += (errors * weights[:, None]).T @ errors
+        found += (errors[block] * weights[:, None]).T @ errors[block]
         noise_of_all += np.einsum("i,iab->ab", weights, noise)
         total += float(weights.sum())
         for drawn, moment in zip(draws, simulated, strict=True):
             moment += (drawn * weights[:, None]).T @ drawn
-    return _Surprises(found=found / total, noise=noise_of_all / total, simulated=simulated / total)
+    return found / total, noise_of_all / total, simulated / total
 
 
-def _few_draws(n_items: int, width: int) -> bool:
-    return _SIMULATED * n_items * width <= _KEPT_DRAWS
-
-
-def _draws(n_items: int, width: int) -> Iterator[Iterable[FloatArray]]:
-    """For each block of items ``_SIMULATED`` times standard normal numbers: float64, shape (items in it, width)."""
-    blocks = range(0, n_items, _ITEMS_AT_ONCE)
-    if _few_draws(n_items, width):
-        drawn = _kept_draws(n_items, width)
-        yield from (drawn[:, first : first + _ITEMS_AT_ONCE] for first in blocks)
-        return
-    generators = _generators()
-    for first in blocks:
-        shape = (min(_ITEMS_AT_ONCE, n_items - first), width)
-        yield (rng.standard_normal(shape) for rng in generators)
-
-
-@lru_cache(maxsize=2)
-def _kept_draws(n_items: int, width: int) -> FloatArray:
-    """Kept, since every sweep of every fit takes the same: those of all coordinates, and of the first."""
-    drawn = np.stack([rng.standard_normal((n_items, width)) for rng in _generators()])
-    drawn.setflags(write=False)
-    return drawn
-
-
-def _generators() -> list[np.random.Generator]:
-    """Of post-processing: nothing here protects anybody. One each, so that blocks may be of any size."""
-    return [np.random.default_rng(number) for number in range(_SIMULATED)]
-
-
-def _beyond_noise(moments: _Surprises) -> FloatArray:
+def _beyond_noise(moment: FloatArray, noise: FloatArray, simulated: FloatArray) -> FloatArray:
     """S: positive semi-definite, float64, shape (width, width)."""
-    values, axes = np.linalg.eigh(moments.noise)
+    values, axes = np.linalg.eigh(noise)
     values = np.maximum(values, max(1e-12 * values[-1], _LEAST_NOISE))
     root, whitening = (axes * np.sqrt(values)) @ axes.T, (axes / np.sqrt(values)) @ axes.T
-    edge = float(np.linalg.eigvalsh(whitening @ moments.simulated @ whitening)[:, -1].max())
-    seen, directions = np.linalg.eigh(whitening @ moments.found @ whitening)
+    edge = float(np.linalg.eigvalsh(whitening @ simulated @ whitening)[:, -1].max())
+    seen, directions = np.linalg.eigh(whitening @ moment @ whitening)
     # The edge of n samples in D dimensions is (1 + sqrt(D / n))^2: so noise spreads as if D / n were this.
     ratio = max(np.sqrt(edge) - 1.0, 0.0) ** 2
     shifted = seen + 1.0 - ratio
@@ -287,8 +244,7 @@ def credible_curvature(
     blended = prior + keep[:, None, None] * differences
     least = _LEAST_SHARE * float(np.trace(moment)) / width
     scaled = positive_definite(blended / weighted_counts[:, None, None], least=least)
-    found: FloatArray = scaled * weighted_counts[:, None, None]
-    return found
+    return scaled * weighted_counts[:, None, None]
 
 
 def _fitted(excess: FloatArray, counts: FloatArray, stddev: float) -> FloatArray:

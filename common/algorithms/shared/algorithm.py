@@ -35,7 +35,7 @@ class RatingTask(Task, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskOfSettings:
-    """What a task on ratings is made of: its public configuration and the choice of kernels, nothing else."""
+    """What a task is made of: its public configuration and the choice of kernels, nothing else."""
 
     NAME: ClassVar[str]
     """Of the algorithm, on every board."""

@@ -7,7 +7,7 @@ know which part it is of.
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from enum import StrEnum
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,7 +19,7 @@ LARGEST_RANK = 512
 """Beyond it, matrices per item would not fit in memory; found out before anything is released."""
 Rank: TypeAlias = Annotated[int, whole(1, LARGEST_RANK)]
 SUM_SHARE_OF_MEAN = 0.8
-"""The sum is noisier than the number of ratings (its sensitivity is half_range times larger), so it gets more."""
+"""Of the private mean's share: the sum's sensitivity is half_range times larger than that of the number."""
 
 
 class Feedback(StrEnum):
@@ -93,13 +93,29 @@ class RatingSettings:
 class ReleaseShares:
     """How a run's mu^2 (of the Gaussian guarantee) is shared among its releases. Public."""
 
+    BEFORE: ClassVar[tuple[str, ...]] = ()
+    """Shares of the releases that all rounds together leave something for."""
+
     def __post_init__(self) -> None:
-        """Check the range of every share.
+        """Check the range of every share, and that something is left for the rounds.
 
         Raises:
-            InputError: a share is outside (0, 1).
+            InputError: a share is outside (0, 1), or nothing is left.
         """
         require_ranges(self, "shares.")
+        before = sum(getattr(self, name) for name in self.BEFORE)
+        require(before < 1.0, " + ".join(f"shares.{name}" for name in self.BEFORE), "< 1", before)
+
+
+def mean_shares(mean: float) -> dict[str, float]:
+    """The share of the private mean, by release: the sum is noisier than the number of ratings, so it gets more."""
+    return {"mean/sum": mean * SUM_SHARE_OF_MEAN, "mean/number": mean * (1 - SUM_SHARE_OF_MEAN)}
+
+
+def grown(left: float, rounds: int, exponent: float) -> list[float]:
+    """What is left of mu^2, shared among rounds t = 1, 2, ... in proportion to t^exponent."""
+    growth = [float(t) ** exponent for t in range(1, rounds + 1)]
+    return [left * weight / sum(growth) for weight in growth]
 
 
 Settings = TypeVar("Settings")
@@ -131,7 +147,7 @@ def keys_of(kind: type[Any]) -> tuple[str, ...]:
 def as_written(settings: Any) -> dict[str, Any]:
     """A configuration, JSON-able."""
     plain: dict[str, Any] = msgspec.to_builtins(settings)
-    return {**plain.pop(_PART), **plain}
+    return {**plain.pop(_PART, {}), **plain}
 
 
 def from_written(written: Mapping[str, Any], kind: type[Settings]) -> Settings:

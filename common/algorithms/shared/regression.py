@@ -18,8 +18,10 @@ from functools import lru_cache
 
 import numpy as np
 
+from fedboard.common import kernels
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board
+from fedboard.common.cohort import Cohort
 from fedboard.common.item_features import CatalogueFeatures
 
 
@@ -51,11 +53,9 @@ class Regression:
         """
         own, wanted = self.vectors[rated], self.vectors[items]
         if self.scale is not None:
-            summed: FloatArray = self.scale[items, None] * (wanted @ own.T)
-            return summed
+            return self.scale[items, None] * (wanted @ own.T)
         system = own.T @ own + self.ridge * np.eye(own.shape[1]) + self.gram
-        fitted: FloatArray = np.linalg.solve(system, wanted.T).T @ own.T
-        return fitted
+        return np.linalg.solve(system, wanted.T).T @ own.T
 
 
 _ROWS_AT_ONCE = 1 << 17
@@ -94,6 +94,85 @@ def rated_rows(items: IndexArray, n_items: int) -> tuple[IndexArray | slice, Ind
         return slice(None), items
     rows, places = np.unique(items, return_inverse=True)
     return rows, places.astype(np.int32)
+
+
+def user_ridges(cohort: Cohort, strength: float, exponent: float) -> Float32Array:
+    """``strength n_j^exponent`` of each user with n_j ratings; float32, shape (n_users,). Private."""
+    own = np.maximum(cohort.counts, 1).astype(np.float64)
+    return (strength * own**exponent).astype(np.float32)
+
+
+def fit_vectors(
+    cohort: Cohort,
+    labels: Float32Array,
+    factors: Float32Array,
+    *,
+    ridge: Float32Array,
+    unobserved_weight: float,
+    backend: str,
+) -> Float32Array:
+    """``argmin_v sum_i (<u_i, v> - y_ij)^2 + ridge_j |v|^2 + unobserved_weight sum_all <u_i, v>^2`` of each user.
+
+    Args:
+        cohort: the users. Private.
+        labels: y, float32, shape (n_ratings,). Private.
+        factors: u, float32, shape (n_items, rank). Public.
+        ridge: float32, shape (n_users,), > 0.
+        unobserved_weight: >= 0.
+        backend: which kernels compute.
+
+    Returns:
+        float32, shape (n_users, rank). Private, unclipped.
+    """
+    u = np.ascontiguousarray(factors, dtype=np.float32)
+    gram = unobserved_weight * gram_of(u) if unobserved_weight > 0 else None
+    return kernels.solve_ridge(
+        cohort.indptr, cohort.items, labels, u, ridge=ridge, gram=gram, backend=backend
+    )
+
+
+def fit_biased_vectors(
+    cohort: Cohort,
+    targets: Float32Array,
+    factors: Float32Array,
+    *,
+    strength: float,
+    bias_strength: float,
+    exponent: float,
+    content: Float32Array | None = None,
+    backend: str,
+) -> Float32Array:
+    """``argmin sum_i (y_ij - c - <u_i, v>)^2 + n_j^exponent (bias_strength c^2 + strength |v|^2)`` of each user.
+
+    With content, ratings are explained by ``<phi_i, h>`` too, see ``kernels.solve_own_models``.
+
+    Args:
+        cohort: the users. Private.
+        targets: y, float32, shape (n_ratings,). Private.
+        factors: u, float32, shape (n_items, rank). Public.
+        strength: of the ridge on v.
+        bias_strength: of that on c.
+        exponent: both grow with a user's number of ratings to this power.
+        content: phi, float32, shape (n_items, content width); None for nothing. Public.
+        backend: which kernels compute.
+
+    Returns:
+        float32, shape (n_users, 1 + rank): (c_j, v_j), and h_j behind them where there is content. Private,
+        unclipped.
+    """
+    # One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
+    scale = np.float32(np.sqrt(strength / bias_strength))
+    rows, items = rated_rows(cohort.items, factors.shape[0])
+    columns = np.column_stack([np.full(len(factors[rows]), scale), factors[rows]])
+    ridge = user_ridges(cohort, strength, exponent)
+    if content is None:
+        solved = kernels.solve_ridge(cohort.indptr, items, targets, columns, ridge=ridge, backend=backend)
+    else:
+        solved, _ = kernels.solve_own_models(
+            cohort.indptr, items, targets, columns, content[rows], ridge=ridge, backend=backend
+        )
+    solved[:, 0] *= scale
+    return solved
 
 
 _OF_LABELS, _OF_NUMBERS, _OF_BOTH = 0.75, 0.4, 0.55
@@ -184,12 +263,10 @@ def standardised(numbers: FloatArray) -> FloatArray:
     filled = np.where(known, numbers, 0.0)
     centred = np.where(known, filled - filled.sum(axis=0) / count, 0.0)
     spread = np.sqrt(np.sum(centred**2, axis=0) / count)
-    scaled: FloatArray = centred / np.where(spread > 0, spread, 1.0)
-    return scaled
+    return centred / np.where(spread > 0, spread, 1.0)
 
 
 def unit_rows(values: FloatArray) -> FloatArray:
     """Rows of norm 1, or 0."""
     norms = np.linalg.norm(values, axis=1, keepdims=True)
-    unit: FloatArray = values / np.where(norms > 0, norms, 1.0)
-    return unit
+    return values / np.where(norms > 0, norms, 1.0)

@@ -24,24 +24,7 @@ from fedboard.common.algorithms.shared.array_rules import ArrayRule, number, pre
 from fedboard.common.algorithms.shared.preparation import ONE_USER
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.shared.regression import Regression
-from fedboard.common.algorithms.topk import rounds
-from fedboard.common.algorithms.topk.local import (
-    KERNELS,
-    STAGES,
-    Stage,
-    TopKConfig,
-    TopKShares,
-    counted,
-    directed,
-    energies,
-    learnt_part,
-    of_stage,
-    shares_by_release,
-    start_columns,
-    started,
-    times,
-)
-from fedboard.common.algorithms.topk.rounds import model_width, recounted
+from fedboard.common.algorithms.topk import device, server
 from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort
@@ -52,16 +35,17 @@ _LEAST_COUNT, _MOST_USERS = 1e-12, 1e12
 _MOST_SCALE = 1e12
 
 
-def array_rules(board: Board, settings: TopKConfig) -> tuple[ArrayRule, ...]:
+def array_rules(board: Board, settings: device.TopKConfig) -> tuple[ArrayRule, ...]:
     """The rules of all of them; the board's version and catalogue alone are looked at. Public."""
     n_items = board.catalogue.n_items
     real, single, byte = np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.uint8)
     if board.version == 0:
         return (vectors("item_factors", board, 1),)
-    after = STAGES[min(board.version, len(STAGES)) - 1]
-    width = {Stage.COUNTS: start_columns(settings, n_items), Stage.START: settings.width}.get(
-        after, model_width(settings, board)
-    )
+    after = device.STAGES[min(board.version, len(device.STAGES)) - 1]
+    width = {
+        device.Stage.COUNTS: device.start_columns(settings, n_items),
+        device.Stage.START: settings.width,
+    }.get(after, server.model_width(settings, board))
     rules = [
         *(rule for rule in prepared(board) if rule.name != "item_counts"),
         ArrayRule(name="item_counts", dtype=real, shape=(n_items,), low=_LEAST_COUNT, high=_MOST_USERS),
@@ -69,10 +53,10 @@ def array_rules(board: Board, settings: TopKConfig) -> tuple[ArrayRule, ...]:
         number("population", 1.0, _MOST_USERS),
         vectors("item_factors", board, width),
     ]
-    if board.catalogue.features is not None and after in (Stage.DIRECTIONS, Stage.ENERGIES):
-        shape = (KERNELS, settings.kernel_rank, settings.kernel_rank)
+    if board.catalogue.features is not None and after in (device.Stage.DIRECTIONS, device.Stage.ENERGIES):
+        shape = (device.KERNELS, settings.kernel_rank, settings.kernel_rank)
         rules.append(ArrayRule(name="kernel_forms", dtype=single, shape=shape))
-    if after is Stage.ENERGIES:
+    if after is device.Stage.ENERGIES:
         rules.append(ArrayRule(name="item_scale", dtype=real, shape=(n_items,), low=0.0, high=_MOST_SCALE))
         rules.append(ArrayRule(name="item_biases", dtype=single, shape=(n_items,)))
     return tuple(rules)
@@ -83,55 +67,53 @@ class TopK(TaskOfSettings):
     """The task. Pure: it holds its public configuration and the choice of kernels."""
 
     NAME: ClassVar[str] = "topk"
-    settings: TopKConfig
+    settings: device.TopKConfig
 
     def first_board(self, catalogue: Catalogue) -> Board:
         """An item model of zeros, and the public catalogue with its features."""
         return self.begun(catalogue, item_factors=np.zeros((catalogue.n_items, 1), dtype=np.float32))
 
     def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
-        """The four rounds."""
-        return () if version >= len(STAGES) else of_stage(STAGES[version], self.settings, n_items=n_items)
+        """The four server."""
+        return (
+            ()
+            if version >= len(device.STAGES)
+            else device.of_stage(device.STAGES[version], self.settings, n_items=n_items)
+        )
 
     def contribute(self, cohort: Cohort, board: Board, requests: tuple[Request, ...]) -> Contribution:
         """Integers within every declared bound; each row depends on that user's row and the board alone."""
-        stage = STAGES[board.version]
-        if stage is Stage.COUNTS:
+        stage = device.STAGES[board.version]
+        if stage is device.Stage.COUNTS:
             present = ONE_USER * (cohort.counts > 0).astype(np.int64)[:, None]
-            return replace(counted(cohort, self.settings), totals={"users": present})
-        if not rounds.personal(board):
-            return recounted(cohort, board, stage, self.settings)
-        match stage:
-            case Stage.START:
-                return started(cohort, board)
-            case Stage.DIRECTIONS:
-                return directed(cohort, board, self.settings)
-            case Stage.ENERGIES:
-                return energies(cohort, board, self.settings)
+            return replace(device.counted(cohort, self.settings), totals={"users": present})
+        if not server.personal(board):
+            return server.recounted(cohort, board, stage, self.settings)
+        if stage is device.Stage.START:
+            return device.started(cohort, board)
+        answer = device.directed if stage is device.Stage.DIRECTIONS else device.energies
+        return answer(cohort, board, self.settings)
 
     def update(self, board: Board, released: ReleasedSums) -> Board:
         """The next board; post-processing of the noised sums and of what is already public."""
-        stage, settings = STAGES[board.version], self.settings
-        request = self.requests(board)[0]
-        if stage is Stage.COUNTS:
-            return rounds.after_counts(board, released, request, settings)
-        if not rounds.personal(board):
-            return rounds.after_recount(board, released, request, stage, settings)
-        match stage:
-            case Stage.START:
-                return rounds.after_start(board, released, request, settings)
-            case Stage.DIRECTIONS:
-                return rounds.after_directions(board, released, request, settings)
-            case Stage.ENERGIES:
-                return rounds.after_energies(board, released, request, settings)
+        stage, request = device.STAGES[board.version], self.requests(board)[0]
+        if stage is not device.Stage.COUNTS and not server.personal(board):
+            return server.after_recount(board, released, request, stage, self.settings)
+        after = {
+            device.Stage.COUNTS: server.after_counts,
+            device.Stage.START: server.after_start,
+            device.Stage.DIRECTIONS: server.after_directions,
+            device.Stage.ENERGIES: server.after_energies,
+        }
+        return after[stage](board, released, request, self.settings)
 
     def fit_local(self, cohort: Cohort, board: Board) -> Float32Array:
         """(1, sum of her items' factors), float32, shape (n_users, 1 + width). Private."""
         factors = np.asarray(board.arrays["item_factors"])
         if "learnt" not in board.arrays:
             return np.ones((cohort.n_users, 1 + factors.shape[1]), dtype=np.float32)
-        own = learnt_part(cohort, board)
-        sums = times(own, np.ones(own.n_ratings), factors)
+        own = device.learnt_part(cohort, board)
+        sums = device.times(own, np.ones(own.n_ratings), factors)
         return np.column_stack([np.ones(own.n_users), sums]).astype(np.float32)
 
     def ranking_factors(self, local: Float32Array, board: Board) -> tuple[Float32Array, Float32Array]:
@@ -157,7 +139,7 @@ def _item_vectors(board: Board) -> Float32Array:
     return vectors
 
 
-def _regression(settings: TopKConfig, own: Cohort, board: Board) -> Regression:
+def _regression(settings: device.TopKConfig, own: Cohort, board: Board) -> Regression:
     """Her own items add up: item i gets <G_i, G_l> / P_ii of item l."""
     factors = np.asarray(board.arrays["item_factors"], dtype=np.float64)
     return Regression(
@@ -172,9 +154,9 @@ def _regression(settings: TopKConfig, own: Cohort, board: Board) -> Regression:
 ALGORITHM = Algorithm(
     name=TopK.NAME,
     feedback=frozenset({Feedback.IMPLICIT}),
-    settings=TopKConfig,
-    shares=TopKShares,
-    shares_by_release=shares_by_release,
+    settings=device.TopKConfig,
+    shares=device.TopKShares,
+    shares_by_release=device.shares_by_release,
     task=TopK.made,
     array_rules=array_rules,
     folder=files(__package__),

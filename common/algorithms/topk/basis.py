@@ -21,7 +21,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.levels import likely_counts
 from fedboard.common.algorithms.shared.regression import standardised
-from fedboard.common.algorithms.topk.local import CONSTANT, TopKConfig
+from fedboard.common.algorithms.topk.device import CONSTANT, TopKConfig
 from fedboard.common.arrays import BoolArray, FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board
 from fedboard.common.item_features import CatalogueFeatures
@@ -308,8 +308,7 @@ def arrays_of(counts: Counts) -> dict[str, AnyArray]:
 
 def first(counts: FloatArray, number: int) -> IndexArray:
     """Numbers of the items that lead, int32, shape (number,) or fewer."""
-    found: IndexArray = np.argsort(-counts, kind="stable")[:number].astype(np.int32)
-    return found
+    return np.argsort(-counts, kind="stable")[:number].astype(np.int32)
 
 
 def contenders(counts: Counts) -> AnyArray:

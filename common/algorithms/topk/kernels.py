@@ -26,7 +26,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.regression import standardised, unit_rows
 from fedboard.common.algorithms.topk.basis import Directions
-from fedboard.common.algorithms.topk.local import KERNELS
+from fedboard.common.algorithms.topk.device import KERNELS
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import Catalogue
 
@@ -83,10 +83,9 @@ def public_kernels(
 
 def diagonals(kernels: Kernels) -> FloatArray:
     """The diagonal of each kernel: float64, shape (KERNELS, m')."""
-    found: FloatArray = np.stack(
+    return np.stack(
         [np.einsum("ir,ir->i", kernels.columns @ form, kernels.columns) for form in kernels.forms]
     )
-    return found
 
 
 def inner_products(kernels: Kernels) -> FloatArray:
@@ -94,8 +93,7 @@ def inner_products(kernels: Kernels) -> FloatArray:
     gram, own = kernels.columns.T @ kernels.columns, diagonals(kernels)
     turned = [form @ gram for form in kernels.forms]
     whole = np.array([[float(np.sum(a * b.T)) for b in turned] for a in turned])
-    found: FloatArray = whole - own @ own.T
-    return found
+    return whole - own @ own.T
 
 
 def _unit_kernels(columns: FloatArray, forms: FloatArray) -> Kernels:
@@ -240,8 +238,7 @@ def _believed(noisy: FloatArray, values: FloatArray, stddev: float) -> FloatArra
     least = np.maximum(noisy, 0.0)
     expected = float(least @ values) / max(float(values @ values), 1e-300) * values
     spread = (_SPREAD * expected + _LEAST_SPREAD) ** 2
-    pulled: FloatArray = (least * spread + expected * stddev**2) / (spread + stddev**2)
-    return pulled
+    return (least * spread + expected * stddev**2) / (spread + stddev**2)
 
 
 def _kernel_part(kernels: Kernels, noisy: FloatArray, axes: FloatArray, strength: FloatArray) -> FloatArray:

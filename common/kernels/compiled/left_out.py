@@ -5,6 +5,7 @@ order, each rounded alone, so that it holds what a loop over the ridges would, b
 """
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -19,39 +20,35 @@ TOGETHER: Final = 4
 
 
 @compiled()
-def solve_lanes(matrix: FloatArray, vector: FloatArray, width: int, lanes: int) -> None:
+def solve_lanes(matrix: FloatArray, vector: FloatArray, width: int, scales: FloatArray) -> None:
     """As ``solve_positive`` in each lane: ``vector`` becomes matrix^-1 vector, ``matrix`` its factor R.
 
     Args:
         matrix: flat, the place of (row, column) is ``(row * width + column) * lanes``; only the upper triangle.
         vector: flat, shape (width * lanes,).
         width: rows and columns.
-        lanes: of a vector of float64.
+        scales: shape (lanes,), room to work in.
     """
+    lanes = lanes_of(matrix)
     for pivot in range(width):
-        above = pivot * width
-        _scale_pivot(matrix, (above + pivot) * lanes, width - pivot, vector, pivot * lanes)
+        corner, own = (pivot * width + pivot) * lanes, pivot * lanes
+        for lane in range(lanes):
+            scales[lane] = 1.0 / sqrt(matrix[corner + lane])
+            vector[own + lane] *= scales[lane]
+        for place in range(corner, (pivot + 1) * width * lanes, lanes):
+            for lane in range(lanes):
+                matrix[place + lane] *= scales[lane]
         for row in range(pivot + 1, width):
-            factor = (above + row) * lanes
-            _subtract_products(vector, row * lanes, matrix, factor, vector, pivot * lanes, 1)
-            _subtract_products(
-                matrix, (row * width + row) * lanes, matrix, factor, matrix, factor, width - row
-            )
+            factor, diagonal = (pivot * width + row) * lanes, (row * width + row) * lanes
+            _subtract_products(vector, row * lanes, matrix, factor, vector, own, 1)
+            _subtract_products(matrix, diagonal, matrix, factor, matrix, factor, width - row)
     for row in range(width - 1, -1, -1):
-        _substitute_back(matrix, (row * width + row) * lanes, vector, row * lanes, width - row - 1)
-
-
-@emitted()
-def _scale_pivot(
-    builder: Any, matrix: Emitter, first: Value, count: Value, vector: Emitter, own: Value
-) -> None:
-    """A row from its diagonal on, and its part of the vector, times one over the diagonal's square root."""
-    root = matrix.square_roots(matrix.load(first))
-    scale = builder.fdiv(matrix.constant([1.0] * matrix.lanes), root)
-    with counting(builder, count) as loop:
-        here = _behind(matrix, first, loop.index)
-        matrix.store(builder.fmul(matrix.load(here), scale), here)
-    vector.store(builder.fmul(vector.load(own), scale), own)
+        diagonal, own = (row * width + row) * lanes, row * lanes
+        for column in range(1, width - row):
+            entry, known = diagonal + column * lanes, own + column * lanes
+            _subtract_products(vector, own, matrix, entry, vector, known, 1)
+        for lane in range(lanes):
+            vector[own + lane] /= matrix[diagonal + lane]
 
 
 @emitted()
@@ -71,20 +68,6 @@ def _subtract_products(
         here = _behind(target, target_at, loop.index)
         product = builder.fmul(multiple, source.load(_behind(target, source_at, loop.index)))
         target.store(builder.fsub(target.load(here), product), here)
-
-
-@emitted()
-def _substitute_back(
-    builder: Any, matrix: Emitter, diagonal: Value, vector: Emitter, own: Value, behind: Value
-) -> None:
-    """One entry of the solution from the ``behind`` ones after it."""
-    rest = Registers(builder, [vector.load(own)])
-    with counting(builder, behind) as loop:
-        number = builder.add(loop.index, int64(1))
-        entry = matrix.load(_behind(matrix, diagonal, number))
-        known = vector.load(_behind(matrix, own, number))
-        rest[0] = builder.fsub(rest[0], builder.fmul(entry, known))
-    vector.store(builder.fdiv(rest[0], matrix.load(diagonal)), own)
 
 
 @emitted()
@@ -135,16 +118,15 @@ def left_out_of_some(
         squares.store(builder.fmul(error, error), _behind(rated, int64(0), rating))
 
 
-@emitted()
+@compiled()
 def spread_with_ridges(
-    builder: Any,
-    system: Emitter,
-    step: Value,
-    width: Value,
-    ridges: Emitter,
-    matrix: Emitter,
-    moment: Emitter,
-    vector: Emitter,
+    system: FloatArray,
+    step: int,
+    width: int,
+    ridges: FloatArray,
+    matrix: FloatArray,
+    moment: FloatArray,
+    vector: FloatArray,
 ) -> None:
     """Lay a system out for ``solve_lanes``: each number in every lane, and the lane's ridge on the diagonal but for
     its first entry.
@@ -152,17 +134,18 @@ def spread_with_ridges(
     Takes ``system`` (flat, ``width`` rows ``step`` apart, upper triangle), ``ridges`` (a number a lane) and
     ``moment`` (``width`` numbers); writes to ``matrix`` and ``vector``.
     """
-    added = ridges.load(int64(0))
-    with counting(builder, width) as outer:
-        row = outer.index
-        vector.store(moment.load_splat(row), _behind(matrix, int64(0), row))
-        diagonal, place = (builder.add(builder.mul(row, by), row) for by in (width, step))
-        with counting(builder, builder.sub(width, row)) as inner:
-            value = system.load_splat(builder.add(place, inner.index))
-            matrix.store(value, _behind(matrix, int64(0), builder.add(diagonal, inner.index)))
-        with builder.if_then(builder.icmp_signed(">", row, int64(0))):
-            here = _behind(matrix, int64(0), diagonal)
-            matrix.store(builder.fadd(system.load_splat(place), added), here)
+    lanes = lanes_of(ridges)
+    for row in range(width):
+        for lane in range(lanes):
+            vector[row * lanes + lane] = moment[row]
+        for column in range(row, width):
+            place = (row * width + column) * lanes
+            for lane in range(lanes):
+                matrix[place + lane] = system[row * step + column]
+        if row > 0:
+            place = (row * width + row) * lanes
+            for lane in range(lanes):
+                matrix[place + lane] += ridges[lane]
 
 
 @emitted()
@@ -275,7 +258,7 @@ def errors_of_rows(
             for lane in range(lanes):
                 pulls[lane] = growth[row] * ridges[candidate + min(lane, together - 1)]
             spread_with_ridges(system, size, width, pulls, root, moment, own)
-            solve_lanes(root, own, width, lanes)
+            solve_lanes(root, own, width, pulls)
             for k in range(0, seen, TOGETHER):
                 left_out_of_some(rated, wanted, k, root, own, half, width, squares)
             for lane in range(together):

@@ -6,12 +6,12 @@ from typing import Any, Final
 from fedboard.common.arrays import FloatArray
 from fedboard.common.kernels.compiled.panels import lanes_of
 from fedboard.common.kernels.compiled.vectors import (
-    ELEMENT,
     Emitter,
     Registers,
     Value,
     counting,
     emitted,
+    inner_product,
     int64,
 )
 from fedboard.common.kernels.compiling import compiled
@@ -21,17 +21,6 @@ ROWS: Final = 4
 
 # Below this a reflection has nothing to do.
 _TINY: Final = 1e-280
-
-
-@emitted(ELEMENT)
-def dot(builder: Any, left: Emitter, left_at: Value, right: Emitter, right_at: Value, count: Value) -> Value:
-    """Inner product of ``count`` elements (a multiple of the lanes) of two flat arrays."""
-    sums = Registers(builder, [left.zero()])
-    with counting(builder, builder.udiv(count, int64(left.lanes))) as loop:
-        offset = builder.mul(loop.index, int64(left.lanes))
-        value = left.load(builder.add(left_at, offset))
-        sums[0] = left.multiply_add(value, right.load(builder.add(right_at, offset)), sums[0])
-    return left.sum_lanes(sums[0])
 
 
 @emitted()
@@ -96,7 +85,7 @@ def update_and_multiply(
 @compiled()
 def _reflect(reflectors: FloatArray, new: int, k: int, first: int, size: int) -> tuple[float, float]:
     """Turn x, stored at row k from column k + 1 on, into u = x - alpha e_1; returns alpha and 2 / |u|^2."""
-    square = dot(reflectors, new + first, reflectors, new + first, size - first)
+    square = inner_product(reflectors, new + first, reflectors, new + first, size - first)
     head = reflectors[new + k + 1]
     alpha = -sqrt(square) if head > 0.0 else sqrt(square)
     reflectors[new + k + 1] = head - alpha
@@ -154,8 +143,8 @@ def tridiagonalise(
         for place in range(first, k + 1):
             product[place] = 0.0
         scale = scales[k]
-        along = 0.5 * scale * scale * dot(product, first, reflectors, new + first, size - first)
-        turned = scale * dot(vector, first, reflectors, new + first, size - first)
+        along = 0.5 * scale * scale * inner_product(product, first, reflectors, new + first, size - first)
+        turned = scale * inner_product(vector, first, reflectors, new + first, size - first)
         combine(partner, first, product, first, scale, reflectors, new + first, -along, size - first)
         combine(vector, first, vector, first, 1.0, reflectors, new + first, -turned, size - first)
         old = new
@@ -173,5 +162,5 @@ def rotate_back(vector: FloatArray, rank: int, size: int, reflectors: FloatArray
     lanes = lanes_of(vector)
     for k in range(rank - 3, -1, -1):
         row, first = k * size, (k + 1) // lanes * lanes
-        turned = scales[k] * dot(vector, first, reflectors, row + first, size - first)
+        turned = scales[k] * inner_product(vector, first, reflectors, row + first, size - first)
         combine(vector, first, vector, first, 1.0, reflectors, row + first, -turned, size - first)

@@ -124,11 +124,6 @@ class Emitter:
         """Square root of a scalar; NaN below zero."""
         return self._call(f"llvm.sqrt.f{self.bits}", ir.FunctionType(self.element, [self.element]), [value])
 
-    def square_roots(self, value: Value) -> Value:
-        """Square root of each lane; NaN below zero."""
-        kind = ir.FunctionType(self.vector, [self.vector])
-        return self._call(f"llvm.sqrt.v{self.lanes}f{self.bits}", kind, [value])
-
     def place(self, step: Value, row: Value, offset: int, column: Value) -> Value:
         """Place of (row + offset, column) in a matrix with rows ``step`` apart."""
         number = self.builder.add(row, int64(offset))

@@ -28,6 +28,7 @@ from fedboard.simulations.data.reader import (
     Rows,
     Table,
     Which,
+    by_name,
     rows_of_records,
 )
 from fedboard.simulations.data.workbench import Workbench, quoted
@@ -53,11 +54,6 @@ def _fields(line: str) -> dict[str, Any]:
 def _recognises(looks: Looks, mapping: ColumnMapping) -> bool:
     """By the names of the first line's fields."""
     return {mapping.user, mapping.item, mapping.rating, mapping.time} <= set(_fields(looks.line))
-
-
-def _recognises_any(looks: Looks) -> bool:
-    """By its ending."""
-    return looks.file.suffix in _ENDINGS
 
 
 def _look(file: StoredFile, wanted: ColumnMapping) -> None:
@@ -178,7 +174,7 @@ READERS = (
         what="any file of JSON lines, an object each",
         given_as="the `.jsonl` or `.ndjson`, with `data.columns` and `data.rating_range`",
         read=_read_any,
-        recognises=_recognises_any,
+        recognises=by_name(*_ENDINGS),
         times=True,
         generic=True,
         columns=_look,

@@ -14,17 +14,12 @@ from fedboard.server.catalogue.column_mapping import printable
 from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.simulations.data.formats.parquet import column, id_of, kinds_of, rating_of, when_of
 from fedboard.simulations.data.formats.text import title_field
-from fedboard.simulations.data.reader import Asked, Column, Looks, Reader, Rows, Table, plain_columns
+from fedboard.simulations.data.reader import Asked, Column, Reader, Rows, Table, by_name, plain_columns
 from fedboard.simulations.data.workbench import Workbench, workbench
 
 _SCHEMA = "schema.json"
 _NAME = re.compile(r"\w{1,100}")
 _RATING, _TIME = "rating", "timestamp"
-
-
-def _recognises(looks: Looks) -> bool:
-    """By its name; what it says is looked at when it is read."""
-    return looks.file.base_name == _SCHEMA
 
 
 def _relation(file: StoredFile) -> str:
@@ -117,7 +112,7 @@ READERS = (
         what="a data set that LensKit has saved, with ratings",
         given_as="the folder, or its `schema.json`, with `data.rating_range`",
         read=_read,
-        recognises=_recognises,
+        recognises=by_name(_SCHEMA),
         times=True,
         file_name=_SCHEMA,
         titles_of=_titles,

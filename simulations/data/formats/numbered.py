@@ -17,15 +17,10 @@ from fedboard.common.errors import InputError
 from fedboard.server.catalogue.stored_file import StoredFile
 from fedboard.simulations.data.named import MANIFEST
 from fedboard.simulations.data.ratings import Ratings, Triples, check_values
-from fedboard.simulations.data.reader import Asked, Looks, Reader
+from fedboard.simulations.data.reader import Asked, Reader, by_name
 from fedboard.simulations.data.shards import open_shards
 
 _TRAIN, _TEST = ("user", "item", "rating"), ("test_user", "test_item", "test_rating")
-
-
-def _recognises(looks: Looks) -> bool:
-    """By its ending."""
-    return looks.file.suffix == ".npz"
 
 
 def _read(file: StoredFile, asked: Asked) -> Ratings:
@@ -145,11 +140,6 @@ def _require_disjoint(path: Path, train: Triples, test: Triples, n_items: int) -
         )
 
 
-def _is_sharded(looks: Looks) -> bool:
-    """By the name of its manifest."""
-    return looks.file.base_name == MANIFEST
-
-
 def _of_manifest(file: StoredFile) -> Reader:
     """The reader with what the manifest says.
 
@@ -197,7 +187,7 @@ SHARDS = Reader(
     what="a sharded data set that `fedboard data shard` has made",
     given_as="the folder, or its `shards.json`",
     read=_read_shards,
-    recognises=_is_sharded,
+    recognises=by_name(MANIFEST),
     file_name=MANIFEST,
     of_file=_of_manifest,
     whole=True,
@@ -209,7 +199,7 @@ READERS = (
         given_as="the `.npz` with `user`, `item` (whole numbers from 0), `rating`, `item_id` (and `test_user`, "
         "`test_item`, `test_rating`)",
         read=_read,
-        recognises=_recognises,
+        recognises=by_name(".npz"),
         rating_range=(1.0, 5.0),
         lists_items=True,
         whole=True,

@@ -24,14 +24,14 @@ from fedboard.server.catalogue.stored_file import Place, StoredFile
 from fedboard.server.catalogue.titles import COLUMNS_20M, OF_1M, OF_20M, OF_100K, numbered_lines, read_titles
 from fedboard.simulations.data.formats.text import (
     TextLayout,
-    cells_of,
+    by_fields,
     first_line,
     header,
     require_columns,
     text_rows,
     title_field,
 )
-from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Which
+from fedboard.simulations.data.reader import Asked, Looks, Reader, Rows, Which, by_line, by_name
 
 LayoutOf = Callable[[StoredFile, Asked], TextLayout]
 
@@ -76,11 +76,6 @@ def _is_100k(looks: Looks) -> bool:
     return _100K_LINE.fullmatch(looks.line) is not None and looks.file.suffix not in ENDINGS
 
 
-def _has_double_colons(looks: Looks) -> bool:
-    """By a first line of 1M or 10M."""
-    return looks.line.count("::") == len(_COLUMNS) - 1
-
-
 def _is_it(looks: Looks, name: str) -> bool:
     """Tell 1M (whole stars from 1 to 5) from 10M (half stars) by names and catalogue, never by the ratings.
 
@@ -103,11 +98,6 @@ def _is_it(looks: Looks, name: str) -> bool:
         f"{file.label} may be MovieLens 1M (ratings 1 to 5) or 10M (0.5 to 5); "
         f"name the format {_1M} or {_10M}, or put {OF_1M.name} beside it."
     )
-
-
-def _has_columns_of_20m(looks: Looks) -> bool:
-    """By the names of the columns."""
-    return {COLUMNS_20M.user, COLUMNS_20M.item, COLUMNS_20M.rating} <= set(cells_of(looks.line, ","))
 
 
 def _of_20m(file: StoredFile, asked: Asked) -> TextLayout:
@@ -137,7 +127,7 @@ MOVIELENS = (
             what=what,
             given_as="the folder, the `.zip`, or `ratings.dat`",
             read=partial(_rows, layout_of=partial(_headerless, delimiter="::")),
-            recognises=_has_double_colons,
+            recognises=by_line("(?:(?!::).)*(?:::(?:(?!::).)*){3}"),
             told_apart=partial(_is_it, name=name),
             rating_range=scale,
             times=True,
@@ -152,7 +142,7 @@ MOVIELENS = (
             what=what,
             given_as="the folder, the `.zip`, or `ratings.csv`",
             read=partial(_rows, layout_of=_of_20m),
-            recognises=_has_columns_of_20m,
+            recognises=by_fields(COLUMNS_20M.user, COLUMNS_20M.item, COLUMNS_20M.rating),
             rating_range=(0.5, 5.0),
             times=True,
             file_name="ratings.csv",
@@ -174,20 +164,6 @@ _ITEM_FIRST = ("item", "user", "rating", _TIME)
 _OF_2023 = ColumnMapping(user="user_id", item="parent_asin", rating="rating", time=_TIME)
 # An item is ten characters, a book's number or one from B on; a user begins with an A: they never look alike.
 _ITEM, _USER, _REST = r"(?:B[0-9A-Z]{9}|[0-9]{9}[0-9X])", r"A[0-9A-Z]{5,30}", r"[1-5](?:\.0)?,[0-9]+"
-_LINES: dict[tuple[str, ...], re.Pattern[str]] = {
-    _USER_FIRST: re.compile(f"{_USER},{_ITEM},{_REST}"),
-    _ITEM_FIRST: re.compile(f"{_ITEM},{_USER},{_REST}"),
-}
-
-
-def _has_order(looks: Looks, columns: tuple[str, ...]) -> bool:
-    """By the first line: which of its cells is an item."""
-    return _LINES[columns].fullmatch(looks.line) is not None
-
-
-def _has_header_of_2023(looks: Looks) -> bool:
-    """By the names of the columns."""
-    return {_OF_2023.user, _OF_2023.item, _OF_2023.rating, _TIME} <= set(cells_of(looks.line, ","))
 
 
 def _ordered(file: StoredFile, asked: Asked, columns: tuple[str, ...]) -> TextLayout:
@@ -230,11 +206,14 @@ AMAZON = (
             year,
             f": {', '.join(columns)}",
             partial(_ordered, columns=columns),
-            partial(_has_order, columns=columns),
+            by_line(f"{line},{_REST}"),
         )
-        for year, columns in ((2014, _USER_FIRST), (2018, _ITEM_FIRST))
+        for year, columns, line in (
+            (2014, _USER_FIRST, f"{_USER},{_ITEM}"),
+            (2018, _ITEM_FIRST, f"{_ITEM},{_USER}"),
+        )
     ),
-    _amazon(2023, ", with a header line", _of_2023, _has_header_of_2023),
+    _amazon(2023, ", with a header line", _of_2023, by_fields("user_id", "parent_asin", "rating", _TIME)),
 )
 
 
@@ -247,13 +226,8 @@ _LASTFM = _TABS(
     mapping=ColumnMapping(item="artist", rating="plays"),
     item_otherwise="mbid",
 )
-_MSD_LINE = re.compile(r"[0-9a-f]{40}\tSO[0-9A-Z]{16}\t[0-9]+")
-_LASTFM_LINE = re.compile(r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]*\t[0-9]+")
-
-
-def _has_line(looks: Looks, line: re.Pattern[str]) -> bool:
-    """By its first line."""
-    return line.fullmatch(looks.line) is not None
+_MSD_LINE = r"[0-9a-f]{40}\tSO[0-9A-Z]{16}\t[0-9]+"
+_LASTFM_LINE = r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]*\t[0-9]+"
 
 
 def _fixed(file: StoredFile, asked: Asked, layout: TextLayout) -> TextLayout:
@@ -266,7 +240,7 @@ PLAYS = tuple(
         what=what,
         given_as=f"the folder, the `.zip`, or `{file_name}`",
         read=partial(_rows, layout_of=partial(_fixed, layout=layout), which=Which.USED, repeats=True),
-        recognises=partial(_has_line, line=line),
+        recognises=by_line(line),
         rating_range=(0.0, 1.0),
         presence=True,
         file_name=file_name,
@@ -282,12 +256,7 @@ PLAYS = tuple(
 
 _ATOMIC = ColumnMapping(user="user_id:token", item="item_id:token", rating="rating:float")
 _ATOMIC_TIME = "timestamp:float"
-_FIELD = re.compile(r"[^\s:]+:(?:token|float)(?:_seq)?")
-
-
-def _has_fields(looks: Looks) -> bool:
-    """By a header line in which each field says its type."""
-    return all(_FIELD.fullmatch(cell) is not None for cell in looks.line.split("\t"))
+_FIELD = r"[^\s:]+:(?:token|float)(?:_seq)?"
 
 
 def _look_atomic(file: StoredFile, wanted: ColumnMapping) -> None:
@@ -332,7 +301,7 @@ RECBOLE = Reader(
     what="RecBole's atomic files, with ratings",
     given_as="the folder, the `.zip`, or the `.inter`, with `data.rating_range`",
     read=partial(_rows, layout_of=_atomic),
-    recognises=_has_fields,
+    recognises=by_line(rf"{_FIELD}(?:\t{_FIELD})*"),
     file_name="*.inter",
     titles_of=_titles_of_atomic,
     times=True,
@@ -344,10 +313,6 @@ RECBOLE = Reader(
 
 ENDINGS = {".csv": ("csv", ",", "comma"), ".tsv": ("tsv", "\t", "tab")}
 """Ending to the name of the format, what stands between two cells, and how that is called."""
-
-
-def _ends_so(looks: Looks, ending: str) -> bool:
-    return looks.file.suffix == ending
 
 
 def _delimiter(file: StoredFile, usual: str) -> str:
@@ -379,7 +344,7 @@ GENERIC = tuple(
         what=f"any {word}-separated table with a header line",
         given_as="the file, with `data.columns` and `data.rating_range`",
         read=partial(_rows, layout_of=partial(_any, delimiter=delimiter)),
-        recognises=partial(_ends_so, ending=ending),
+        recognises=by_name(ending),
         times=True,
         generic=True,
         columns=partial(_look_any, delimiter=delimiter),

@@ -5,7 +5,7 @@ Delimited text: read by duckdb, every cell as text; a second pass in Python find
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,7 +14,7 @@ from fedboard.common.checks import try_columns
 from fedboard.common.errors import InputError
 from fedboard.server.catalogue.column_mapping import ColumnMapping, printable
 from fedboard.server.catalogue.stored_file import StoredFile
-from fedboard.simulations.data.reader import Column, Rows, Table, Which, rows_of_records
+from fedboard.simulations.data.reader import Column, Looks, Rows, Table, Which, rows_of_records
 from fedboard.simulations.data.workbench import quoted
 
 _TITLES = ("title", "name")
@@ -201,6 +201,11 @@ def cells_of(line: str, delimiter: str) -> list[str]:
         return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error:
         return []
+
+
+def by_fields(*names: str) -> Callable[[Looks], bool]:
+    """Recognise a table with commas by names of its columns."""
+    return lambda looks: set(names) <= set(cells_of(looks.line, ","))
 
 
 def _records(file: StoredFile, layout: TextLayout) -> Iterator[tuple[str, list[str]]]:

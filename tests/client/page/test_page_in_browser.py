@@ -15,10 +15,10 @@ from fedboard.client.ratings.store import OwnRating
 from fedboard.client.recommending.recommend import explain, nearest_items, rating_range_of, recommend
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig
 from fedboard.common.algorithms.adadpsgd.config import AdaDpsgdConfig
-from fedboard.common.algorithms.langevin.config import LangevinConfig
+from fedboard.common.algorithms.langevin.algorithm import LangevinConfig
 from fedboard.common.algorithms.residual.config import ResidualConfig
 from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig, as_written
-from fedboard.common.algorithms.topk.local import TopKConfig
+from fedboard.common.algorithms.topk.device import TopKConfig
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.item_features import CatalogueFeatures

@@ -11,9 +11,11 @@ import numpy as np
 import pytest
 
 from fedboard.client.boards.cache import BoardCache
+from fedboard.client.participation.gate import DeviceGate
 from fedboard.client.participation.ledger import DeviceLedger
 from fedboard.client.participation.policy import Policy
 from fedboard.client.participation.promises import catalogue_digest
+from fedboard.client.participation.rounds import Gate
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.contribution_bounding.personal import SCALE_STEPS
 from fedboard.common.errors import BudgetExceededError
@@ -54,6 +56,14 @@ def device(tmp_path: Path) -> Callable[..., Device]:
 
 def names(boards: list[Board]) -> list[tuple[str, str, float]]:
     return [(RUN, request.name, 1.0) for board in boards for request in TASK.requests(board)]
+
+
+def test_nothing_of_the_open_gate_is_left_to_a_device() -> None:
+    """Whose every method lets through: a device decides each of them itself."""
+    decided = {name for name, made in vars(Gate).items() if callable(made)}
+
+    assert len(decided) >= 9
+    assert decided <= set(vars(DeviceGate))
 
 
 def test_an_answer_is_kept_until_the_next_one_is_booked(tmp_path: Path, boards: list[Board]) -> None:

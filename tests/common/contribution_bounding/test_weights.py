@@ -7,8 +7,6 @@ from scipy import stats
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution_bounding.clipping import check_rows, quantise_weights
 from fedboard.common.contribution_bounding.weights import (
-    WEIGHTINGS,
-    Weighting,
     WeightScheme,
     entry_weights,
     item_weights,
@@ -247,18 +245,15 @@ def test_an_unknown_scheme_is_named_with_the_known_ones():
 
 
 def test_a_weighting_that_chooses_too_many_items_is_stopped(monkeypatch):
-    greedy = Weighting(
-        omega=lambda released: np.ones(released.noisy_counts.size),
-        choose=lambda draw: np.ones(draw.cohort.n_ratings, dtype=bool),
-    )
-    monkeypatch.setitem(WEIGHTINGS, WeightScheme.UNIFORM, greedy)
+    everything = "fedboard.common.contribution_bounding.weights._smallest_in_row"
+    monkeypatch.setattr(everything, lambda cohort, keys, number: np.ones(cohort.n_ratings, dtype=bool))
 
     with pytest.raises(PrivacyError, match="uniform weights chose more than 7 items of a user"):
         weights_of("uniform")
 
 
-def test_a_weighting_whose_item_weights_are_too_large_is_clipped(monkeypatch):
-    heavy = Weighting(omega=lambda released: np.full(released.noisy_counts.size, 1e6))
-    monkeypatch.setitem(WEIGHTINGS, WeightScheme.ADAPTIVE, heavy)
+@pytest.mark.parametrize("scheme", ["adaptive", "adaptive-clipped", "adaptive-overcount"])
+def test_item_weights_that_are_too_large_are_clipped(scheme):
+    weights = entry_weights(scheme, COHORT, np.full(N_ITEMS, 1e6))
 
-    assert row_squares(weights_of("adaptive")).max() <= 1 + 1e-12
+    assert row_squares(weights).max() <= 1 + 1e-12

@@ -3,12 +3,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedboard.common.algorithms.langevin.algorithm import trimmed, user_weights
+from fedboard.common.algorithms.langevin.algorithm import user_weights
 from fedboard.common.cohort import Cohort
 from fedboard.common.errors import InputError
 from fedboard.simulations.data import SyntheticConfig, synthetic_ratings
 from research.block_solvers.factorisation import Factorisation, arrange
-from research.block_solvers.sampling import DpmfConfig, personal_epsilons, sample_dpmf, sampling_guarantee
+from research.block_solvers.sampling import (
+    DpmfConfig,
+    personal_epsilons,
+    sample_dpmf,
+    sampling_guarantee,
+    trimmed,
+)
 
 RANGE = (1.0, 5.0)
 

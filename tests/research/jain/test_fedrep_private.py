@@ -9,7 +9,7 @@ import pytest
 
 from fedboard.common.algorithms.representation.algorithm import representation_of
 from fedboard.common.algorithms.representation.config import LossName
-from fedboard.common.algorithms.representation.local import GRID
+from fedboard.common.algorithms.representation.device import GRID
 from fedboard.common.algorithms.supervised.examples import Examples
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board

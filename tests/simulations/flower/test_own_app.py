@@ -112,9 +112,7 @@ def test_whoever_leaves_changes_nobody_else_s_ratings(app: Path, tmp_path: Path)
         (("--nodes", "0"), "nodes must be in [1, 10000], got 0"),
         (("--epsilon", "0"), "privacy.epsilon must be a finite number > 0"),
         (("--epsilon", "nan"), "privacy.epsilon"),
-        (("--delta", "1"), "privacy.delta must be in (0, 1)"),
         (("--algorithm", "residul"), "residual"),
-        (("--name", "My Films"), "lower-case letters, digits and hyphens"),
         (("--data", 'a"b'), "without quotes"),
     ],
 )
@@ -124,6 +122,14 @@ def test_what_cannot_run_is_not_written(options: tuple[str, ...], sentence: str,
     assert result.exit_code == 2
     assert sentence in result.output
     assert not (tmp_path / "films").exists()
+
+
+def test_an_app_is_called_as_its_folder_which_may_not_have_any_name(tmp_path: Path) -> None:
+    result = told(tmp_path / "My Films")
+
+    assert result.exit_code == 2
+    assert "lower-case letters, digits and hyphens" in result.output
+    assert not (tmp_path / "My Films").exists()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of what Flower calls

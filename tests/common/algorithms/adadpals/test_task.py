@@ -8,7 +8,7 @@ import pytest
 
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig
-from fedboard.common.algorithms.adadpals.update import gauged, item_ridge_of, unobserved_scale
+from fedboard.common.algorithms.adadpals.server import gauged, item_ridge_of, unobserved_scale
 from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort

@@ -5,9 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedboard.common.algorithms.langevin.algorithm import Langevin, step_length
-from fedboard.common.algorithms.langevin.config import LangevinConfig, LangevinShares, shares_by_release
-from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals
+from fedboard.common.algorithms.langevin.algorithm import (
+    Langevin,
+    LangevinConfig,
+    LangevinShares,
+    shares_by_release,
+    step_length,
+)
+from fedboard.common.algorithms.residual.device import ItemModel, Unclipped, fit_users, residuals
 from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written, with_noise
 from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.board import Board, Catalogue

@@ -14,7 +14,7 @@ from fedboard.common.algorithms.representation.config import (
     Pairs,
     RepresentationConfig,
 )
-from fedboard.common.algorithms.representation.local import (
+from fedboard.common.algorithms.representation.device import (
     GRID,
     alternation_rows,
     fit_vectors,

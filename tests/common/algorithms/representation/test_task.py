@@ -16,7 +16,7 @@ from fedboard.common.algorithms.representation.config import (
     RepresentationConfig,
     calibrated,
 )
-from fedboard.common.algorithms.representation.local import GRID
+from fedboard.common.algorithms.representation.device import GRID
 from fedboard.common.errors import InputError, PrivacyError
 from fedboard.common.privacy.accounting.exact import compose, epsilon_of
 from fedboard.common.privacy.adjacency import Adjacency

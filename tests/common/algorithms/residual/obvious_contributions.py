@@ -6,7 +6,7 @@ import numpy as np
 
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.config import Curvature, ResidualConfig, releases_ridges
-from fedboard.common.algorithms.residual.local import ItemModel, fit_users
+from fedboard.common.algorithms.residual.device import ItemModel, fit_users
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 

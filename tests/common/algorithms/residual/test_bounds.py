@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedboard.common.algorithms.residual.config import Curvature, StageKind, Start, stage_of
-from fedboard.common.algorithms.residual.local import ItemModel, Unclipped, fit_users, residuals, user_ridge
+from fedboard.common.algorithms.residual.device import ItemModel, Unclipped, fit_users, residuals, user_ridge
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import SumSource

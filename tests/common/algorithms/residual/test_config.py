@@ -167,7 +167,7 @@ def test_settings_out_of_range_are_named(settings: dict[str, float], message: st
 
 
 def test_shares_that_leave_nothing_for_the_rounds_are_refused() -> None:
-    with pytest.raises(InputError, match="before the first round together must be < 1"):
+    with pytest.raises(InputError, match=r"shares\.users \+ shares\.counts .* must be < 1"):
         ResidualShares(bias=0.6, counts=0.4)
     with pytest.raises(InputError, match="before the first round together must be < 1"):
         shares_by_release(ResidualConfig(moments_share=0.9), ResidualShares())

@@ -12,7 +12,7 @@ import pytest
 
 from fedboard.client.recommending.recommend import explain, recommend
 from fedboard.common.algorithms.residual.algorithm import Residual
-from fedboard.common.algorithms.residual.local import evidence_rows, user_ridge
+from fedboard.common.algorithms.residual.device import evidence_rows, user_ridge
 from fedboard.common.algorithms.residual.releases import RIDGES, ROW_ONE, evidence_request
 from fedboard.common.algorithms.shared.regression import content_of, content_vectors
 from fedboard.common.algorithms.shared.sums import real_stddev

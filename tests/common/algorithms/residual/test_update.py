@@ -13,17 +13,17 @@ import pytest
 from fedboard.common.algorithms.residual import shrinkage
 from fedboard.common.algorithms.residual.algorithm import Residual
 from fedboard.common.algorithms.residual.config import ResidualConfig, stage_of
+from fedboard.common.algorithms.residual.item_step import (
+    ReleasedRound,
+    gauge,
+    new_coordinates,
+)
 from fedboard.common.algorithms.residual.releases import measured_columns, sketch_factors, worth_measuring
 from fedboard.common.algorithms.residual.shrinkage import (
     Estimates,
     Prior,
     fit_prior,
     posterior_means,
-)
-from fedboard.common.algorithms.residual.update import (
-    ReleasedRound,
-    gauge,
-    new_coordinates,
 )
 from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.board import Board

@@ -4,8 +4,8 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.ratings_config import Feedback, RatingsConfig
 from fedboard.common.algorithms.topk.algorithm import TopK
-from fedboard.common.algorithms.topk.local import KERNELS, Stage, TopKConfig
-from fedboard.common.algorithms.topk.rounds import leaders
+from fedboard.common.algorithms.topk.device import KERNELS, Stage, TopKConfig
+from fedboard.common.algorithms.topk.server import leaders
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples
 from fedboard.common.privacy.adjacency import Adjacency

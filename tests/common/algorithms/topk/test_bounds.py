@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedboard.common.algorithms.topk import local
-from fedboard.common.algorithms.topk.local import ENERGY_UNITS, Stage, bounded, energies_width
+from fedboard.common.algorithms.topk import device
+from fedboard.common.algorithms.topk.device import ENERGY_UNITS, Stage, bounded, energies_width
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.errors import PrivacyError
 from fedboard.common.kernels.packed import unpack_symmetric
@@ -67,7 +67,7 @@ def test_counting_on_keeps_the_bounds_and_gives_the_counts(stage: Stage, learnt_
     (sums,) = whole_sums(FactoredSums.of(task.contribute(everybody, board, (request,))), (request,)).values()
     counts = np.zeros(everybody.n_items)
     counted = everybody.where(still[everybody.items])
-    np.add.at(counts, counted.items, local.unit_rows(counted))
+    np.add.at(counts, counted.items, device.unit_rows(counted))
     if stage is Stage.START:
         items, places = np.nonzero(board.arrays["item_factors"])
         rank = task.settings.start_width + 1
@@ -92,10 +92,10 @@ def test_a_matrix_is_that_of_her_items_scaled_to_norm_one(stage: Stage) -> None:
     z[own.items] = 1 / np.sqrt(own.n_ratings)
     along = z @ board.arrays["item_factors"].astype(np.float64)
     if stage is Stage.START:
-        vector = np.append(along, local.CONSTANT)
+        vector = np.append(along, device.CONSTANT)
         expected = np.outer(vector, vector)[np.triu_indices(vector.size)][None] / (vector @ vector)
     else:
-        vector = np.append(along, local.OWN_SHARE / np.sqrt(own.n_ratings))
+        vector = np.append(along, device.OWN_SHARE / np.sqrt(own.n_ratings))
         share = task.settings.count_share
         unit = np.sqrt(1.0 - share) * vector / np.linalg.norm(vector)
         expected = np.outer(z, np.append(unit, np.sqrt(share)))

@@ -12,7 +12,7 @@ from fedboard.common import kernels
 from fedboard.common.algorithms.registry import variant_of
 from fedboard.common.algorithms.shared.ratings_config import Feedback
 from fedboard.common.algorithms.topk.algorithm import TopK
-from fedboard.common.algorithms.topk.local import STAGES, energies_width, of_stage
+from fedboard.common.algorithms.topk.device import STAGES, energies_width, of_stage
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board, Catalogue
 from fedboard.common.cohort import Cohort, cohort_from_triples

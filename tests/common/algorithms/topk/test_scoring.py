@@ -13,8 +13,8 @@ from scipy.optimize import nnls
 
 from fedboard.common.algorithms.topk.algorithm import TopK
 from fedboard.common.algorithms.topk.basis import Directions, corrected, denoised, gauge, joined, started
+from fedboard.common.algorithms.topk.device import ENERGY_UNITS, KERNELS, Stage, energies
 from fedboard.common.algorithms.topk.kernels import Kernels, scores_of
-from fedboard.common.algorithms.topk.local import ENERGY_UNITS, KERNELS, Stage, energies
 from fedboard.common.board import Board
 from fedboard.common.item_features import CatalogueFeatures
 from tests.common.algorithms.topk.boards import N_ITEMS, a_task, board_before, cohort

@@ -22,7 +22,13 @@ from fedboard.common.algorithms.shared.preparation import (
     answer,
     spread_of,
 )
-from fedboard.common.algorithms.shared.regression import Regression, content_of, gram_of, rated_rows
+from fedboard.common.algorithms.shared.regression import (
+    Regression,
+    content_of,
+    fit_biased_vectors,
+    fit_vectors,
+    user_ridges,
+)
 from fedboard.common.arrays import Float32Array, FloatArray, IntArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
@@ -80,57 +86,34 @@ def fit_users(
         model: the board's.
         settings: public.
         backend: which kernels compute.
-        user_ridge: its strength on v, squared stars; see ``ridges.user_ridge``.
+        user_ridge: its strength on v, squared stars; see ``user_ridge``.
         targets: what ``model.left_of`` gave, if it is at hand. Private.
 
     Returns:
         float32, shape (n_users, 1 + rank): (c_j, v_j), and h_j behind them where there is content; c_j = 0 for
         implicit feedback. Private, unclipped.
     """
-    strength = user_ridge
     if not settings.has_biases:
-        return _fit_presence(cohort, model, settings, strength, backend=backend)
-    # One ridge for all coordinates: the constant column is scaled so that it stands for the bias's own ridge.
-    scale = np.float32(np.sqrt(strength / settings.user_bias_ridge))
-    rows, items = rated_rows(cohort.items, model.factors.shape[0])
-    factors = model.factors[rows]
-    columns = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
-    columns[:, 0] = scale
-    columns[:, 1:] = factors
-    targets = model.left_of(cohort) if targets is None else targets
-    ridge = _ridge(cohort, settings, strength)
-    if model.content is None:
-        solved = kernels.solve_ridge(cohort.indptr, items, targets, columns, ridge=ridge, backend=backend)
-    else:
-        solved, _ = kernels.solve_own_models(
-            cohort.indptr, items, targets, columns, model.content[rows], ridge=ridge, backend=backend
+        local = np.zeros((cohort.n_users, 1 + model.factors.shape[1]), dtype=np.float32)
+        local[:, 1:] = fit_vectors(
+            cohort,
+            cohort.ratings,
+            model.factors,
+            ridge=user_ridges(cohort, user_ridge, settings.user_ridge_exponent),
+            unobserved_weight=settings.unobserved_weight,
+            backend=backend,
         )
-    solved[:, 0] *= scale
-    return solved
-
-
-def _fit_presence(
-    cohort: Cohort, model: ItemModel, settings: ResidualConfig, strength: float, *, backend: str
-) -> Float32Array:
-    gram = None
-    if settings.unobserved_weight > 0:
-        gram = settings.unobserved_weight * gram_of(model.factors)
-    local = np.zeros((cohort.n_users, 1 + model.factors.shape[1]), dtype=np.float32)
-    local[:, 1:] = kernels.solve_ridge(
-        cohort.indptr,
-        cohort.items,
-        cohort.ratings,
-        np.ascontiguousarray(model.factors),
-        ridge=_ridge(cohort, settings, strength),
-        gram=gram,
+        return local
+    return fit_biased_vectors(
+        cohort,
+        model.left_of(cohort) if targets is None else targets,
+        model.factors,
+        strength=user_ridge,
+        bias_strength=settings.user_bias_ridge,
+        exponent=settings.user_ridge_exponent,
+        content=model.content,
         backend=backend,
     )
-    return local
-
-
-def _ridge(cohort: Cohort, settings: ResidualConfig, strength: float) -> Float32Array:
-    own_counts = np.maximum(cohort.counts, 1).astype(np.float64)
-    return (strength * own_counts**settings.user_ridge_exponent).astype(np.float32)
 
 
 def residuals(

@@ -23,6 +23,7 @@ import numpy as np
 
 from fedboard.common.algorithms.shared.preparation import answer, head_of
 from fedboard.common.algorithms.shared.sums import real_stddev
+from fedboard.common.algorithms.topk import device
 from fedboard.common.algorithms.topk.basis import (
     Counts,
     Directions,
@@ -38,21 +39,6 @@ from fedboard.common.algorithms.topk.basis import (
     started,
 )
 from fedboard.common.algorithms.topk.kernels import Kernels, Scores, public_kernels, scores_of
-from fedboard.common.algorithms.topk.local import (
-    CONSTANT,
-    KERNELS,
-    OWN_SHARE,
-    Stage,
-    TopKConfig,
-    bounded,
-    energies_width,
-    head_size,
-    learnt_part,
-    of_stage,
-    start_columns,
-    times,
-    unit_rows,
-)
 from fedboard.common.arrays import FloatArray, IndexArray
 from fedboard.common.board import AnyArray, Board
 from fedboard.common.cohort import Cohort
@@ -67,41 +53,43 @@ from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 
-def leaders(noisy: FloatArray, settings: TopKConfig) -> AnyArray:
+def leaders(noisy: FloatArray, settings: device.TopKConfig) -> AnyArray:
     """The columns of the start: one for each item that leads so far; float32, shape (n_items, width)."""
-    width = start_columns(settings, noisy.size)
+    width = device.start_columns(settings, noisy.size)
     columns = np.zeros((noisy.size, width), dtype=np.float32)
     columns[first(noisy, width), np.arange(width)] = 1.0
     return columns
 
 
-def recounted(cohort: Cohort, board: Board, stage: Stage, settings: TopKConfig) -> Contribution:
+def recounted(cohort: Cohort, board: Board, stage: device.Stage, settings: device.TopKConfig) -> Contribution:
     """Counts in the form of a round's sums. Private."""
     none = np.zeros(cohort.n_users + 1, dtype=np.int64)
     match stage:
-        case Stage.START:
+        case device.Stage.START:
             columns = np.asarray(board.arrays["item_factors"])
             own = cohort.where(np.any(columns != 0, axis=1)[cohort.items])
-            given = np.column_stack([times(own, unit_rows(own), columns), own.counts > 0]) / np.sqrt(2.0)
+            given = np.column_stack(
+                [device.times(own, device.unit_rows(own), columns), own.counts > 0]
+            ) / np.sqrt(2.0)
             vectors = clip_vectors(given, 1.0)
             return Contribution(n_items=cohort.n_items, indptr=none, items=cohort.items[:0], vectors=vectors)
-        case Stage.ENERGIES:
-            width = energies_width(settings)
+        case device.Stage.ENERGIES:
+            width = device.energies_width(settings)
             places = first(np.asarray(board.arrays["item_counts"]), width)
             columns = np.zeros((cohort.n_items, width))
             columns[places, np.arange(places.size)] = settings.energy_bound
             own = cohort.where(np.isin(cohort.items, places))
-            rows = bounded(times(own, unit_rows(own), columns), settings.energy_bound)
+            rows = device.bounded(device.times(own, device.unit_rows(own), columns), settings.energy_bound)
             totals = {str(stage): rows}
             return Contribution(n_items=cohort.n_items, indptr=none, items=cohort.items[:0], totals=totals)
         case _:
             return _counted_whole(cohort, board, settings)
 
 
-def _counted_whole(cohort: Cohort, board: Board, settings: TopKConfig) -> Contribution:
+def _counted_whole(cohort: Cohort, board: Board, settings: device.TopKConfig) -> Contribution:
     learnt = np.asarray(board.arrays["learnt"])[cohort.items] != 0
     weights = np.zeros(cohort.n_ratings)
-    weights[learnt] = unit_rows(learnt_part(cohort, board))
+    weights[learnt] = device.unit_rows(device.learnt_part(cohort, board))
     last = np.zeros((cohort.n_users, settings.width + 2), dtype=np.int16)
     last[:, -1] = VECTOR_BOUND
     return answer(
@@ -113,24 +101,24 @@ def _counted_whole(cohort: Cohort, board: Board, settings: TopKConfig) -> Contri
 
 
 def counts_so_far(
-    board: Board, released: ReleasedSums, request: Request, stage: Stage, settings: TopKConfig
+    board: Board, released: ReleasedSums, request: Request, stage: device.Stage, settings: device.TopKConfig
 ) -> Counts:
     """The counts after a round that counted on."""
     n_items = board.catalogue.n_items
     stddev = real_stddev(request) * released.noise_ratio
     again, counted = np.zeros(n_items), np.zeros(n_items, dtype=np.bool_)
     sums = released.array(request.name)
-    if stage is Stage.START:
+    if stage is device.Stage.START:
         columns = np.asarray(board.arrays["item_factors"])
         items, places = np.nonzero(columns)
         again[items] = 2.0 * unpack_symmetric(sums, rank=columns.shape[1] + 1)[0][places, -1]
         counted[items] = True
         stddev *= np.sqrt(2.0)
-    elif stage is Stage.DIRECTIONS:
+    elif stage is device.Stage.DIRECTIONS:
         counted = np.asarray(board.arrays["learnt"]) != 0
         again[counted] = sums[counted, settings.width + 1]
     else:
-        leading = first(np.asarray(board.arrays["item_counts"]), energies_width(settings))
+        leading = first(np.asarray(board.arrays["item_counts"]), device.energies_width(settings))
         again[leading] = sums[0, : leading.size] / settings.energy_bound
         counted[leading] = True
         stddev /= settings.energy_bound
@@ -151,21 +139,23 @@ def personal(board: Board) -> bool:
     return bool(np.asarray(board.arrays["personal"])[0])
 
 
-def model_width(settings: TopKConfig, board: Board) -> int:
+def model_width(settings: device.TopKConfig, board: Board) -> int:
     """Columns of the items on the last boards: directions, and kernels where the catalogue has features."""
     return settings.width + (settings.kernel_rank if board.catalogue.features is not None else 0)
 
 
-def after_counts(board: Board, released: ReleasedSums, request: Request, settings: TopKConfig) -> Board:
+def after_counts(
+    board: Board, released: ReleasedSums, request: Request, settings: device.TopKConfig
+) -> Board:
     """Which items are learnt, how popular they are, and along which columns the start is measured.
 
     More than popularity is learnt where the counts hold more of it than of noise: where ``sum c^2 - m s^2``, what
     their squares are above noise, exceeds the noise that the learnt items' counts have.
     """
-    noisy = released.array(str(Stage.COUNTS))[:, 0]
+    noisy = released.array(str(device.Stage.COUNTS))[:, 0]
     stddev = real_stddev(request) * released.noise_ratio
     population = max(float(released.array("users")[0, 0]), 1.0)
-    learnt = head_of(noisy, head_size(settings, noisy.size) / noisy.size)
+    learnt = head_of(noisy, device.head_size(settings, noisy.size) / noisy.size)
     above = float(np.sum(noisy**2)) - noisy.size * stddev**2
     worth = above > stddev**2 * int(learnt.sum())
     known = arrays_of((noisy.copy(), np.full(noisy.size, stddev**2)))
@@ -188,35 +178,37 @@ def after_counts(board: Board, released: ReleasedSums, request: Request, setting
     )
 
 
-def useful_columns(population: float, noise_ratio: float, settings: TopKConfig, *, n_items: int) -> int:
+def useful_columns(
+    population: float, noise_ratio: float, settings: device.TopKConfig, *, n_items: int
+) -> int:
     """How many columns the start is measured along: noise raises eigenvalues with their root.
 
     So many that a direction along which people have a usual share of their items would just be seen.
     """
-    (request,) = of_stage(Stage.START, settings, n_items=n_items)
+    (request,) = device.of_stage(device.Stage.START, settings, n_items=n_items)
     seen = _USUAL_SHARE * population / (real_stddev(request) * noise_ratio)
     return int(np.clip(seen**2 / 2.0, _FEWEST_COLUMNS, settings.start_width))
 
 
 def after_recount(
-    board: Board, released: ReleasedSums, request: Request, stage: Stage, settings: TopKConfig
+    board: Board, released: ReleasedSums, request: Request, stage: device.Stage, settings: device.TopKConfig
 ) -> Board:
     """Counts from all rounds so far; on the last board they order every list."""
     counts = counts_so_far(board, released, request, stage, settings)
     n_items = board.catalogue.n_items
     known = arrays_of(counts)
-    width = settings.width if stage is Stage.START else model_width(settings, board)
+    width = settings.width if stage is device.Stage.START else model_width(settings, board)
     biases = (counts[0] / known["item_counts"].max()).astype(np.float32)
     return board.successor(
         **known,
         learnt=contenders(counts),
         item_factors=np.zeros((n_items, width), dtype=np.float32),
-        **_no_directions(settings, board) if stage is Stage.DIRECTIONS else {},
-        **{"item_scale": np.ones(n_items), "item_biases": biases} if stage is Stage.ENERGIES else {},
+        **_no_directions(settings, board) if stage is device.Stage.DIRECTIONS else {},
+        **{"item_scale": np.ones(n_items), "item_biases": biases} if stage is device.Stage.ENERGIES else {},
     )
 
 
-def after_start(board: Board, released: ReleasedSums, request: Request, settings: TopKConfig) -> Board:
+def after_start(board: Board, released: ReleasedSums, request: Request, settings: device.TopKConfig) -> Board:
     """Directions to measure next, in their gauge: popularity, and what rises from the start.
 
     Without features nothing but its size tells a direction from noise: where none is clearly above the largest
@@ -225,7 +217,9 @@ def after_start(board: Board, released: ReleasedSums, request: Request, settings
     stddev = real_stddev(request) * released.noise_ratio
     n_items = board.catalogue.n_items
     items, _ = _learnt(board)
-    whole = unpack_symmetric(released.array(request.name), rank=start_columns(settings, n_items) + 1)[0]
+    whole = unpack_symmetric(released.array(request.name), rank=device.start_columns(settings, n_items) + 1)[
+        0
+    ]
     columns = np.asarray(board.arrays["item_factors"], dtype=np.float64)[items]
     used = np.flatnonzero(np.any(columns != 0, axis=0))
     columns, last = columns[:, used], float(whole[-1, -1])
@@ -240,7 +234,7 @@ def after_start(board: Board, released: ReleasedSums, request: Request, settings
     )
     known = arrays_of(counts)
     own = known["item_counts"][items]
-    diagonal = max(last, 0.0) / CONSTANT**2 * own / own.sum()
+    diagonal = max(last, 0.0) / device.CONSTANT**2 * own / own.sum()
     popularity = own / np.linalg.norm(own)
     found = started(
         whole[np.ix_(used, used)] - (columns * diagonal[:, None]).T @ columns,
@@ -261,7 +255,9 @@ def after_start(board: Board, released: ReleasedSums, request: Request, settings
     )
 
 
-def after_directions(board: Board, released: ReleasedSums, request: Request, settings: TopKConfig) -> Board:
+def after_directions(
+    board: Board, released: ReleasedSums, request: Request, settings: device.TopKConfig
+) -> Board:
     """Denoised directions, the public kernels beside them, and the counts after what counted on."""
     share = settings.count_share
     stddev = real_stddev(request) * released.noise_ratio / np.sqrt(1.0 - share)
@@ -275,7 +271,7 @@ def after_directions(board: Board, released: ReleasedSums, request: Request, set
     measured = np.asarray(board.arrays["item_factors"], dtype=np.float64)[items]
     scale = np.linalg.norm(measured, axis=0)
     used = np.flatnonzero(scale > 0)
-    diagonal = _credible_diagonal(sums[:, settings.width], counts, stddev) / OWN_SHARE
+    diagonal = _credible_diagonal(sums[:, settings.width], counts, stddev) / device.OWN_SHARE
     columns = (sums[:, : settings.width] - diagonal[:, None] * measured)[:, used]
     basis = public_basis(board.catalogue.features, counts, items, settings, most=settings.start_width)
     found = denoised(columns, scale[used], basis.blocks, counts, stddev=stddev)
@@ -292,7 +288,9 @@ def after_directions(board: Board, released: ReleasedSums, request: Request, set
     return board.successor(**known, item_factors=factors, **arrays)
 
 
-def after_energies(board: Board, released: ReleasedSums, request: Request, settings: TopKConfig) -> Board:
+def after_energies(
+    board: Board, released: ReleasedSums, request: Request, settings: device.TopKConfig
+) -> Board:
     """What devices score by."""
     items, counts = _learnt(board)
     model = np.asarray(board.arrays["item_factors"], dtype=np.float64)[items]
@@ -311,7 +309,7 @@ def after_energies(board: Board, released: ReleasedSums, request: Request, setti
     scores = scores_of(
         directions,
         kernels,
-        np.concatenate([noisy[:n], noisy[settings.width : settings.width + KERNELS]]),
+        np.concatenate([noisy[:n], noisy[settings.width : settings.width + device.KERNELS]]),
         _root_of(counts, board) ** 2,
         stddev=real_stddev(request) * released.noise_ratio,
         diagonal=settings.diagonal,
@@ -319,7 +317,9 @@ def after_energies(board: Board, released: ReleasedSums, request: Request, setti
     return board.successor(**_scored(board, items, scores, settings))
 
 
-def _scored(board: Board, items: IndexArray, scores: Scores, settings: TopKConfig) -> Mapping[str, AnyArray]:
+def _scored(
+    board: Board, items: IndexArray, scores: Scores, settings: device.TopKConfig
+) -> Mapping[str, AnyArray]:
     n_items, width = board.catalogue.n_items, scores.factors.shape[1]
     factors = np.zeros((n_items, model_width(settings, board)), dtype=np.float32)
     factors[items, :width] = scores.factors
@@ -349,17 +349,16 @@ def _credible_diagonal(noisy: FloatArray, counts: FloatArray, stddev: float) -> 
     """The diagonal, each item's pulled to what its count predicts as far as noise demands."""
     predicted = max(float(noisy @ counts) / float(counts @ counts), 0.0) * counts
     believed = (_CREDIBLE * predicted) ** 2
-    pulled: FloatArray = predicted + believed / (believed + stddev**2) * (noisy - predicted)
-    return pulled
+    return predicted + believed / (believed + stddev**2) * (noisy - predicted)
 
 
-def _no_directions(settings: TopKConfig, board: Board) -> dict[str, AnyArray]:
+def _no_directions(settings: device.TopKConfig, board: Board) -> dict[str, AnyArray]:
     none: dict[str, AnyArray] = {
         "direction_values": np.zeros(settings.width),
         "direction_agreement": np.zeros(settings.width),
     }
     if board.catalogue.features is not None:
         none["kernel_forms"] = np.zeros(
-            (KERNELS, settings.kernel_rank, settings.kernel_rank), dtype=np.float32
+            (device.KERNELS, settings.kernel_rank, settings.kernel_rank), dtype=np.float32
         )
     return none

@@ -2,7 +2,7 @@
 
 Every contribution is normalised on the device, so every bound is 1, reached by nearly everybody, and there is no
 clipping norm to choose. What is asked does not depend on what was released: where there is too little to learn more
-than popularity, devices put counts into the same sums (``rounds.py``).
+than popularity, devices put counts into the same sums (``server.py``).
 
 x_j in {0, 1}^m' are a user's items among those that are learnt, k_j their number, z_j = x_j / sqrt(k_j). Rows are
 computed one by one (sparse times dense), so that a user's integers do not depend on who is computed with her.
@@ -10,7 +10,7 @@ computed one by one (sparse times dense), so that a user's integers do not depen
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Annotated, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from fedboard.common.algorithms.shared.ratings_config import (
 from fedboard.common.algorithms.shared.sums import item_vectors, user_matrix, user_totals
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
-from fedboard.common.checks import Fraction, Positive, Share, UpToOne, require, whole
+from fedboard.common.checks import Fraction, Positive, Share, UpToOne, whole
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.contribution_bounding.clipping import RESPONSE_BOUND, clip_vectors, quantise_weights
@@ -87,6 +87,7 @@ class TopKConfig(RatingSettings):
 class TopKShares(ReleaseShares):
     """How the run's mu^2 (of the Gaussian guarantee) is shared among the releases. Public."""
 
+    BEFORE: ClassVar = ("users", "counts", "start", "energies")
     users: Share = 0.0005
     """The private number of users."""
     counts: Share = 0.05
@@ -95,16 +96,6 @@ class TopKShares(ReleaseShares):
     """The second moments along public columns."""
     energies: Share = 0.04
     """The energies along what was found; the directions get the rest."""
-
-    def __post_init__(self) -> None:
-        """Check the ranges.
-
-        Raises:
-            InputError: a share is outside (0, 1), or nothing is left for the directions.
-        """
-        super(TopKShares, self).__post_init__()
-        before = self.users + self.counts + self.start + self.energies
-        require(before < 1.0, "shares.users + shares.counts + shares.start + shares.energies", "< 1", before)
 
 
 def shares_by_release(config: TopKConfig, shares: TopKShares) -> dict[str, float]:
@@ -306,8 +297,7 @@ def bounded(values: FloatArray, bound: float) -> IntArray:
 def _unit(vectors: FloatArray, own: Cohort) -> FloatArray:
     """Rows of norm 1; zeros for whoever has no pair of items."""
     norms = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
-    scaled: FloatArray = vectors * np.where(own.counts > 1, 1.0 / np.maximum(norms, 1e-12), 0.0)[:, None]
-    return scaled
+    return vectors * np.where(own.counts > 1, 1.0 / np.maximum(norms, 1e-12), 0.0)[:, None]
 
 
 def _product(rows: FloatArray, matrix: FloatArray) -> FloatArray:

@@ -38,8 +38,7 @@ def pack(matrices: FloatArray) -> FloatArray:
         float64, shape (..., size (size + 1) / 2).
     """
     rows, columns = np.triu_indices(matrices.shape[-1])
-    packed: FloatArray = matrices[..., rows, columns] * np.where(rows == columns, 1.0, _ROOT_TWO)
-    return packed
+    return matrices[..., rows, columns] * np.where(rows == columns, 1.0, _ROOT_TWO)
 
 
 def unpack(packed: FloatArray, size: int) -> FloatArray:

@@ -103,9 +103,9 @@ def new_coordinates(
         remembered: measurements of earlier rounds, at what they are worth now.
     """
     gradient = released.linear - released.unobserved[:, None] * (start @ released.moment)
-    step = _step(released)
+    step = _Step.of(released)
     values = start + settings.step * step.times(gradient)
-    noise, scatter = _release_noise(step, released, settings), _rating_noise(step, released, settings)
+    noise, scatter = step.release_noise(released, settings), step.rating_noise(released, settings)
     alone = settings.has_biases and values.shape[1] == 1
     estimates = Estimates(values=values, covariance=noise if alone else _sum(noise, scatter))
     measured = _measured(estimates, alone=alone)
@@ -180,8 +180,7 @@ def _joined(estimates: Estimates, remembered: Remembered) -> Estimates:
     def covariance(first: int, last: int) -> FloatArray:
         noise = estimates.covariance(first, last)
         gain = noise[:, :, 0] / (noise[:, 0, 0] + variances[first:last])[:, None]
-        found: FloatArray = noise - gain[:, :, None] * noise[:, None, 0, :]
-        return found
+        return noise - gain[:, :, None] * noise[:, None, 0, :]
 
     values = estimates.values.copy()
     for block, noise in estimates.blocks():
@@ -271,80 +270,61 @@ def gauge(factors: FloatArray, moment: FloatArray, counts: FloatArray) -> FloatA
     return change
 
 
-def _curvature(released: ReleasedRound) -> FloatArray:
-    if released.curvature is not None:
-        return released.curvature
-    curvature: FloatArray = released.weighted_counts[:, None, None] * released.moment
-    return curvature
-
-
 @dataclass(frozen=True, slots=True)
 class _Step:
     """K_i^-1 of every item: one matrix divided by a number per item, or a matrix per item."""
 
     inverse: FloatArray
-    """float64, shape (width, width) or (n_items, width, width)."""
+    """float64, shape (1 or n_items, width, width)."""
     scales: FloatArray
-    """float64, shape (n_items,)."""
+    """float64, shape (n_items,); ones beside a matrix per item."""
+
+    @staticmethod
+    def of(released: ReleasedRound) -> "_Step":
+        """Of a round: K_i = H_i + a_i M / n."""
+        matrix, scales = released.moment[None], released.weighted_counts + released.unobserved
+        if released.curvature is not None:
+            matrix = released.curvature + released.unobserved[:, None, None] * released.moment
+            scales = np.ones_like(scales)
+        return _Step(np.linalg.inv(matrix).astype(np.float64, copy=False), scales)
 
     def times(self, vectors: FloatArray) -> FloatArray:
         """K_i^-1 times a vector per item."""
-        if self.inverse.ndim == 2:
-            shared: FloatArray = vectors @ self.inverse / self.scales[:, None]
+        if len(self.inverse) == 1:
+            shared: FloatArray = vectors @ self.inverse[0] / self.scales[:, None]
             return shared
         own: FloatArray = np.einsum("iab,ib->ia", self.inverse, vectors)
         return own
 
+    def release_noise(self, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
+        """What the noise of this round's release does to each estimate."""
+        noise = (settings.step * released.noise_stddev) ** 2
 
-def _step(released: ReleasedRound) -> _Step:
-    matrix: FloatArray = released.moment
-    scales: FloatArray = released.weighted_counts + released.unobserved
-    if released.curvature is not None:
-        matrix = released.curvature + released.unobserved[:, None, None] * released.moment
-        scales = np.ones_like(scales)
-    return _Step(np.linalg.inv(matrix).astype(np.float64, copy=False), scales)
+        def covariance(first: int, last: int) -> FloatArray:
+            inverse = self.inverse if len(self.inverse) == 1 else self.inverse[first:last]
+            found: FloatArray = noise * inverse @ inverse / self.scales[first:last, None, None] ** 2
+            return found
+
+        return covariance
+
+    def rating_noise(self, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
+        """What the scatter of the ratings themselves does to each estimate."""
+        own = settings.step**2 * settings.noise_variance * released.spread**2 * released.mean_weights
+
+        def covariance(first: int, last: int) -> FloatArray:
+            block = slice(first, last)
+            inverse: FloatArray = self.inverse
+            if released.curvature is None:
+                scatter: FloatArray = (own * released.weighted_counts)[block] / self.scales[block] ** 2
+                found: FloatArray = scatter[:, None, None] * inverse
+            else:
+                inverse = inverse[block]
+                found = inverse @ (own[block, None, None] * released.curvature[block]) @ inverse
+            return found
+
+        return covariance
 
 
 def _sum(one: Covariance, other: Covariance) -> Covariance:
     """Of two independent errors."""
-
-    def covariance(first: int, last: int) -> FloatArray:
-        found: FloatArray = one(first, last) + other(first, last)
-        return found
-
-    return covariance
-
-
-def _release_noise(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
-    """What the noise of this round's release does to each estimate."""
-    noise = (settings.step * released.noise_stddev) ** 2
-
-    def shared(first: int, last: int) -> FloatArray:
-        found: FloatArray = noise * step.inverse @ step.inverse / step.scales[first:last, None, None] ** 2
-        return found
-
-    def each(first: int, last: int) -> FloatArray:
-        inverse = step.inverse[first:last]
-        found: FloatArray = noise * inverse @ inverse
-        return found
-
-    return shared if step.inverse.ndim == 2 else each
-
-
-def _rating_noise(step: _Step, released: ReleasedRound, settings: ResidualConfig) -> Covariance:
-    """What the scatter of the ratings themselves does to each estimate."""
-    own = settings.step**2 * settings.noise_variance * released.spread**2 * released.mean_weights
-
-    def shared(first: int, last: int) -> FloatArray:
-        block = slice(first, last)
-        scatter = (own * released.weighted_counts)[block] / step.scales[block] ** 2
-        found: FloatArray = scatter[:, None, None] * step.inverse
-        return found
-
-    def each(first: int, last: int) -> FloatArray:
-        inverse = step.inverse[first:last]
-        middle = own[first:last, None, None] * _curvature(released)[first:last]
-        found: FloatArray = inverse @ middle @ inverse
-        return found
-
-    return shared if step.inverse.ndim == 2 else each
+    return lambda first, last: one(first, last) + other(first, last)

@@ -7,36 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from fedboard.common.algorithms.residual import item_step, releases
 from fedboard.common.algorithms.residual.config import ResidualConfig, releases_ridges, stage_of
-from fedboard.common.algorithms.residual.local import after_evidence, unit_of
-from fedboard.common.algorithms.residual.releases import (
-    alternation,
-    bias_column,
-    costs_little,
-    evidence_request,
-    leading_factors,
-    measured_columns,
-    worth_measuring,
-)
+from fedboard.common.algorithms.residual.device import after_evidence, unit_of
 from fedboard.common.algorithms.residual.shrinkage import credible_curvature
-from fedboard.common.algorithms.residual.update import (
-    ItemStep,
-    ReleasedRound,
-    Remembered,
-    credible_weighted_counts,
-    gauge,
-    moment_matrix,
-    new_coordinates,
-)
+from fedboard.common.algorithms.shared import preparation
 from fedboard.common.algorithms.shared.adaptive_clipping import clip_norm_of, next_clip_norm
 from fedboard.common.algorithms.shared.levels import likely_counts
-from fedboard.common.algorithms.shared.preparation import (
-    Passed,
-    counts_request,
-    head_of,
-    released_level,
-    spread_of,
-)
 from fedboard.common.algorithms.shared.sums import real_stddev
 from fedboard.common.arrays import BoolArray, FloatArray, IntArray
 from fedboard.common.board import Board
@@ -61,7 +38,7 @@ def after_preparation(
     level: dict[str, Any] = {"mean": np.array([0.0])}
     if settings.has_biases:
         moments, asked = requests
-        found = released_level(released, moments, settings.shared)
+        found = preparation.released_level(released, moments, settings.shared)
         users, level = found.users, {"mean": np.array([found.mean]), "spread": np.array([found.spread])}
         stddev = real_stddev(asked) * released.noise_ratio
         shares = likely_counts(released.array(asked.name)[:, 0], stddev=stddev).mean
@@ -77,7 +54,7 @@ def after_preparation(
         population=np.array([users]),
         item_counts=counts,
         item_weights=item_weights(WeightScheme.ADAPTIVE, trusted, exponent=settings.weight_exponent),
-        learnt=head_of(counts, settings.head_fraction),
+        learnt=preparation.head_of(counts, settings.head_fraction),
     )
 
 
@@ -92,7 +69,7 @@ def after_biases(
     """Weighted counts and, with explicit feedback, item biases."""
     request, rows = requests[SumSource.ITEM_COUNT], _learnt(board)
     weighted, doubt = np.ones(board.catalogue.n_items), np.zeros(board.catalogue.n_items)
-    credible = credible_weighted_counts(
+    credible = item_step.credible_weighted_counts(
         released.array(request.name)[rows, 0],
         board.arrays["item_counts"][rows],
         settings.weight_exponent,
@@ -109,7 +86,7 @@ def after_biases(
     )
     found = np.zeros((weighted.size, 1))
     design = _design(board, features)
-    step = new_coordinates(found[rows], evidence, design, settings, remembered=None)
+    step = item_step.new_coordinates(found[rows], evidence, design, settings, remembered=None)
     found[rows] = step.coordinates
     biases = (found[:, 0] * settings.bias_scale).astype(np.float32)
     return board.successor(
@@ -122,7 +99,9 @@ def after_biases(
 
 def after_pairs(board: Board, released: ReleasedSums, settings: ResidualConfig) -> Board:
     """Directions for the first alternation."""
-    factors = leading_factors(released.array("pairs")[0], board.arrays["item_weights"], settings.rank)
+    factors = releases.leading_factors(
+        released.array("pairs")[0], board.arrays["item_weights"], settings.rank
+    )
     return board.successor(sketch_factors=factors)
 
 
@@ -137,7 +116,7 @@ def after_alternation(
     """Item biases and factors, in the next gauge."""
     rows = _learnt(board)
     t = stage_of(board.version, settings).alternation
-    measured = measured_columns(board, settings, t)
+    measured = releases.measured_columns(board, settings, t)
     weighted = _weighted_counts(board, settings)
     evidence = _evidence(
         board,
@@ -146,11 +125,13 @@ def after_alternation(
         settings,
         weighted,
         measured=measured,
-        column=bias_column(board, settings, t),
+        column=releases.bias_column(board, settings, t),
     )
     evidence = _with_curvature(evidence, board, released, requests)
     start, design = _coordinates(board, settings)[rows][:, measured], _design(board, features)
-    step = new_coordinates(start, evidence, design, settings, remembered=_remembered(board, rows, settings))
+    step = item_step.new_coordinates(
+        start, evidence, design, settings, remembered=_remembered(board, rows, settings)
+    )
     found = step.coordinates
     if t > 1 and found.shape[1] > int(
         settings.has_biases
@@ -178,39 +159,44 @@ def _ridges(
     """Board arrays that follow from the evidence of alternation t, and whether factors are worth anything."""
     if not releases_ridges(settings, t):
         return {}, True
-    request = evidence_request(settings.shared, t)
+    request = releases.evidence_request(settings.shared, t)
     stddev = real_stddev(request) * released.noise_ratio
     return after_evidence(board, released.array(request.name)[0], stddev, settings)
 
 
 def _explores(
-    board: Board, step: ItemStep, evidence: ReleasedRound, settings: ResidualConfig, t: int, ratio: float
+    board: Board,
+    step: item_step.ItemStep,
+    evidence: item_step.ReleasedRound,
+    settings: ResidualConfig,
+    t: int,
+    ratio: float,
 ) -> dict[str, Any]:
     """Whether alternation t is to look for factors where there are none yet: from what is released and planned."""
     if not settings.has_biases or t > settings.rounds:
         return {}
-    asked = alternation(settings, t, n_items=1, clip_norm=clip_norm_of(board, settings))
-    stddev = spread_of(board) * real_stddev(asked[0]) * ratio
+    asked = releases.alternation(settings, t, n_items=1, clip_norm=clip_norm_of(board, settings))
+    stddev = preparation.spread_of(board) * real_stddev(asked[0]) * ratio
     ratings = float(board.arrays["item_counts"].sum()) / float(board.arrays["population"][0])
-    worth = worth_measuring(
+    worth = releases.worth_measuring(
         step.bias_variance,
         evidence.weighted_counts,
         stddev,
         settings,
         ratings_of_user=ratings,
         spread=evidence.spread / settings.bias_scale,
-    ) or costs_little(evidence, stddev, settings, ratings_of_user=ratings)
+    ) or releases.costs_little(evidence, stddev, settings, ratings_of_user=ratings)
     return {"explores": np.array([float(worth)])}
 
 
-def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> Remembered | None:
+def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> item_step.Remembered | None:
     """What earlier rounds measured of the biases, at what it is worth now; None where nothing is kept."""
     if "bias_precisions" not in board.arrays or settings.bias_memory == 0.0:
         return None
     # What a bias is changes with the factors that others are predicted by; without factors it does not.
     alone = not np.any(board.arrays["item_factors"])
     memory = 1.0 if alone else settings.bias_memory
-    return Remembered(
+    return item_step.Remembered(
         alone=alone,
         values=np.asarray(board.arrays["bias_measured"], dtype=np.float64)[rows] / settings.bias_scale,
         precisions=memory
@@ -219,7 +205,7 @@ def _remembered(board: Board, rows: IntArray, settings: ResidualConfig) -> Remem
     )
 
 
-def _remembered_arrays(measured: Remembered, settings: ResidualConfig) -> dict[str, Any]:
+def _remembered_arrays(measured: item_step.Remembered, settings: ResidualConfig) -> dict[str, Any]:
     """Measurements of the biases up to now, in stars, for boards whose items all have one."""
     if not settings.has_biases or settings.bias_memory == 0.0 or settings.head_fraction < 1.0:
         return {}
@@ -231,7 +217,7 @@ def _remembered_arrays(measured: Remembered, settings: ResidualConfig) -> dict[s
 
 def _counts_stddev(settings: ResidualConfig) -> float:
     """Noise that is left in the counts; those of ratings are posterior means already."""
-    return 0.0 if settings.has_biases else real_stddev(counts_request(settings.shared, n_items=1))
+    return 0.0 if settings.has_biases else real_stddev(preparation.counts_request(settings.shared, n_items=1))
 
 
 def _weighted_counts(board: Board, settings: ResidualConfig) -> FloatArray:
@@ -262,7 +248,7 @@ def _evidence(
     *,
     measured: BoolArray,
     column: float,
-) -> ReleasedRound:
+) -> item_step.ReleasedRound:
     """The releases of a round, for the items that are learnt and the coordinates that were measured.
 
     Where x_j was zero for everybody the sums are noise. ``column`` is what the first coordinate of each was: sums
@@ -270,7 +256,7 @@ def _evidence(
     """
     linear, moment, rows = requests[SumSource.ITEM_LINEAR], requests[SumSource.QUADRATIC], _learnt(board)
     packed = released.array(moment.name)[0]
-    sums = released.map_items((linear.name,), Passed(linear.name), width=linear.release.width)
+    sums = released.map_items((linear.name,), preparation.Passed(linear.name), width=linear.release.width)
     population = float(board.arrays["population"][0])
     weighted, counts = weighted[rows], board.arrays["item_counts"][rows]
     omega = board.arrays["item_weights"][rows]
@@ -278,11 +264,11 @@ def _evidence(
     shorter = settings.bias_scale / column
     # omega_i in units of c_i: an average user's weight on item i.
     of_user = omega * float(weighted.sum()) / float(counts @ omega)
-    return ReleasedRound(
+    return item_step.ReleasedRound(
         linear=shorter * spread * sums[rows][:, measured].astype(np.float64),
         noise_stddev=shorter * spread * real_stddev(linear) * released.noise_ratio,
         moment=shorter**2
-        * moment_matrix(
+        * item_step.moment_matrix(
             unpack_symmetric(packed[None, :], rank=measured.size)[0][np.ix_(measured, measured)],
             stddev=real_stddev(moment) * released.noise_ratio,
             population=population,
@@ -313,8 +299,8 @@ def _mean_weights(
 
 
 def _with_curvature(
-    evidence: ReleasedRound, board: Board, released: ReleasedSums, requests: Requests
-) -> ReleasedRound:
+    evidence: item_step.ReleasedRound, board: Board, released: ReleasedSums, requests: Requests
+) -> item_step.ReleasedRound:
     """Evidence with a matrix per item, where one was released."""
     if SumSource.ITEM_QUADRATIC not in requests:
         return evidence
@@ -346,12 +332,12 @@ def _design(board: Board, features: FloatArray | None) -> FloatArray:
 
 
 def _change(
-    found: FloatArray, counts: FloatArray, evidence: ReleasedRound, settings: ResidualConfig
+    found: FloatArray, counts: FloatArray, evidence: item_step.ReleasedRound, settings: ResidualConfig
 ) -> FloatArray:
     """The change of gauge of all coordinates: the bias, if any, stays what it is."""
     change = np.eye(found.shape[1])
     own = slice(int(settings.has_biases), None)
     if found[:, own].shape[1] == 0:
         return change
-    change[own, own] = gauge(found[:, own], evidence.moment[own, own], counts)
+    change[own, own] = item_step.gauge(found[:, own], evidence.moment[own, own], counts)
     return change

@@ -17,22 +17,16 @@ import numpy as np
 
 from fedboard.common import kernels
 from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig
-from fedboard.common.algorithms.shared.levels import (
-    even_counts_request,
-    even_rows,
-    even_sums_request,
-    likely_counts,
-    posterior_effects,
-    released_sums,
-)
+from fedboard.common.algorithms.shared import levels
 from fedboard.common.algorithms.shared.preparation import in_range, spread_of
 from fedboard.common.algorithms.shared.ratings_config import Feedback
-from fedboard.common.algorithms.shared.regression import Regression, rated_rows
+from fedboard.common.algorithms.shared.regression import Regression, fit_biased_vectors
 from fedboard.common.algorithms.shared.sums import real_stddev
-from fedboard.common.arrays import Float32Array, FloatArray, IndexArray
+from fedboard.common.arrays import Float32Array, FloatArray
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
+from fedboard.common.kernels.packed import unpack_symmetric
 from fedboard.common.task import ReleasedSums
 
 COUNTS, SUMS = "bias/counts", "bias/sums"
@@ -43,24 +37,26 @@ def bias_requests(settings: AdaDpalsConfig, *, n_items: int) -> tuple[Request, R
     """Weighted counts, and weighted ratings around the mean, each user's part bounded as a whole."""
     shared = settings.shared
     return (
-        even_counts_request(shared, n_items=n_items, name=COUNTS),
-        even_sums_request(shared, SUMS, n_items=n_items, clip_norm=_CLIP),
+        levels.even_counts_request(shared, n_items=n_items, name=COUNTS),
+        levels.even_sums_request(shared, SUMS, n_items=n_items, clip_norm=_CLIP),
     )
 
 
 def contribute_biases(cohort: Cohort, board: Board, settings: AdaDpalsConfig) -> Contribution:
     """Integers within both bounds; each row depends on that user's row and the board alone."""
     left = in_range(cohort, settings.shared) - float(board.arrays["mean"][0])
-    return even_rows(cohort, left, spread=spread_of(board), clip_norm=_CLIP)
+    return levels.even_rows(cohort, left, spread=spread_of(board), clip_norm=_CLIP)
 
 
 def after_biases(board: Board, released: ReleasedSums, requests: tuple[Request, ...]) -> Board:
     """The item biases; post-processing."""
     asked, summed = requests
-    counts = likely_counts(released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio)
+    counts = levels.likely_counts(
+        released.array(asked.name)[:, 0], stddev=real_stddev(asked) * released.noise_ratio
+    )
     users = float(board.arrays["population"][0])
-    biases = posterior_effects(
-        released_sums(released, summed, spread=spread_of(board)),
+    biases = levels.posterior_effects(
+        levels.released_sums(released, summed, spread=spread_of(board)),
         counts,
         spread=spread_of(board),
         mean_weight=min(users / max(float(counts.mean.sum()), 1.0), 1.0),
@@ -89,37 +85,19 @@ class BiasedModel:
 
     def labels(self, cohort: Cohort) -> Float32Array:
         """What mean and item biases leave of each rating, in units of the spread. Private."""
-        left: Float32Array = ((cohort.ratings - self.base[cohort.items]) / self.spread).astype(np.float32)
-        return left
-
-    def columns(self, settings: AdaDpalsConfig, rows: IndexArray | slice = slice(None)) -> Float32Array:
-        """A constant that stands for the own bias under its own ridge, then the factors; of some items, or all."""
-        factors = self.factors[rows]
-        found = np.empty((factors.shape[0], 1 + factors.shape[1]), dtype=np.float32)
-        found[:, 0] = _constant(settings)
-        found[:, 1:] = factors
-        return found
+        return ((cohort.ratings - self.base[cohort.items]) / self.spread).astype(np.float32)
 
     def fit(self, cohort: Cohort, settings: AdaDpalsConfig, *, backend: str) -> Float32Array:
         """(c_j, v_j) by one ridge regression; float32, shape (n_users, 1 + rank). Private, unclipped."""
-        rows, items = rated_rows(cohort.items, self.factors.shape[0])
-        columns = self.columns(settings, rows)
-        own = np.maximum(cohort.counts, 1).astype(np.float64)
-        solved = kernels.solve_ridge(
-            cohort.indptr,
-            items,
+        return fit_biased_vectors(
+            cohort,
             self.labels(cohort),
-            columns,
-            ridge=(settings.user_ridge * own**settings.user_ridge_exponent).astype(np.float32),
+            self.factors,
+            strength=settings.user_ridge,
+            bias_strength=settings.user_bias_ridge,
+            exponent=settings.user_ridge_exponent,
             backend=backend,
         )
-        solved[:, 0] *= np.float32(_constant(settings))
-        return solved
-
-
-def _constant(settings: AdaDpalsConfig) -> float:
-    """The column by which the own bias has a ridge of its own."""
-    return math.sqrt(settings.user_ridge / settings.user_bias_ridge)
 
 
 def regression(settings: AdaDpalsConfig, own: Cohort, board: Board) -> Regression:
@@ -131,9 +109,10 @@ def regression(settings: AdaDpalsConfig, own: Cohort, board: Board) -> Regressio
         board: public; of version 1 or later.
     """
     if settings.biases:
-        model = BiasedModel.of(board)
+        model, constant = BiasedModel.of(board), math.sqrt(settings.user_ridge / settings.user_bias_ridge)
+        columns = np.column_stack([np.full(len(model.factors), np.float32(constant)), model.factors])
         return Regression(
-            vectors=model.spread * model.columns(settings).astype(np.float64),
+            vectors=model.spread * columns.astype(np.float64),
             base=model.base,
             ridge=model.spread**2
             * settings.user_ridge
@@ -172,6 +151,13 @@ class ItemSolver:
         return solved.astype(np.float32)
 
 
+def psd_matrix(packed: FloatArray, rank: int, *, weight: float = 1.0) -> FloatArray:
+    """A released symmetric matrix with its negative eigenvalues at zero, times a weight."""
+    values, vectors = np.linalg.eigh(unpack_symmetric(packed, rank=rank)[0])
+    projected: FloatArray = weight * (vectors * np.maximum(values, 0.0)) @ vectors.T
+    return projected
+
+
 def item_ridge_of(counts: FloatArray, settings: AdaDpalsConfig) -> FloatArray:
     """reg_i proportional to count^exponent with average ``item_ridge`` clip_norm^2 over ratings."""
     shape = (counts + 1.0) ** settings.item_ridge_exponent
@@ -183,8 +169,7 @@ def unobserved_scale(settings: AdaDpalsConfig, omega: FloatArray, counts: FloatA
     """What an item's unobserved term is multiplied by: float64, shape (n_items,), 1 on average over ratings."""
     if not settings.weighted_unobserved:
         return np.ones_like(omega)
-    scale: FloatArray = omega * np.sum(counts) / np.sum(omega * counts)
-    return scale
+    return omega * np.sum(counts) / np.sum(omega * counts)
 
 
 def gauged(settings: AdaDpalsConfig, factors: Float32Array, counts: FloatArray) -> Float32Array:
