@@ -24,6 +24,7 @@ from fedboard.common.contribution_bounding.participation import (
 from fedboard.common.contribution_bounding.personal import scale_contribution
 from fedboard.common.contribution_bounding.weights import WeightScheme
 from fedboard.common.errors import InputError, PrivacyError, WorkerDiedError
+from fedboard.common.files import held_alone, is_locked
 from fedboard.common.privacy.adjacency import Adjacency
 from fedboard.common.privacy.ledger.ledger import Budget, Ledger
 from fedboard.common.privacy.releases.noise import SeededNoise
@@ -32,6 +33,7 @@ from fedboard.common.protocols.trusted import Trusted, factored_bytes
 from fedboard.server.round import run_round
 from fedboard.simulations.data.stream import mapped_rows, write_rows
 from fedboard.simulations.engine import Engine, StreamLayout, WorkerPool
+from fedboard.simulations.engine.runtime import scratch_folder
 from tests.common.algorithms.conftest import a_prepared_board, a_task, population, presence
 
 pytestmark = pytest.mark.slow
@@ -136,10 +138,25 @@ def test_rows_that_are_mapped_are_those_that_were_written_and_who_writes_to_them
 def test_what_workers_share_is_its_owners_alone_and_not_left_behind(tmp_path: Path) -> None:
     task = a_task()
     with WorkerPool(2) as pool, Engine(task, population(), protocol=Trusted(), pool=pool) as engine:
-        folder = Path(engine._scratch.name)
+        folder = engine._scratch
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert (folder / "rows" / "ratings.npy").exists()
     assert not folder.exists()
+
+
+def test_rows_of_a_killed_process_go_with_the_next_engine(tmp_path: Path) -> None:
+    left, young, running = (tmp_path / f"fedboard-engine-{name}" for name in ("left", "young", "running"))
+    for folder in (left, young, running):
+        folder.mkdir()
+        (folder / "lock").touch()
+    for folder in (left, running):
+        os.utime(folder / "lock", (0, 0))
+
+    with held_alone(running / "lock", refusal="held"), scratch_folder(str(tmp_path)) as mine:
+        assert {path.name for path in tmp_path.iterdir()} == {young.name, running.name, mine.name}
+        assert is_locked(mine / "lock")
+
+    assert not mine.exists()
 
 
 def test_shared_boards_are_not_left_behind(tmp_path: Path) -> None:
@@ -147,7 +164,7 @@ def test_shared_boards_are_not_left_behind(tmp_path: Path) -> None:
     with WorkerPool(1) as pool:
         engine = Engine(task, population(), protocol=Trusted(), pool=pool)
         engine.gather(a_prepared_board(task), task.requests(a_prepared_board(task)))
-        scratch = Path(engine._scratch.name)
+        scratch = engine._scratch
         assert list(scratch.iterdir())
         engine.close()
     assert not scratch.exists()
