@@ -316,9 +316,11 @@ def scratch_folder(place: str | None) -> Iterator[Path]:
         with suppress(OSError):  # somebody else's, or gone meanwhile
             if time.time() - lock.stat().st_mtime > _STARTED_SECONDS and not is_locked(lock):
                 shutil.rmtree(lock.parent, ignore_errors=True)
-    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=above) as name:
-        with held_alone(Path(name) / _LOCK, refusal=f"{name} is another process's"):
-            yield Path(name)
+    with (
+        tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=above) as name,
+        held_alone(Path(name) / _LOCK, refusal=f"{name} is another process's"),
+    ):
+        yield Path(name)
 
 
 def _place_for(rows: Cohort | None) -> str | None:
