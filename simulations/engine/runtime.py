@@ -4,12 +4,9 @@ Workers take spans of users, then blocks of items. Ratings are in memory, in sha
 workers are processes of this machine, or those of a Ray cluster (``fedboard.simulations.ray``).
 """
 
-import os
-import shutil
 import tempfile
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -22,7 +19,6 @@ from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Contribution, Request
 from fedboard.common.contribution_bounding.participation import Attendance, require_unsampled
 from fedboard.common.errors import InputError
-from fedboard.common.files import held_alone, is_locked
 from fedboard.common.privacy.releases.gaussian import BookedRelease
 from fedboard.common.protocol import ExactSums
 from fedboard.common.protocols.sums.exact import DenseSums
@@ -47,10 +43,6 @@ from fedboard.simulations.problem import require_learnable
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
-_IN_MEMORY = "/dev/shm"
-_SCRATCH, _LOCK = "fedboard-engine-", "lock"
-_STARTED_SECONDS = 60.0
-"""A folder is made and then locked: one that is younger may be about to be."""
 _LARGE, _LARGER_SPANS = 8 << 20, 4
 """Sums of more bytes than that take long to hand over: spans are so many times as large."""
 CHECKPOINT_USERS = 1 << 22
@@ -136,15 +128,14 @@ class Engine:
         self._pool, self._on_progress = pool, on_progress
         stream = HeldStream.of(users) if isinstance(users, Cohort) else users
         in_memory = stream.rows if pool.shares_memory and isinstance(stream, HeldStream) else None
-        self._held = ExitStack()
-        self._scratch = self._held.enter_context(scratch_folder(_place_for(in_memory)))
+        self._scratch, self._held = tempfile.TemporaryDirectory(prefix="fedboard-"), ExitStack()
         self._layout, self._identity = layout or StreamLayout(), stream.identity
         largest = max((room_of(requests, stream.n_items) for requests in task.plan()), default=0)
         self._span_users = self._layout.users_of_span(stream.n_users, min(largest, self._layout.most_bytes))
         self._stream: UserStream = stream
         if in_memory is not None and isinstance(stream, HeldStream):
-            rows = self._scratch / "rows"
-            write_rows(rows, in_memory)
+            rows = Path(self._scratch.name) / "rows"
+            write_rows(rows, in_memory, while_open=self._held)
             self._stream = replace(stream, held=rows)
         self._work = SpanWork(
             task=task,
@@ -168,10 +159,11 @@ class Engine:
     def close(self) -> None:
         """Free what is held; the pool stays with its owner."""
         self._held.close()
+        self._scratch.cleanup()
 
     def _publish(self, board: Board) -> Path:
         """The file from which workers read this board."""
-        path = self._scratch / f"board-{board.version}-{board.digest[:16]}"
+        path = Path(self._scratch.name) / f"board-{board.version}-{board.digest[:16]}"
         if not path.exists():
             board.save(path)
         return path
@@ -302,34 +294,6 @@ class Engine:
     def _told(self, done: int, of: int) -> None:
         if self._on_progress is not None:
             self._on_progress("users", done, of)
-
-
-@contextmanager
-def scratch_folder(place: str | None) -> Iterator[Path]:
-    """Yield a new private folder that goes with the block, and remove those whose process was killed.
-
-    Args:
-        place: the folder above it; None: the one of temporary files.
-    """
-    above = Path(place or tempfile.gettempdir())
-    for lock in above.glob(f"{_SCRATCH}*/{_LOCK}"):
-        with suppress(OSError):  # somebody else's, or gone meanwhile
-            if time.time() - lock.stat().st_mtime > _STARTED_SECONDS and not is_locked(lock):
-                shutil.rmtree(lock.parent, ignore_errors=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=above) as name,
-        held_alone(Path(name) / _LOCK, refusal=f"{name} is another process's"),
-    ):
-        yield Path(name)
-
-
-def _place_for(rows: Cohort | None) -> str | None:
-    """Where rows are written for workers to map: in memory where that has room, else where temporary files are."""
-    if rows is None or "TMPDIR" in os.environ or not os.access(_IN_MEMORY, os.W_OK):
-        return None
-    arrays = (rows.indptr, rows.items, rows.ratings, rows.keys, rows.features)
-    needed = sum(array.nbytes for array in arrays if array is not None)
-    return _IN_MEMORY if shutil.disk_usage(_IN_MEMORY).free > 2 * needed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
