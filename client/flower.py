@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from flwr.app import ConfigRecord, Context, Message
 
-from fedboard.client.participation.rounds import Asker, Gate, respond
+from fedboard.client.participation.rounds import Asker, OpenGate, respond
 from fedboard.client.recommending.recommend import rating_range_of
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort, cohort_from_triples
@@ -68,7 +68,7 @@ def _pinned(message: Message, context: Context) -> PinnedServer | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _PartitionGate(Gate):
+class _PartitionGate(OpenGate):
     asker: Asker
 
     def failed(self, error: Exception) -> None:

@@ -3,7 +3,6 @@
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -113,13 +112,6 @@ def configure(
         given["participation"] = parse_participation(given["participation"])
     laid = [(KEYS[name], list(value) if isinstance(value, tuple) else value) for name, value in given.items()]
     return configured(base, [*laid, *(assigned(text) for text in assignments)], source=source)
-
-
-def base_of(config_file: Path | None) -> dict[str, Any]:
-    """What a file says; nothing where there is none."""
-    from fedboard.simulations.config import read_config
-
-    return {} if config_file is None else read_config(config_file)
 
 
 def assigned(text: str, *, option: str = "--set") -> tuple[str, Any]:

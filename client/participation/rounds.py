@@ -1,6 +1,7 @@
 """How a client answers a round: whatever comes in, what goes out is an answer within its bounds or a code."""
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -83,37 +84,35 @@ Refused = Callable[[Refusal], bytes]
 """What is sent in place of an answer."""
 
 
-class Gate:
+class Gate(ABC):
     """Decides whether the client takes part, before anything is asked that depends on ratings, and keeps the record
-    of what it gave. This one answers everything that its one server asks and keeps no record: the run's own ledger
-    counts for all.
-
-    Somebody's device has a ``fedboard.client.participation.gate`` instead, with a policy, a limit and a ledger.
+    of what it gave. Whoever derives from this must decide everything: one that forgets a decision cannot be made.
     """
 
     asker: Asker
     """Whose questions it answers; whoever derives from this has it."""
 
+    @abstractmethod
     def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
         """The bytes that answered this very question before, to be sent again as they are; None for a new one, or
-        where nothing is kept: then it is worked out again, to the same bytes.
+        where nothing is kept.
 
         Raises:
             RefusedError: the policy does not allow the question, or no longer.
         """
-        return None
 
+    @abstractmethod
     def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
         """Hold the question against policy, history and limit; books nothing.
 
         Returns:
-            Which part is given: here all of everything.
+            Which part is given.
 
         Raises:
             RefusedError: it is not answered.
         """
-        return 1.0
 
+    @abstractmethod
     def commit(
         self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
     ) -> None:
@@ -123,6 +122,7 @@ class Gate:
             RefusedError: it cannot be booked.
         """
 
+    @abstractmethod
     def hold(self, booked: BookedRound, signed: bytes) -> bytes:
         """Keep durably what the server has booked, and give out nothing for that round and earlier ones any more.
 
@@ -133,11 +133,12 @@ class Gate:
         Returns:
             The message that was held before; empty for none.
         """
-        return b""
 
+    @abstractmethod
     def note(self, code: Refusal) -> None:
-        """Count a refusal: its own, or one that was made before it was asked. Here the server counts."""
+        """Count a refusal: its own, or one that was made before it was asked."""
 
+    @abstractmethod
     def failed(self, error: Exception) -> None:
         """Take note that rows could not be computed; they are answered as if they were empty.
 
@@ -145,17 +146,16 @@ class Gate:
             RefusedError: the client rather refuses. A device must not: whether it fails may depend on its ratings,
                 and a refusal says so without any noise.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
-        """The protocol that a step names, held to what this client relies on; here none: who takes part in sessions
-        says in which.
+        """The protocol that a step names, held to what this client relies on.
 
         Raises:
             RefusedError: it is not answered.
         """
-        raise RefusedError(Refusal.BAD_PROTOCOL)
 
+    @abstractmethod
     def repeat(self, question: Question, requests: Sequence[Request]) -> None:
         """Hold a contribution that was given in this session, and is asked for again, against the policy of today.
 
@@ -163,12 +163,50 @@ class Gate:
             RefusedError: it is not given again.
         """
 
+    @abstractmethod
     def welcome(self, step: StepMessage) -> None:
         """Hold the first step of a session against policy and history; books nothing.
 
         Raises:
             RefusedError: it is not answered.
         """
+
+
+class OpenGate(Gate):
+    """Answers everything that its one server asks and keeps no record: the run's own ledger counts for all.
+
+    Somebody's device has a ``fedboard.client.participation.gate`` instead, with a policy, a limit and a ledger.
+    """
+
+    def recall(self, question: Question, requests: Sequence[Request]) -> bytes | None:
+        """Nothing is kept: what is asked again is worked out again, to the same bytes."""
+        return None
+
+    def admit(self, question: Question, board: Board, requests: Sequence[Request]) -> Scale:
+        """All of everything."""
+        return 1.0
+
+    def commit(
+        self, question: Question, requests: Sequence[Request], scale: Scale, answer: bytes | None
+    ) -> None:
+        """Nothing to book."""
+
+    def hold(self, booked: BookedRound, signed: bytes) -> bytes:
+        """Nothing is kept."""
+        return b""
+
+    def note(self, code: Refusal) -> None:
+        """The server counts."""
+
+    def protocol_of(self, step: StepMessage, *, backend: str) -> AggregationProtocol:
+        """None: who takes part in sessions says in which."""
+        raise RefusedError(Refusal.BAD_PROTOCOL)
+
+    def repeat(self, question: Question, requests: Sequence[Request]) -> None:
+        """Whatever was given in a session is given again."""
+
+    def welcome(self, step: StepMessage) -> None:
+        """To every session."""
 
 
 def unheard(code: Refusal) -> None:

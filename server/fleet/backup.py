@@ -41,7 +41,8 @@ from fedboard.server.round import book_lost
 
 _CONFIG, _STATE, _SETTINGS, _CONTENTS = "config", "state", "fleet.toml", "contents.json"
 _SUFFIX, _DATABASE = ".fedboard", ".sqlite"
-_PASSING, _BESIDE = (".lock", ".part"), ("-wal", "-shm", "-journal")
+_PASSING, _BESIDE = (".lock", ".part", _SUFFIX), ("-wal", "-shm", "-journal")
+"""No backup is in another, nor in itself while it is written."""
 _UNFINISHED = (
     "it was being restored from a backup, and that came to no end; restore it again, into another folder"
 )

@@ -35,9 +35,13 @@ _LOOK_SECONDS = 0.5
 _SHOWN_SECONDS = 0.05
 """How often it is looked whether readers have a board."""
 _LEAST_FREE = 1 << 24
-"""Bytes of the disk with the state folder: with fewer left nobody is asked, and no round goes on."""
+"""Bytes of the state folder's disk: with fewer left no round goes on, and with twice as many it does again."""
 _MOST_FAILURES = 3
 """Runs of one query that end without a board, before it is given up."""
+
+
+class DiskFullError(StorageError):
+    """The disk has no room for what a round writes: it is waited for, and nothing has failed."""
 
 
 @dataclass(slots=True)
@@ -80,6 +84,8 @@ class RoundLoop:
         self._mailbox, self._say, self._unshown = mailbox, say, unshown
         self.training, self._log = Tries(), RoundLog(self._state.rounds)
         """How often in a row the training was interrupted without a new board, and why the last time."""
+        self.full: str | None = None
+        """That the disk is full, while no round goes on for that."""
         self._n_told, self._left_out = 0, set[int]()
         """How many rounds of the log were told, and queries that are over."""
         self._stopped = threading.Event()
@@ -113,15 +119,18 @@ class RoundLoop:
 
         Raises:
             HaltedError: the loop is stopped.
-            StorageError: the disk is full.
+            DiskFullError: as it says.
         """
         if self._stopped.is_set():
             raise HaltedError
-        if (free := shutil.disk_usage(self._state.path).free) < _LEAST_FREE:
-            raise StorageError(
+        if (free := self._free()) < _LEAST_FREE:
+            raise DiskFullError(
                 f"disk full: {self._state.path} has {free / 1e6:.0f} MB left; no round goes on before it has "
-                f"{_LEAST_FREE / 1e6:.0f} MB"
+                f"{2 * _LEAST_FREE / 1e6:.0f} MB"
             )
+
+    def _free(self) -> int:
+        return shutil.disk_usage(self._state.path).free
 
     def _run(self) -> None:
         try:
@@ -174,7 +183,7 @@ class RoundLoop:
         *,
         shown: Callable[[Board], None] | None = None,  # the board of a query is published to nobody
     ) -> bool:
-        """Whether a job was run to its end; where it failed it is waited until the next try.
+        """Whether a job was run to its end; where it failed, or the disk is full, it is waited until the next try.
 
         Raises:
             PrivacyError: devices were told of more than this server knows of: it would be so each time.
@@ -187,6 +196,15 @@ class RoundLoop:
                 run_job(nodes, job, on_round=lambda _: self._tell_rounds(), shown=shown or self._between)
             self._tell_rounds()
             return True
+        except DiskFullError as error:
+            self._tell_rounds()
+            self.full = str(error)
+            self._say(f"{what} waits: {error}")
+            while not self._stopped.is_set() and self._free() < 2 * _LEAST_FREE:
+                self._stopped.wait(_LOOK_SECONDS)
+            self.full = None
+            self._say(f"the disk has room again: {what} goes on")
+            return False
         except Exception as error:
             if isinstance(error, PrivacyError) and BEHIND in str(error):
                 raise

@@ -74,6 +74,8 @@ class FleetServer:
         self._boards = BoardsServicer(mirror, simulation=settings.simulated)
         self._publisher = Publisher(mirror, self._sign_boards, poll_seconds=_BOARD_SECONDS)
         self._written_at = self._over_at = 0.0
+        self._to_start = [self._publisher.start, self._rounds.start]
+        """What is on the disk is needed for both."""
         self._under_way = False
         """Whether the file of the port says that a round is."""
 
@@ -156,8 +158,6 @@ class FleetServer:
             tasks = [asyncio.create_task(one) for one in work]
             stack.push_async_callback(self._end, tasks)
             self._say(f"devices and readers come to {network.listening.text}")
-            await asyncio.to_thread(self._publisher.start)
-            self._rounds.start()
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 task.result()  # raises what has ended it
@@ -194,7 +194,7 @@ class FleetServer:
     def _problems(self) -> list[str]:
         training, found = (
             self._rounds.training,
-            [self._publisher.problem, self._publisher.waiting, self._trouble],
+            [self._publisher.problem, self._publisher.waiting, self._trouble, self._rounds.full],
         )
         if training.failures >= _MOST_FAILURES:
             found.append(
@@ -252,6 +252,9 @@ class FleetServer:
     def _take_care(self) -> None:
         """Whatever is due now. A disk that is full, or cannot be written, ends no server: it is tried again."""
         try:
+            while self._to_start:
+                self._to_start[0]()
+                self._to_start.pop(0)
             self._tell_status()
             with suppress(FedboardError):  # whoever reads the ledger next says what is wrong with it
                 self._tell_waiting()
@@ -280,7 +283,7 @@ class FleetServer:
         """Where the training stands, where nothing was told for a minute."""
         if self._rounds.complete or time.monotonic() - self._told_at < _SILENT_SECONDS:
             return
-        problem, waiting = self._rounds.training.problem, self._publisher.waiting
+        problem, waiting = self._rounds.full or self._rounds.training.problem, self._publisher.waiting
         self._say(
             status_of(self._settings).sentence
             + (f"; the last try ended: {problem}" if problem else "")

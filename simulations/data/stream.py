@@ -5,6 +5,9 @@ Ratings that are in memory, as a stream.
 
 import hashlib
 import math
+import os
+import sys
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -90,8 +93,15 @@ ROOM_OF_A_USER = 4
 _NUMBERS = "numbers.npy"
 
 
-def write_rows(folder: Path, rows: Cohort) -> None:
-    """Write some users' rows to a new private folder, from which several processes map them. Private."""
+def write_rows(folder: Path, rows: Cohort, *, while_open: ExitStack | None = None) -> None:
+    """Write some users' rows to a new private folder, from which several processes map them. Private.
+
+    Args:
+        folder: made, for its owner alone.
+        rows: private.
+        while_open: on Linux the rows are in memory alone, and gone when this is closed or the process ends, also by
+            a kill: the folder has links to them. None: they are in the folder until somebody removes it.
+    """
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     arrays: dict[str, NDArray[Any]] = {
         "indptr": rows.indptr,
@@ -101,7 +111,11 @@ def write_rows(folder: Path, rows: Cohort) -> None:
     }
     arrays |= {} if rows.features is None else {"features": rows.features}
     for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
+        path = folder / f"{name}.npy"
+        if while_open is not None and sys.platform == "linux":
+            held = while_open.enter_context(os.fdopen(os.memfd_create(name), "wb"))
+            path.symlink_to(f"/proc/{os.getpid()}/fd/{held.fileno()}")
+        np.save(path, array)
     np.save(folder / _NUMBERS, np.array([rows.n_items, rows.first_row], dtype=np.int64))
 
 

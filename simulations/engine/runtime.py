@@ -4,10 +4,9 @@ Workers take spans of users, then blocks of items. Ratings are in memory, in sha
 workers are processes of this machine, or those of a Ray cluster (``fedboard.simulations.ray``).
 """
 
-import os
-import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from importlib.metadata import version
@@ -44,7 +43,6 @@ from fedboard.simulations.problem import require_learnable
 
 _FEWEST, _MOST_USERS = 2048, 1 << 18
 _SPANS = 32
-_IN_MEMORY = "/dev/shm"
 _LARGE, _LARGER_SPANS = 8 << 20, 4
 """Sums of more bytes than that take long to hand over: spans are so many times as large."""
 CHECKPOINT_USERS = 1 << 22
@@ -130,14 +128,14 @@ class Engine:
         self._pool, self._on_progress = pool, on_progress
         stream = HeldStream.of(users) if isinstance(users, Cohort) else users
         in_memory = stream.rows if pool.shares_memory and isinstance(stream, HeldStream) else None
-        self._scratch = tempfile.TemporaryDirectory(prefix="fedboard-", dir=_place_for(in_memory))
+        self._scratch, self._held = tempfile.TemporaryDirectory(prefix="fedboard-"), ExitStack()
         self._layout, self._identity = layout or StreamLayout(), stream.identity
         largest = max((room_of(requests, stream.n_items) for requests in task.plan()), default=0)
         self._span_users = self._layout.users_of_span(stream.n_users, min(largest, self._layout.most_bytes))
         self._stream: UserStream = stream
         if in_memory is not None and isinstance(stream, HeldStream):
             rows = Path(self._scratch.name) / "rows"
-            write_rows(rows, in_memory)
+            write_rows(rows, in_memory, while_open=self._held)
             self._stream = replace(stream, held=rows)
         self._work = SpanWork(
             task=task,
@@ -160,6 +158,7 @@ class Engine:
 
     def close(self) -> None:
         """Free what is held; the pool stays with its owner."""
+        self._held.close()
         self._scratch.cleanup()
 
     def _publish(self, board: Board) -> Path:
@@ -295,15 +294,6 @@ class Engine:
     def _told(self, done: int, of: int) -> None:
         if self._on_progress is not None:
             self._on_progress("users", done, of)
-
-
-def _place_for(rows: Cohort | None) -> str | None:
-    """Where rows are written for workers to map: in memory where that has room, else where temporary files are."""
-    if rows is None or "TMPDIR" in os.environ or not os.access(_IN_MEMORY, os.W_OK):
-        return None
-    arrays = (rows.indptr, rows.items, rows.ratings, rows.keys, rows.features)
-    needed = sum(array.nbytes for array in arrays if array is not None)
-    return _IN_MEMORY if shutil.disk_usage(_IN_MEMORY).free > 2 * needed else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

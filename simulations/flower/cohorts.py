@@ -13,7 +13,7 @@ import numpy as np
 
 from fedboard.client.participation.contributing import Scale
 from fedboard.client.participation.promises import stated_protocol
-from fedboard.client.participation.rounds import Asker, Gate
+from fedboard.client.participation.rounds import Asker, OpenGate
 from fedboard.client.participation.steps import Client, MemoryVault, NoiseOf, secure_noise
 from fedboard.common.arrays import FloatArray
 from fedboard.common.board import Board
@@ -70,7 +70,7 @@ def _place(folder: Path, number: int) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class StoredCohort(Gate):
+class StoredCohort(OpenGate):
     """One cohort as ``write_cohorts`` left it; a simulated user answers everything that they are asked."""
 
     place: Path

@@ -319,7 +319,10 @@ class SecureSumClient:
         return None if vouched is None else vouched.devices
 
     def _around(self, clients: int) -> Neighbourhood:
-        return self.rules.neighbourhood(clients, self._devices)
+        try:
+            return self.rules.neighbourhood(clients, self._devices)
+        except InputError:
+            raise RefusedError(Refusal.BAD_PROTOCOL) from None
 
     def _layout(self, size: int) -> Layout:
         return Layout(size=size, devices=self._devices)

@@ -38,6 +38,8 @@ _AUTHORITY = re.compile("([0-9a-f]{64})?")
 FEWEST_CLIENTS = 3
 MOST_JOINED = 50
 """Up to so many clients everybody is joined to everybody: it costs little, and each sees how many are left."""
+MOST_NEIGHBOURS = 1 << 12
+"""More are not looked for: near ``dropout = (1 - colluding) / 2`` they are endless, and the search the square."""
 _BROKEN = 2.0**-40
 _LOST = 2.0**-20
 _SMALL = np.array([lgamma(number + 1.0) for number in range(16)])
@@ -90,7 +92,7 @@ def neighbourhood(clients: int, *, dropout: float, colluding: float) -> Neighbou
         colluding: largest share of them that may collude with the server.
 
     Raises:
-        InputError: fewer than 3 clients.
+        InputError: fewer than 3 clients, or more than ``MOST_NEIGHBOURS`` would be needed.
     """
     if clients < FEWEST_CLIENTS:
         raise InputError(
@@ -98,14 +100,13 @@ def neighbourhood(clients: int, *, dropout: float, colluding: float) -> Neighbou
             "other's numbers from the sum"
         )
     dropped, bad = share_of(clients, dropout), share_of(clients, colluding)
-    sizes = range(2, clients - 1, 2) if clients > MOST_JOINED else ()
-    for size in sizes:
+    for size in _sizes(clients):
         found = _sized(size, clients, bad)
         lost = clients * _at_most(found.needed - 1, clients - 1, clients - 1 - dropped, size)
         cut = 2 * log(clients) - log(2) + _log_all(clients, min(clients, dropped + bad), size)
         if found.needed <= size and lost <= _LOST and cut <= log(_BROKEN):
             return found
-    return _sized(clients - 1, clients, bad)
+    return _all_joined(clients, bad, dropout)
 
 
 @lru_cache(maxsize=256)
@@ -131,18 +132,31 @@ def vouched_neighbourhood(clients: int, *, dropout: float, bad: int) -> Neighbou
         bad: most of them that may collude with the server; the list of devices bounds it.
 
     Raises:
-        InputError: fewer than 3 clients.
+        InputError: fewer than 3 clients, or more than ``MOST_NEIGHBOURS`` would be needed.
     """
     if clients < FEWEST_CLIENTS:
         return neighbourhood(clients, dropout=dropout, colluding=0.0)
     dropped, bad = share_of(clients, dropout), min(bad, clients - 1)
-    for size in range(2, clients - 1, 2) if clients > MOST_JOINED else ():
+    for size in _sizes(clients):
         half = size // 2
         most = _most_marked(half, clients - 1, bad, 2 * clients, _BROKEN * _TRIED)
         needed = half + most + 1
         lost = clients * _at_most(needed - 1, clients - 1, clients - 1 - dropped, size)
         if needed <= size and lost <= _LOST:
             return Neighbourhood(size=size, needed=needed, colluding=2 * most)
+    return _all_joined(clients, bad, dropout)
+
+
+def _sizes(clients: int) -> range:
+    return range(2, min(clients - 1, MOST_NEIGHBOURS + 1), 2) if clients > MOST_JOINED else range(0)
+
+
+def _all_joined(clients: int, bad: int, dropout: float) -> Neighbourhood:
+    if clients - 1 > MOST_NEIGHBOURS:
+        raise InputError(
+            f"{clients} clients, of whom a share of {dropout:g} may drop out and {bad} may collude with the server "
+            f"need more than {MOST_NEIGHBOURS} neighbours of each: lower dropout or colluding"
+        )
     return _sized(clients - 1, clients, bad)
 
 
@@ -246,14 +260,13 @@ class SumRules:
             settings: parameters that override the defaults, by name.
 
         Raises:
-            InputError: an unknown setting, a value out of range, fewer than 3 clients, or more survivors than there
-                are clients.
+            InputError: an unknown setting, a value out of range, or numbers that so many clients do not fit.
         """
-        neighbourhood(clients, dropout=0.0, colluding=0.0)  # refuses fewer than 3
         dropout = settings.get("dropout", DROPOUT)
         _require_share("dropout", dropout)
         chosen = {"most_users": max(1, users), "survivors": fewest_left(clients, dropout), "dropout": dropout}
         rules = SumRules.from_parameters({**chosen, "colluding": COLLUDING, **settings})
+        neighbourhood(clients, dropout=rules.dropout, colluding=rules.colluding)  # refuses fewer than 3
         if rules.survivors > clients:
             raise InputError(f"survivors must be at most the {clients} clients, got {rules.survivors}")
         return rules
@@ -282,7 +295,7 @@ class SumRules:
             devices: on the list, where clients are vouched for.
 
         Raises:
-            InputError: fewer than 3.
+            InputError: fewer than 3, or too large.
         """
         if devices is None:
             return neighbourhood(clients, dropout=self.dropout, colluding=self.colluding)

@@ -410,6 +410,19 @@ def test_a_backup_is_never_underbooked_for_its_own_boards(trained: FleetSettings
     shutil.rmtree(state.path / "queries")
 
 
+def test_no_backup_is_in_another_nor_in_itself(trained: FleetSettings, tmp_path: Path) -> None:
+    """Written where the state is, it would be read as it grows, until the disk is full."""
+    shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
+    settings = read_settings(tmp_path / "fleet" / "fleet.toml")
+    state = StateFolder.of(settings).path
+    (state / "earlier.fedboard").write_bytes(b"an earlier one")
+
+    back_up(settings, config_of(settings), tmp_path / "one.fedboard")
+    assert not [name for name in names_in(tmp_path / "one.fedboard") if name.endswith(".fedboard")]
+    back_up(settings, config_of(settings), state / "two.fedboard")
+    assert names_in(state / "two.fedboard") == names_in(tmp_path / "one.fedboard")
+
+
 def test_whom_a_round_has_asked_for_rows_is_in_a_backup(trained: FleetSettings, tmp_path: Path) -> None:
     shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
     config = tmp_path / "fleet" / "fleet.toml"

@@ -16,7 +16,7 @@ from fedboard.server.fleet import round_loop
 from fedboard.server.fleet.job import Job, prepare
 from fedboard.server.fleet.mailbox import Mailbox
 from fedboard.server.fleet.queries import Standing, account_path, queries_of
-from fedboard.server.fleet.round_loop import HaltedError, RoundLoop, Tries
+from fedboard.server.fleet.round_loop import DiskFullError, HaltedError, RoundLoop, Tries
 from fedboard.server.fleet.rounds.over_nodes import BEHIND
 from fedboard.server.fleet.state_folder import close
 from tests.commands import until
@@ -156,17 +156,21 @@ def test_on_a_full_disk_no_round_goes_on_until_there_is_room(
         nodes.replies(wait=0.0)
 
     monkeypatch.setattr(round_loop.shutil, "disk_usage", lambda _: SimpleNamespace(free=free[0]))
+    monkeypatch.setattr(round_loop, "_LOOK_SECONDS", 0.01)
     jobs_by(monkeypatch, run)
     with looping(fleet, told := list[str]()) as loop:
-        until(lambda: "disk full" in "".join(told))
+        until(lambda: loop.full is not None)
+        free[0] = 20 << 20
         time.sleep(0.1)
         assert answers == [0]
         free[0] = 1 << 30
         until(lambda: loop.complete)
+        assert (loop.full, loop.training.failures) == (None, 0), "nothing has failed"
 
     assert answers == [0, 1]
-    assert all(line.startswith("the training was interrupted: disk full: ") for line in told[:-1])
-    assert " has 1 MB left; no round goes on before it has 17 MB; it is tried again in 1 s" in told[0]
+    assert told[0].startswith("the training waits: disk full: ")
+    assert told[0].endswith(" has 1 MB left; no round goes on before it has 34 MB")
+    assert told[1:-1] == ["the disk has room again: the training goes on"]
 
 
 def test_a_loop_that_is_killed_goes_on_with_the_query_and_then_with_the_next(
@@ -214,6 +218,24 @@ def test_a_query_that_too_few_answer_is_given_up_and_the_next_one_comes(
     answering(asked, monkeypatch)
     with looping(asked.fleet, told):
         until(lambda: later.standing() is Standing.ANSWERED)
+
+
+def test_no_query_is_given_up_for_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, told, tries = asked_fleet(tmp_path), list[str](), list[int]()
+    put = asked.put(MEAN)
+
+    def run(_: object, job: Job) -> None:
+        tries.append(len(tries))
+        if len(tries) <= 5:
+            raise DiskFullError("disk full")
+        asked.run(put, nodes=("a", "b", "c", "d"), seconds=0.1)
+
+    jobs_by(monkeypatch, run)
+    with looping(asked.fleet, told):
+        until(lambda: put.standing() is not Standing.WAITING)
+
+    assert put.standing() is Standing.ANSWERED
+    assert told.count("the disk has room again: question-1 goes on") == 5
 
 
 def test_a_query_whose_files_are_damaged_is_left_out_and_told(

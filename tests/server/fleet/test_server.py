@@ -305,6 +305,31 @@ def test_a_server_that_cannot_write_says_so_once_and_goes_on(
     assert [str(error) in line for line in running.lines if "tried again" in line] == [True]
 
 
+def test_a_server_whose_boards_cannot_be_signed_at_the_start_for_want_of_room_tries_it_again(
+    settings: FleetSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full, sign = [True], FleetServer._sign_boards
+
+    def signing(itself: FleetServer) -> None:
+        if full[0]:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        sign(itself)
+
+    monkeypatch.setattr(FleetServer, "_sign_boards", signing)
+    with Running(settings) as running:
+        running.until("No space left on device")
+        assert running.server._problems() == ["[Errno 28] No space left on device"]
+        full[0] = False
+        until(running.server._rounds._thread.is_alive)
+        until(lambda: running.server._problems() == [])
+
+
+def test_a_full_disk_is_a_problem_at_once(settings: FleetSettings) -> None:
+    found = FleetServer(settings, say=print)
+    found._rounds.full = "disk full"
+    assert found._problems() == ["disk full"]
+
+
 @contextmanager
 def small_disk(place: Path) -> Iterator[Path]:
     """A disk of 64 MiB, where this account may mount one."""

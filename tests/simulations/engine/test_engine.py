@@ -1,8 +1,11 @@
 """The engine: the same board for any number of workers, and no half release when one dies."""
 
 import os
+import shutil
 import signal
 import stat
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
@@ -140,6 +143,32 @@ def test_what_workers_share_is_its_owners_alone_and_not_left_behind(tmp_path: Pa
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         assert (folder / "rows" / "ratings.npy").exists()
     assert not folder.exists()
+
+
+KILLED = """
+import os, signal
+from fedboard.common.protocols.trusted import Trusted
+from fedboard.simulations.engine import Engine, WorkerPool
+from tests.common.algorithms.conftest import a_task, population
+
+with WorkerPool(2) as pool:
+    engine = Engine(a_task(), population(), protocol=Trusted(), pool=pool)
+    assert engine._stream.rows.n_ratings
+    print(engine._scratch.name, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere rows are in a temporary folder")
+def test_no_ratings_are_left_behind_by_a_run_that_is_killed() -> None:
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED], cwd=Path(__file__).parents[3], stdout=subprocess.PIPE, text=True
+    )
+
+    left = Path(killed.stdout.strip())
+    assert killed.returncode == -signal.SIGKILL
+    assert sorted(path.name for path in left.rglob("*") if path.is_file()) == ["numbers.npy"]
+    shutil.rmtree(left)
 
 
 def test_shared_boards_are_not_left_behind(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Secure sums among hostile parties: what the server refuses of clients, and clients of the server."""
 
 import os
+import time
 from itertools import combinations
 
 import numpy as np
@@ -11,6 +12,7 @@ from fedboard.common.messages.refusals import Refusal, RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocols.secure_sum.masking import combine
 from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep, Wanted, ask
+from fedboard.common.protocols.secure_sum.rules import MOST_CLIENTS
 from tests.common.protocols.secure_sum.secure_sums import (
     ABOUT,
     BOUND,
@@ -327,6 +329,18 @@ def test_a_client_checks_its_neighbours() -> None:
     for what, changed in bad.items():
         refused(client.answer, changed, None)
         assert client.to_bytes() == before, what
+    assert client.answer(message, None)
+
+
+def test_a_server_does_not_make_a_client_search_for_neighbourhoods_that_are_endless() -> None:
+    summing = Summing.of(10, dropout=0.449999, survivors=3).until(MaskingStep.SHARES)
+    message = dict(summing.server.outgoing())["client-0"]
+    rows, client = content_of(message, "neighbours"), summing.clients["client-0"]
+    many = with_content(message, rows, "neighbours", clients=MOST_CLIENTS)
+
+    begun = time.process_time()
+    assert refused(client.answer, many, None) is Refusal.BAD_PROTOCOL
+    assert time.process_time() - begun < 30
     assert client.answer(message, None)
 
 

@@ -1,6 +1,7 @@
 """Neighbourhoods: their sizes keep what is promised and are no larger than need be."""
 
 import os
+import time
 from itertools import combinations
 
 import pytest
@@ -12,6 +13,7 @@ from fedboard.common.errors import InputError
 from fedboard.common.protocols.secure_sum.members import neighbours, ring
 from fedboard.common.protocols.secure_sum.rules import (
     MOST_JOINED,
+    SumRules,
     fewest_left,
     neighbourhood,
     share_of,
@@ -67,6 +69,21 @@ def test_two_quorums_for_one_client_never_fit_into_its_neighbourhood(
 def test_fewer_than_three_clients_are_refused(clients: int) -> None:
     with pytest.raises(InputError, match="each of two would learn"):
         neighbourhood(clients, dropout=0.3, colluding=0.1)
+
+
+@pytest.mark.parametrize("clients", [1 << 13, 1 << 20])
+def test_dropouts_near_one_half_are_refused_before_they_have_cost_much(clients: int) -> None:
+    """Whoever states them would have each device search for hours."""
+    begun = time.process_time()
+    with pytest.raises(InputError, match="more than 4096 neighbours of each: lower dropout"):
+        neighbourhood(clients, dropout=0.44, colluding=0.1)
+    with pytest.raises(InputError, match="more than 4096 neighbours of each: lower dropout"):
+        vouched_neighbourhood(clients, dropout=0.44, bad=clients // 10)
+    with pytest.raises(InputError, match="more than 4096 neighbours of each: lower dropout"):
+        SumRules.sized(clients=clients, users=clients, settings={"dropout": 0.44})
+
+    assert time.process_time() - begun < 60
+    assert neighbourhood(4097, dropout=0.4499, colluding=0.1).size == 4096, "these are all joined"
 
 
 def test_shares_of_clients_are_counted_without_rounding_errors() -> None:
