@@ -10,7 +10,6 @@ Reference: Bell, Bonawitz, Gascon, Lepoint and Raykova (2020), doi:10.1145/33722
 """
 
 import re
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from fractions import Fraction
@@ -359,7 +358,6 @@ def _require_share(name: str, value: Any) -> None:
 class Carried(Protocol):
     """What a protocol of masked sums carries: residues of what clients give, and the sums of those."""
 
-    @abstractmethod
     def packing(self, requests: Sequence[Request]) -> Packing:
         """How the requests become one vector; the same on server and clients.
 
@@ -369,7 +367,6 @@ class Carried(Protocol):
         """
         ...
 
-    @abstractmethod
     def numbers(self, given: Given, noise: NoiseSource) -> NDArray[np.uint32]:
         """One client's vector, uint32, shape (size,). Private.
 
@@ -382,7 +379,6 @@ class Carried(Protocol):
         """
         ...
 
-    @abstractmethod
     def admitted(self, packing: Packing, sums: Mapping[str, IntArray]) -> Mapping[str, IntArray] | None:
         """What ``packing.unflatten`` gave, as far as honest clients can have made it. Private.
 
@@ -390,18 +386,15 @@ class Carried(Protocol):
         """
         ...
 
-    @abstractmethod
     def residue_bits(self, packing: Packing) -> Mapping[str, int]:
         """By release name, bits of the modulus of sums that get their noise later; ``BookedRelease.publish``."""
         ...
 
-    @abstractmethod
     def noise_shares(self, survivors: int) -> int:
         """How many honest shares of the noise are in a sum over so many clients at least."""
         ...
 
     @property
-    @abstractmethod
     def noise_ratio(self) -> float:
         """Deviation of all noise in a sum over the booked one, at most. Public, so not of who stayed."""
         ...
