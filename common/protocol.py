@@ -5,6 +5,7 @@ client's side a ``ClientSession``; neither knows where the other runs. The engin
 carry the messages.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -183,11 +184,13 @@ class AggregationProtocol(Protocol):
         return NoiseAt.SERVER
 
     @property
+    @abstractmethod
     def trust(self) -> Trust:
         """Who sees what, who must be trusted."""
         ...
 
     @property
+    @abstractmethod
     def parameters(self) -> Mapping[str, Any]:
         """Public and JSON-able; together with ``name`` they rebuild the protocol on a client."""
         ...
@@ -196,6 +199,7 @@ class AggregationProtocol(Protocol):
         """What the ledger books as the source of noise, given the server's own: that, or the clients' shares."""
         return drawn
 
+    @abstractmethod
     def open(
         self, about: bytes, requests: Sequence[Request], clients: Sequence[str], *, n_items: int
     ) -> ServerSession:
@@ -213,6 +217,7 @@ class AggregationProtocol(Protocol):
         """
         ...
 
+    @abstractmethod
     def join(self, about: bytes, noise: NoiseSource) -> ClientSession:
         """Begin a round on a client.
 
@@ -222,6 +227,7 @@ class AggregationProtocol(Protocol):
         """
         ...
 
+    @abstractmethod
     def resume(self, about: bytes, noise: NoiseSource, state: bytes) -> ClientSession:
         """Go on with a session after a restart.
 

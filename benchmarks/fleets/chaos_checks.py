@@ -16,6 +16,7 @@ import numpy as np
 from fedboard.client.boards.mirror_check import check_source
 from fedboard.client.boards.sources import open_source
 from fedboard.client.participation.config import load_device
+from fedboard.client.participation.opening import open_ledger
 from fedboard.common.board import Board
 from fedboard.common.boards.board_signature import PinnedKey
 from fedboard.common.certificate import Certificate
@@ -242,7 +243,7 @@ def _answers(config: Path) -> Iterator[dict[str, Any]]:
     device = load_device(config)
     if not device.ledger.exists():
         return
-    with device.open_ledger(read_only=True) as ledger:
+    with open_ledger(device, read_only=True) as ledger:
         for entry in ledger.given():
             if entry.about is not None:
                 yield {

@@ -8,6 +8,7 @@ import click
 
 from fedboard.cli.declaring import command, option
 from fedboard.cli.documents import JSON, answer
+from fedboard.cli.fleet.server import stays, told_to_stop
 from fedboard.cli.options import CONFIG, PEOPLE
 from fedboard.cli.text import aligned
 from fedboard.common.errors import InputError
@@ -188,8 +189,17 @@ def _opened(config: Path) -> "tuple[FleetSettings, Register]":
     return settings, Register(place)
 
 
-@command("fedboard fleet status", "watch -n 2 fedboard fleet status")
-def status(config: Path = CONFIG, as_json: bool = JSON) -> None:
+_WATCH_SECONDS = 2.0
+_IN_PLACE = "\x1b[H\x1b[J"
+"""To the first line of the terminal, and nothing below it."""
+
+
+@command("fedboard fleet status --watch")
+def status(
+    config: Path = CONFIG,
+    watch: bool = option("Show it in place, anew every 2 seconds, until Ctrl-C."),
+    as_json: bool = JSON,
+) -> None:
     """Say how a fleet stands: devices, answers of this round, budget, lost rounds, what expires, the disk.
 
     It reads the files of the state folder and the keys, whether the server runs or not. It is for the operator: how
@@ -199,8 +209,15 @@ def status(config: Path = CONFIG, as_json: bool = JSON) -> None:
     from fedboard.server.fleet.status import status_of
     from fedboard.server.operating.run_files import require_few_lost
 
+    if watch and as_json:
+        raise InputError("--watch is for people: leave it out, or --json")
     settings = read_settings(config)
-    found = status_of(settings)
-    looks = [f"LOOK: {problem}" for problem in found.problems()]
-    answer(found.to_dict(), "\n".join([aligned((found.name, ""), found.rows()), *looks]), as_json=as_json)
+    told = told_to_stop() if watch else None
+    while True:
+        found = status_of(settings)
+        looks = [f"LOOK: {problem}" for problem in found.problems()]
+        text = "\n".join([aligned((found.name, ""), found.rows()), *looks])
+        answer(found.to_dict(), f"{_IN_PLACE if watch else ''}{text}", as_json=as_json)
+        if told is None or not stays(told, _WATCH_SECONDS):
+            break
     require_few_lost(found.fares, most_lost=settings.rounds.most_lost)

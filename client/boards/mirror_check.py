@@ -157,7 +157,9 @@ def _failed(error: FeedRefusedError) -> bool | None:
 def _of_board(feed: BoardFeed, manifest: Manifest) -> tuple[Board | None, Found]:
     check = f"version {manifest.version}, its board"
     try:
-        board = Board.load(feed.download(manifest).path)
+        path = feed.download(manifest).path
+        board = Board.load(path)
+        path.unlink()  # so that all boards of a mirror take no more room than one, and none makes room for another
     except FeedRefusedError as error:
         _give_up(feed, error)
         passed = None if error.code is FeedCode.TOO_LARGE else _failed(error)  # larger than is read

@@ -1,4 +1,4 @@
-"""The aggregation protocols by name: two lines each, whose module says all the rest."""
+"""The aggregation protocols by name: three lines each, whose module says all the rest."""
 
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final

@@ -18,7 +18,7 @@ import time
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -97,15 +97,18 @@ def back_up(
         place = place / f"{settings.name}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime(made))}{_SUFFIX}"
     try:
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "wb") as stream:
+        with os.fdopen(handle, "wb") as stream, ExitStack() as stack:
+            stack.callback(place.unlink)  # half of a backup is none
             with zipfile.ZipFile(stream, "w", strict_timestamps=False) as archive:
                 contents = _write(archive, settings, config, made)
             stream.flush()
             os.fsync(stream.fileno())
+            stack.pop_all()
     except FileExistsError:
         raise InputError(f"{place}: something is there; a backup is a new file") from None
     except OSError as error:
-        raise InputError(f"{place}: no backup can be written there ({error.strerror})") from error
+        problem = f"{error.strerror}: {error.filename or place}"
+        raise InputError(f"{place}: no backup can be written there ({problem})") from error
     return place, contents
 
 

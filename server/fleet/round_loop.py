@@ -10,7 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -200,8 +200,9 @@ class RoundLoop:
             self._tell_rounds()
             self.full = str(error)
             self._say(f"{what} waits: {error}")
-            while not self._stopped.is_set() and self._free() < 2 * _LEAST_FREE:
-                self._stopped.wait(_LOOK_SECONDS)
+            with suppress(OSError):  # the next try says what is wrong with the disk
+                while not self._stopped.is_set() and self._free() < 2 * _LEAST_FREE:
+                    self._stopped.wait(_LOOK_SECONDS)
             self.full = None
             self._say(f"the disk has room again: {what} goes on")
             return False

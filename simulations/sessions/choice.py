@@ -51,6 +51,7 @@ def chosen_class(choice: str) -> ProtocolClass:
         raise InputError(f"protocol {choice!r}: there is no class {name!r} in {place}")
     needed = (*_NEEDED, *(_NEEDED_OF_TWO if has_second_server(found) else ()))
     missing = [method for method in needed if not hasattr(found, method)]
+    missing += sorted(getattr(found, "__abstractmethods__", ()))
     if missing:
         raise InputError(
             f"protocol {choice!r} is not one: it lacks {', '.join(missing)}; "

@@ -52,7 +52,7 @@ class Part:
     files: dict[str, str] = field(default_factory=dict)
     """By path in the package; one without a folder is a researcher's own, where the commands are run."""
     lines: list[tuple[str, str, str]] = field(default_factory=list)
-    """Path, the lines above, the lines to add."""
+    """Path, the lines that are there, the lines in their place."""
     alone: str = ""
     """Commands that are there before anything is changed: of a file of one's own."""
     commands: str = ""
@@ -71,9 +71,11 @@ def part(name: str) -> Part:
             read.files[path] = code
         elif language == "diff":
             path = re.findall(r"^`(\S+)`:$", found[1][: block.start()], flags=re.MULTILINE)[-1]
-            above = "".join(f"{line[1:]}\n" for line in text.splitlines() if line.startswith(" "))
-            new = "".join(f"{line[1:]}\n" for line in text.splitlines() if line.startswith("+"))
-            read.lines.append((path, above, new))
+            old, new = (
+                "".join(f"{line[1:]}\n" for line in text.splitlines() if not line.startswith(other))
+                for other in "+-"
+            )
+            read.lines.append((path, old, new))
         else:
             copies = re.findall(r"^cp (\S+) (\S+)\n", text, flags=re.MULTILINE)
             read.files.update({new: (ROOT / old).read_text(encoding="utf-8") for old, new in copies})
@@ -85,9 +87,9 @@ def part(name: str) -> Part:
 def copy_with(root: Path, new: Part) -> Path:
     """A copy of the package with the part in it; for ``PYTHONPATH``."""
     changed = {path: (ROOT / path).read_text(encoding="utf-8") for path, _, _ in new.lines}
-    for path, above, line in new.lines:
-        assert changed[path].count(above) == 1, f"{path} has not once {above!r}"
-        changed[path] = changed[path].replace(above, above + line)
+    for path, old, lines in new.lines:
+        assert changed[path].count(old) == 1, f"{path} has not once {old!r}"
+        changed[path] = changed[path].replace(old, lines)
     extended(root / "fedboard", {path: code for path, code in new.files.items() if "/" in path} | changed)
     return root
 

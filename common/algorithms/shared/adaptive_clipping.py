@@ -22,7 +22,7 @@ from fedboard.common.algorithms.shared.ratings_config import RatingSettings
 from fedboard.common.algorithms.shared.sums import Noised, user_totals
 from fedboard.common.arrays import FloatArray, IntArray
 from fedboard.common.board import Board
-from fedboard.common.checks import Positive, Rounds, Share
+from fedboard.common.checks import Positive, Rounds, Share, require
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import Request
 from fedboard.common.errors import PrivacyError
@@ -34,7 +34,8 @@ PRESENCE_BOUND = 1 << 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdaptiveClip:
-    """A bound that follows a quantile of the users' norms, a step a round. Every field is public and in its range.
+    """A bound that follows a quantile of the users' norms, a step a round. Every field is public, and in its
+    range, which ``ClippedSettings`` checks.
 
     A user's row is (1, 0) if her norm is within the bound C and (0, 1) if beyond. From the noised sums (w, b):
 
@@ -123,6 +124,17 @@ class ClippedSettings(RatingSettings):
     later one follows from a private release of the round before."""
     clip_rate: Positive = 1.0
     """Step of the norm's logarithm per unit of that share that is missing."""
+
+    def __post_init__(self) -> None:
+        """Check every range, and how far an adaptive norm may go; a server need not be honest.
+
+        Raises:
+            InputError: a value is outside its range; the message names it.
+        """
+        super(ClippedSettings, self).__post_init__()
+        inside = self.clip_norm / FARTHEST > 0.0 and self.largest_clip_norm < math.inf
+        rule = f"finite and > 0 as far as clip_quantile may move it, {FARTHEST:g} times either way"
+        require(self.clip_quantile is None or inside, "clip_norm", rule, self.clip_norm)
 
     @property
     def largest_clip_norm(self) -> float:

@@ -74,7 +74,7 @@ class TopK(TaskOfSettings):
         return self.begun(catalogue, item_factors=np.zeros((catalogue.n_items, 1), dtype=np.float32))
 
     def asked(self, version: int, *, n_items: int, board: Board | None = None) -> tuple[Request, ...]:
-        """The four server."""
+        """The four rounds."""
         return (
             ()
             if version >= len(device.STAGES)

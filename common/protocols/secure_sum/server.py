@@ -195,7 +195,7 @@ class SecureSumServer:
                 keys are of low order or somebody else's.
         """
         step = self._step
-        if step is None or client not in step.messages:
+        if step is None or client not in step.messages.numbers:
             raise RefusedError(Refusal.UNKNOWN_NODE)
         if client in step.replied:
             raise RefusedError(Refusal.DUPLICATE)

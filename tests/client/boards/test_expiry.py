@@ -110,6 +110,16 @@ def test_the_publisher_signs_again_when_half_of_the_time_is_over_and_not_before(
     assert feed(mirror, key, cache, at=since + 45 * DAY).fetch().manifest == after
 
 
+def test_an_older_signature_of_the_same_board_is_a_rollback_that_is_remembered(mirror, key, cache) -> None:
+    since, first = utc_seconds(newest(mirror, key).signed), path_of(mirror, 3).read_bytes()
+    publish_at(mirror, key, since + 16 * DAY)
+    feed(mirror, key, cache, at=since + 16 * DAY).fetch()
+
+    (mirror.folder / "latest.json").write_bytes(first)
+
+    assert refusal(feed(mirror, key, cache, at=since + 17 * DAY).fetch) is FeedCode.ROLLBACK
+
+
 def test_a_renewal_vouches_for_the_board_that_is_there(mirror, key) -> None:
     """A board file that was swapped on the publisher's disk is not signed again."""
     since, place = utc_seconds(newest(mirror, key).signed), mirror.file(newest(mirror, key).file.sha256)

@@ -338,6 +338,23 @@ def roll_back(mirror, version=3):
     shutil.copy(path_of(mirror, version), mirror.folder / "latest.json")
 
 
+def test_a_file_that_does_not_end_is_read_no_further_than_it_was_signed(mirror, key, cache):
+    class Endless(FolderSource):
+        given = 0
+
+        def read(self, manifest, offset):
+            while self.given < 100:
+                self.given += 1
+                yield bytes(manifest.file.size)
+
+    source = Endless(mirror.folder)
+    reader = BoardFeed(source, key.public, cache, max_bytes=1 << 30, patience=Patience(attempts=1))
+
+    assert code_of(reader.fetch) is FeedCode.WRONG_DIGEST
+    assert source.given == 2
+    assert contents(cache) == {}
+
+
 def test_the_newest_version_is_remembered_even_where_its_file_never_came(mirror, key, cache):
     mirror.file(key.public.open(of_version(mirror, 4).signed).file.sha256).unlink()
     feed = in_folder(mirror, key, cache)
@@ -585,6 +602,14 @@ def test_a_file_that_is_larger_than_is_read_was_not_checked(mirror, key):
     findings = list(check_source(FolderSource(mirror.folder), key.public, max_bytes=1))
 
     assert Counter(finding.passed for finding in findings) == {True: 3, None: 3}
+
+
+def test_boards_that_are_too_large_together_are_checked_one_by_one(mirror, key):
+    largest = max(link.manifest.file.board_size for link in mirror.chain())
+
+    assert all(
+        one.passed for one in check_source(FolderSource(mirror.folder), key.public, max_bytes=largest + 9)
+    )
 
 
 SEEDED, SECRET = SeededNoise(0), SecureNoise()

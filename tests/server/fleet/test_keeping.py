@@ -423,6 +423,23 @@ def test_no_backup_is_in_another_nor_in_itself(trained: FleetSettings, tmp_path:
     assert names_in(state / "two.fedboard") == names_in(tmp_path / "one.fedboard")
 
 
+def test_nothing_is_left_of_a_backup_that_failed(
+    trained: FleetSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would look like one, and be in the way of the next."""
+
+    def failing(*_: object) -> None:
+        raise OSError(5, "Input/output error", "state/ledger.sqlite")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("fedboard.server.fleet.backup._when", failing)
+        with pytest.raises(InputError, match="output error: state/ledger"):
+            back_up(trained, config_of(trained), tmp_path / "one.fedboard")
+
+    assert not (tmp_path / "one.fedboard").exists()
+    back_up(trained, config_of(trained), tmp_path / "one.fedboard")
+
+
 def test_whom_a_round_has_asked_for_rows_is_in_a_backup(trained: FleetSettings, tmp_path: Path) -> None:
     shutil.copytree(config_of(trained).parent, tmp_path / "fleet")
     config = tmp_path / "fleet" / "fleet.toml"

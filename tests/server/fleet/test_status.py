@@ -13,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 from prometheus_client import CollectorRegistry, generate_latest
 
+from fedboard.cli.fleet import members
 from fedboard.cli.main import commands
 from fedboard.common.boards.roster import IdentityKey, RosterAuthority
 from fedboard.common.privacy.adjacency import Adjacency
@@ -200,6 +201,16 @@ def test_the_command_tells_it_in_words_and_as_a_document(fleet: FleetSettings) -
     lost = {**line, "round": 1, "lost": True, "releases": [], "rounds_planned": 2}
     log.write_text(json.dumps(line) + "\n" + json.dumps(lost) + "\n")
     assert fedboard(fleet).exit_code == 6
+
+
+def test_it_is_watched_until_it_is_told_to_stop(
+    fleet: FleetSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = iter([True, True, False])
+    monkeypatch.setattr(members, "stays", lambda told, _: not told() and next(goes_on))
+
+    assert fedboard(fleet, "--watch").stdout.count("LOOK: no server is running") == 3
+    assert fedboard(fleet, "--watch", "--json").exit_code == 2
 
 
 def test_what_is_spent_is_what_the_ledger_holds_also_where_no_round_is_in_the_log(

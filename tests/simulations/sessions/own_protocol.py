@@ -8,7 +8,7 @@ import numpy as np
 
 from fedboard.common.contribution import Request
 from fedboard.common.privacy.releases.noise import NoiseSource
-from fedboard.common.protocol import Given, NoiseAt, Trust
+from fedboard.common.protocol import AggregationProtocol, Given, NoiseAt, Trust
 from fedboard.common.protocols.sessions import OneStepClient, OneStepServer
 from fedboard.common.protocols.sums.exact import DenseSums
 from fedboard.common.protocols.sums.residues import Packing, coarse_sums
@@ -18,6 +18,12 @@ NOT_A_CLASS = 1
 
 class NotAProtocol:
     """Nothing that it would need."""
+
+
+class Forgetful(AggregationProtocol):
+    """Nothing but what its base says, which is nothing that could be run."""
+
+    NAME: ClassVar[str] = "forgetful"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,7 @@ def test_what_is_no_protocol_is_refused_in_a_sentence(tmp_path: Path) -> None:
         "secure": "must be one of trusted, secure-sum",
         f"{HERE}:NOT_A_CLASS": "no class 'NOT_A_CLASS'",
         f"{HERE}:NotAProtocol": "lacks sized, from_parameters, open, join, resume",
+        f"{HERE}:Forgetful": "lacks sized, from_parameters, join, open, parameters, resume, trust",
         f"{HERE}:Alone": "lacks pinned, helped_by, helped_here",
         "no.such.module:Plain": "cannot be imported",
         f"{tmp_path}/none.py:Plain": "no such Python file",

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from fedboard.common.algorithms.adadpals.algorithm import AdaDpals
-from fedboard.common.algorithms.adadpals.config import BudgetShares
-from fedboard.common.algorithms.shared.adaptive_clipping import PRESENCE_BOUND
-from fedboard.common.algorithms.shared.ratings_config import Feedback
+from fedboard.common.algorithms.adadpals.config import AdaDpalsConfig, BudgetShares
+from fedboard.common.algorithms.residual.config import ResidualConfig
+from fedboard.common.algorithms.shared.adaptive_clipping import PRESENCE_BOUND, ClippedSettings
+from fedboard.common.algorithms.shared.ratings_config import Feedback, from_written
 from fedboard.common.board import Board
 from fedboard.common.cohort import Cohort
 from fedboard.common.contribution import SumSource
@@ -96,3 +97,21 @@ def test_the_last_round_and_a_run_of_one_round_release_no_norms() -> None:
 def test_a_share_that_leaves_nothing_is_refused() -> None:
     with pytest.raises(InputError, match=r"shares\.clip"):
         BudgetShares(clip=0.95)
+
+
+@pytest.mark.parametrize(
+    ("kind", "hostile"),
+    [
+        (AdaDpalsConfig, {"clip_norm": 1e307}),
+        (AdaDpalsConfig, {"clip_norm": 5e-324}),
+        (ResidualConfig, {"vector_bound": 1e308}),
+        (ResidualConfig, {"clip_norm": 5e-324}),
+    ],
+)
+def test_a_board_whose_norm_could_leave_the_numbers_is_refused(
+    kind: type[ClippedSettings], hostile: dict[str, float]
+) -> None:
+    """The norm would be 0 or infinite some rounds later, with it the grid of every release."""
+    assert from_written(hostile, kind).clip_quantile is None
+    with pytest.raises(InputError, match="clip_norm must be finite and > 0 as far as"):
+        from_written({**hostile, "clip_quantile": 0.5}, kind)

@@ -341,6 +341,7 @@ def test_who_is_lost_in_any_step_changes_nothing_for_the_others(lost_in: Masking
     for step in VOUCHED_STEPS:
         gone |= lost if step is lost_in else set()
         summing.step(but=gone)
+        assert not gone & summing.server.outgoing().keys()
 
     kept = lost_in in (MaskingStep.CONFIRM, MaskingStep.UNMASK)
     expected = summing.expected(set(SMALL_NAMES) - (set() if kept else lost))
@@ -353,6 +354,8 @@ def test_where_too_few_are_left_the_round_is_given_up_in_every_step(step: Maskin
     with pytest.raises(TooFewAnswersError) as error:
         summing.step(but=set(SMALL_NAMES[:6]))
     assert error.value.given == (step not in (MaskingStep.KEYS, MaskingStep.SHARES))
+    assert not summing.server.outgoing()
+    assert not summing.server.proceed()
 
 
 def test_a_session_goes_on_from_its_state_in_every_step() -> None:

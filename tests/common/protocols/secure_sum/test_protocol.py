@@ -7,10 +7,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from fedboard.common.errors import InputError, PrivacyError, TooFewAnswersError
+from fedboard.common.messages.refusals import RefusedError
 from fedboard.common.privacy.releases.noise import SecureNoise
-from fedboard.common.protocols.secure_sum.messages import MaskingStep
+from fedboard.common.protocols.secure_sum.messages import STEPS, MaskingStep
 from fedboard.common.protocols.secure_sum.protocol import SecureSum
 from fedboard.common.protocols.secure_sum.rules import share_of
+from fedboard.common.protocols.secure_sum.server import Messages
 from tests.common.protocols.secure_sum.secure_sums import BOUND, Summing, a_request, given
 
 
@@ -104,6 +106,21 @@ def test_one_vector_is_held_however_many_clients_reply() -> None:
     assert summing.server._total is total
     assert total.nbytes == 4000
     assert not summing.server._boxes
+
+
+@pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name.lower())
+def test_a_message_is_made_to_be_sent_and_not_where_a_reply_is_taken(
+    step: MaskingStep, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summing = Summing.of(4).until(step)
+    replies = summing.collect()
+    monkeypatch.delattr(Messages, "__getitem__")
+
+    for name, reply in replies.items():
+        summing.server.take(name, reply)
+
+    with pytest.raises(RefusedError, match="unknown-node"):
+        summing.server.take("nobody", replies["client-0"])
 
 
 # What is refused before anything is said.

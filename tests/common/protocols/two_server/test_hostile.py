@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from fedboard.common.arrays import ResidueArray
 from fedboard.common.contribution import Request
@@ -15,7 +16,7 @@ from fedboard.common.privacy.releases.noise import SecureNoise
 from fedboard.common.protocol import Given
 from fedboard.common.protocols.two_server.helper import HelperPart, LocalHelper, RoundKey, TwoServerRules
 from fedboard.common.protocols.two_server.protocol import TwoServer
-from fedboard.common.protocols.two_server.session import LeaderSession
+from fedboard.common.protocols.two_server.session import LeaderSession, asking
 from tests.common.algorithms.conftest import N_ITEMS, N_USERS
 from tests.common.protocols.meetings import (
     ABOUT,
@@ -195,6 +196,24 @@ def test_messages_of_another_form_are_refused_on_both_sides_and_the_round_goes_o
     for name, honest in replies.items():
         server.take(name, honest)
     assert not server.proceed()
+
+
+def test_a_question_of_another_form_is_refused_though_a_helper_of_its_own_has_signed_it() -> None:
+    protocol, given = sized(), Given(contribution=rows_of(ITEMS, 0, 1), requests=REQUESTS)
+    client = protocol.join(ABOUT, SecureNoise())
+    key = LocalHelper(SilentNoise()).begin(ABOUT, REQUESTS, protocol.rules).key
+
+    def asks(key: bytes, **parts: bytes) -> bytes:
+        signed = RoundKey.sign(key, Ed25519PrivateKey.generate(), bound=protocol.rules.bound(ABOUT))
+        return asking(replace(signed, **parts))
+
+    for message in (
+        *(asks(bad) for bad in (b"", key[:-1], key + b"0", key[:40])),
+        *(asks(key, identity=bytes(length)) for length in (0, 31, 33)),
+        *(asks(key, signature=bytes(length)) for length in (0, 63, 65)),
+    ):
+        assert refused(client.answer, message, given) is Refusal.MALFORMED
+    assert client.answer(asks(key), given)
 
 
 def test_more_users_than_the_sums_have_room_for_are_refused() -> None:
