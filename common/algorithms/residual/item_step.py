@@ -301,7 +301,7 @@ class _Step:
         noise = (settings.step * released.noise_stddev) ** 2
 
         def covariance(first: int, last: int) -> FloatArray:
-            inverse = self.inverse if len(self.inverse) == 1 else self.inverse[first:last]
+            inverse = self.inverse[0] if len(self.inverse) == 1 else self.inverse[first:last]
             found: FloatArray = noise * inverse @ inverse / self.scales[first:last, None, None] ** 2
             return found
 

@@ -115,7 +115,8 @@ def _surprises(
     simulated = np.zeros((_SIMULATED, width, width))
     for block, noise, draws in blocks:
         weights = 1.0 / np.trace(noise + covariance, axis1=1, axis2=2) ** 2
-        found += (errors[block] * weights[:, None]).T @ errors[block]
+        own = np.ascontiguousarray(errors[block])  # a column of several is added up in another order
+        found += (own * weights[:, None]).T @ own
         noise_of_all += np.einsum("i,iab->ab", weights, noise)
         total += float(weights.sum())
         for drawn, moment in zip(draws, simulated, strict=True):
