@@ -45,10 +45,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "ratings.csv").write_text(f"user,item,rating\n{lines}")
     titles = "".join(f"{item},Film {item}\n" for item in range(30))
     (folder / "titles.csv").write_text(f"item,title\n{titles}")
-    words = (
-        "--data ratings.csv --rating-range 1,5 --set data.titles=titles.csv --rounds 1 --rank 2 --epsilon 20"
-    )
-    quiet = "--set run.kernels=numpy --no-baselines --no-report --out runs/demo"
+    words = "--data ratings.csv --rating-range 1,5 --set data.titles=titles.csv --rounds 1 --epsilon 20"
+    quiet = "--set settings.rank=2 --set run.kernels=numpy --no-baselines --no-report --out runs/demo"
     command = ["fedboard", "simulate", *words.split(), *quiet.split()]
     subprocess.run(command, cwd=folder, env=environment(), check=True, capture_output=True)
     return folder

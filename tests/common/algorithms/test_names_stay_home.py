@@ -32,6 +32,9 @@ def spoken(nodes: Sequence[ast.AST]) -> Iterator[ast.Constant]:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
     for node in nodes:
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "command":
+            silent.update(id(example) for example in node.args)
+    for node in nodes:
         if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in silent:
             continue
         if not EXAMPLES.match(node.value.removeprefix("\b")):

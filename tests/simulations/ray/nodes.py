@@ -43,6 +43,9 @@ class Nodes:
     def __init__(self, stack: ExitStack, *, object_store: int = _OBJECT_STORE) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="ray-", dir="/tmp"))  # a socket's path must be short
         stack.callback(shutil.rmtree, self.folder, ignore_errors=True)
+        Path("/tmp/ray").mkdir(
+            exist_ok=True
+        )  # where a cluster of Ray's tests notes its address, and which it expects
         self.log = self.folder / "log"
         with self.log.open("wb") as output:
             self._process = subprocess.Popen(

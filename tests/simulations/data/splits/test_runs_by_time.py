@@ -15,7 +15,7 @@ ROWS = [(str(u), i, float(1 + (u * int(i)) % 5)) for u in range(60) for i in ITE
 
 def run(folder: Path, place: Path, *more: str) -> Result:
     words = f"simulate --data {folder} --set data.format=movielens-1m --set run.kernels=numpy"
-    words += " --no-baselines --no-report --rank 2"
+    words += " --no-baselines --no-report --set settings.rank=2"
     arguments = [*words.split(), "--out", str(place), *more]
     return CliRunner().invoke(commands, arguments)
 
